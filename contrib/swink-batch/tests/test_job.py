@@ -94,12 +94,40 @@ async def test_a_run_knows_how_many_rows_a_csv_file_has(end: str, tmp_path: Path
     assert seen == [(3, 0), (3, 1), (3, 2), (3, 3)]
 
 
+IDS = [1, "2", 3.5, 10**30, -4, "", True, None, ["a"]]
+"""What may stand in a row as its id."""
+
+
+@pytest.mark.parametrize("journal", ["journal", "journal.sqlite"])
+@pytest.mark.parametrize("order", ["completion", "input"])
+async def test_an_id_that_is_a_number_stays_one(
+    order: Literal["completion", "input"], journal: str, tmp_path: Path
+) -> None:
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    path.write_text("\n".join(json.dumps({"id": id, "prompt": f"of {id!r}"}) for id in IDS))
+    for again in (False, True):
+        tally = await run("echo/echo", path, output, order=order, journal=tmp_path / journal)
+        assert (tally.answered, tally.kept) == ((0, len(IDS)) if again else (len(IDS), 0))
+        found = {line["text"]: line["id"] for line in written(output)}
+        told = [found[f"of {id!r}"] for id in IDS]
+        assert told == [1, "2", 3.5, 10**30, -4, "", "True", "8", "['a']"]
+        assert type(told[0]) is int
+
+
+async def test_a_number_and_its_digits_are_one_id_and_what_is_no_number_in_json_is_text() -> None:
+    rows = [{"id": id, "prompt": "Hi"} for id in (1, "1", float("nan"), float("inf"))]
+    found = [answer async for answer in answers("echo/echo", rows, concurrency=1)]
+    assert [answer.id for answer in found] == [1, "row 2", "nan", "inf"]
+    assert found[1].error is not None
+    assert "the row has the id of an earlier one, '1'" in found[1].error.message
+
+
 async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
     lines = [json.dumps({"id": number, "text": f"row {number}"}) for number in range(5)]
     path.write_text("\n".join([*lines[:2], "not json", *lines[3:], '{"id": 6, "text": null}']))
     tally = await run("echo/echo", path, output, prompt="{text}", order="input")
-    assert [line["id"] for line in written(output)] == ["0", "1", "row 3", "3", "4", "6"]
+    assert [line["id"] for line in written(output)] == [0, 1, "row 3", 3, 4, 6]
     assert (tally.answered, tally.kinds) == (4, {"bad_row": 2})
     assert "the row's 'text', which the prompt names, is null" in output.read_text()
 
