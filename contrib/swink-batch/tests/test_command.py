@@ -49,6 +49,7 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
         (["--rpm", "nan"], "rpm is nan"),
         (["--prompt", "{"], "the prompt is no template"),
         (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),
+        (["--limits", "foo"], "limits cannot be shared at 'foo'"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_asked(
@@ -58,6 +59,16 @@ def test_what_is_wrong_is_said_before_anything_is_asked(
     done = swink("batch", str(rows), "-o", output, "-m", "echo/echo", *arguments)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_a_prompt_in_a_file_begins_behind_a_mark_of_byte_order(
+    swink: Any, rows: Path, tmp_path: Path
+) -> None:
+    output, prompt = tmp_path / "out.jsonl", tmp_path / "prompt.txt"
+    prompt.write_text("Say {text}", "utf-8-sig")
+    swink("batch", str(rows), "-o", str(output), "-m", "echo/echo", "--prompt", f"@{prompt}")
+    said = {line.get("text") for line in map(json.loads, output.read_bytes().splitlines())}
+    assert said == {"Say one", "Say two", None}
 
 
 @pytest.mark.parametrize("option", ["--output", "--journal", "--report"])

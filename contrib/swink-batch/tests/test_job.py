@@ -6,6 +6,7 @@ import asyncio
 import csv
 import gc
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -79,14 +80,65 @@ async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_th
     assert (tally.answered, tally.kinds) == (3, {"bad_row": 2})
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+async def test_a_run_knows_how_many_rows_a_csv_file_has(end: str, tmp_path: Path) -> None:
+    path, seen = tmp_path / "rows.csv", list[tuple[int | None, int]]()
+    rows = ["id,text", 'a,"of\nthree\nlines"', "", 'b,a 5" pipe', 'c,"the ""last"""']
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        file.write(end.join(rows))
+
+    def watch(tally: Tally) -> None:
+        seen.append((tally.total, tally.done))
+
+    await run("echo/echo", path, tmp_path / "o.jsonl", prompt="{text}", watch=watch)
+    assert seen == [(3, 0), (3, 1), (3, 2), (3, 3)]
+
+
+IDS = [1, "2", 3.5, 10**30, -4, "", True, None, ["a"]]
+"""What may stand in a row as its id."""
+
+
+@pytest.mark.parametrize("journal", ["journal", "journal.sqlite"])
+@pytest.mark.parametrize("order", ["completion", "input"])
+async def test_an_id_that_is_a_number_stays_one(
+    order: Literal["completion", "input"], journal: str, tmp_path: Path
+) -> None:
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    path.write_text("\n".join(json.dumps({"id": id, "prompt": f"of {id!r}"}) for id in IDS))
+    for again in (False, True):
+        tally = await run("echo/echo", path, output, order=order, journal=tmp_path / journal)
+        assert (tally.answered, tally.kept) == ((0, len(IDS)) if again else (len(IDS), 0))
+        found = {line["text"]: line["id"] for line in written(output)}
+        told = [found[f"of {id!r}"] for id in IDS]
+        assert told == [1, "2", 3.5, 10**30, -4, "", "True", "8", "['a']"]
+        assert type(told[0]) is int
+
+
+async def test_a_number_and_its_digits_are_one_id_and_what_is_no_number_in_json_is_text() -> None:
+    rows = [{"id": id, "prompt": "Hi"} for id in (1, "1", float("nan"), float("inf"))]
+    found = [answer async for answer in answers("echo/echo", rows, concurrency=1)]
+    assert [answer.id for answer in found] == [1, "row 2", "nan", "inf"]
+    assert found[1].error is not None
+    assert "the row has the id of an earlier one, '1'" in found[1].error.message
+
+
 async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
     lines = [json.dumps({"id": number, "text": f"row {number}"}) for number in range(5)]
     path.write_text("\n".join([*lines[:2], "not json", *lines[3:], '{"id": 6, "text": null}']))
     tally = await run("echo/echo", path, output, prompt="{text}", order="input")
-    assert [line["id"] for line in written(output)] == ["0", "1", "row 3", "3", "4", "6"]
+    assert [line["id"] for line in written(output)] == [0, 1, "row 3", 3, 4, 6]
     assert (tally.answered, tally.kinds) == (4, {"bad_row": 2})
     assert "the row's 'text', which the prompt names, is null" in output.read_text()
+
+
+async def test_a_mark_of_byte_order_before_the_first_line_is_none_of_it(tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    for begin in ("", "\n"):
+        path.write_text(begin + "\n".join(map(json.dumps, some(2))), "utf-8-sig")
+        tally = await run("echo/echo", path, output, prompt="{text}", order="input")
+        assert tally.kinds == {}
+        assert [line["text"] for line in written(output)] == ["row r0", "row r1"]
 
 
 async def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
@@ -136,6 +188,14 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
         ({"models": "openai/rows", "budget": 1.0}, "the price of openai/rows is not known"),
         ({"budget": float("nan")}, "budget is nan"),
         ({"models": ["echo/echo", "echo/think"], "via": "batch"}, "a batch has one model"),
+        ({"models": []}, "the chain of models is empty"),
+        ({"models": ()}, "the chain of models is empty"),
+        ({"models": None}, "not one of type NoneType"),
+        ({"models": ["echo/echo", 5]}, "not one of type int"),
+        ({"models": ("echo/echo", 5)}, "not one of type int"),
+        ({"models": [["echo/echo"]]}, "not one of type list"),
+        ({"models": [("echo/echo", "echo/think")]}, "not one of type tuple"),
+        ({"models": {"echo/echo": {}}}, "not one of type dict"),
         ({"budget": 1.0, "via": "batch"}, "no budget stops a batch"),
     ],
     ids=str,
@@ -155,6 +215,25 @@ async def test_a_run_that_cannot_begin_touches_nothing_and_can_be_corrected(
         await run(**{**right, **wrong})
     assert output.read_text() == "of an earlier run"
     assert (await run(**right)).answered == 3
+
+
+@pytest.mark.parametrize("order", ["completion", "input"])
+async def test_a_disk_that_fills_in_the_last_line_ends_the_run(
+    order: Literal["completion", "input"], tmp_path: Path
+) -> None:
+    resource = pytest.importorskip("resource", reason="limits of files are Unix's")
+    output = tmp_path / "answers.jsonl"
+    await run("echo/echo", some(3), output, prompt="{text}")
+    whole = output.read_bytes()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) - 3, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            await run("echo/echo", some(3), output, prompt="{text}", order=order)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    again = await run("echo/echo", some(3), output, prompt="{text}", order="input")
+    assert (again.kept, output.read_bytes()) == (3, whole)
 
 
 async def test_all_rows_are_asked_anew_on_demand(tmp_path: Path) -> None:
@@ -282,6 +361,15 @@ async def test_a_run_that_is_stopped_leaves_those_that_wait_for_their_turn(tmp_p
 async def test_a_template_that_is_none_is_refused(template: str) -> None:
     with pytest.raises(UsageError, match="the prompt is no template"):
         _ = [answer async for answer in answers("echo/echo", some(1), prompt=template)]
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["{text!r}", "{text:>5}", "{text.x}", "{text[1]}", "{[1]}", '{"text": [1]}', "{text:{n}}"],
+)
+def test_what_is_no_fields_name_is_told_as_it_was_written(field: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"{field} is no field's name")):
+        Job(models="echo/echo", prompt=f"Say {{{{so}}}} {field}")
 
 
 @pytest.mark.parametrize("order", ["completion", "input"])
@@ -442,6 +530,24 @@ async def test_a_budget_ends_a_run_before_it_is_spent(tmp_path: Path) -> None:
 async def test_a_budget_needs_a_price() -> None:
     with pytest.raises(UsageError, match="the price of openai/rows is not known"):
         _ = [a async for a in answers("openai/rows", ["Hi"], budget=1.0)]
+
+
+@pytest.mark.parametrize("wrap", [lambda pair: pair, lambda pair: [pair], lambda pair: (pair,)])
+async def test_a_model_with_options_of_its_own_tells_no_key_of_it(
+    wrap: Any, tmp_path: Path
+) -> None:
+    output = tmp_path / "answers.jsonl"
+    pair = ("openai/rows", {"base_url": "http://127.0.0.1:9", "api_key": "secret", "seed": 1})
+    client = {"retry": False}
+    tally = await run(wrap(pair), ["Hi"], output, client=client)
+    assert (tally.failed, tally.kinds.keys()) == (1, {"network"})
+    [line] = written(output)
+    assert line["model"] == "openai/rows"
+    journal = (tmp_path / "answers.jsonl.journal" / "all.journal").read_text()
+    assert "('openai/rows', {'seed': 1})" in journal.splitlines()[0]
+    assert "secret" not in journal + output.read_text()
+    again = await run(("openai/rows", {**pair[1], "api_key": "other"}), ["Hi"], output)
+    assert again.kept_failed == 1
 
 
 async def test_a_key_that_is_refused_ends_the_run_soon(tmp_path: Path) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from errno import ENOSPC
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swink_batch import Answer, Failed
-from swink_batch.answers import read_answer
-from swink_batch.forms import digest
-from swink_batch.journal import Index, Journal, engine_of
+from swink_batch.answers import Id, read_answer
+from swink_batch.forms import digest, key_of
+from swink_batch.journal import FileEngine, Index, Journal, SQLiteEngine, engine_of
 from swink_core import SwinkError, UsageError
 
 JOB = {"models": ["echo/echo"], "options": {"max_tokens": 5}}
@@ -30,16 +33,12 @@ def opened(path: Path, shard: str = "all") -> Journal:
     return Journal(engine_of(path, shard), JOB)
 
 
-def key(id: str) -> int:
-    return digest(id.encode())
-
-
 def add(journal: Journal, answer: Answer, check: int) -> None:
-    journal.add(key(answer.id), check, answer)
+    journal.add(key_of(answer.id), check, answer)
 
 
 def text(journal: Journal, id: str, check: int) -> str:
-    kept = journal.kept(key(id), check)
+    kept = journal.kept(key_of(id), check)
     assert kept is not None
     return read_answer(kept.line).text
 
@@ -52,11 +51,11 @@ def test_what_was_added_is_there_when_it_is_opened_again(path: Path) -> None:
     again = opened(path)
     assert (again.cost, again.dearest) == (0.75, 0.5)
     assert text(again, "a", 7) == "line\nbreak ü"
-    assert again.kept(key("c"), 7) is None
-    kept = [again.kept(key(id), check) for id, check in (("a", 7), ("a", 6), ("b", 8), ("c", 0))]
+    assert again.kept(key_of("c"), 7) is None
+    kept = [again.kept(key_of(id), check) for id, check in (("a", 7), ("a", 6), ("b", 8), ("c", 0))]
     assert [each and each.failed for each in kept] == [False, None, True, None]
-    assert again.kept(key("a"), 7, retry_failed=True)
-    assert not again.kept(key("b"), 8, retry_failed=True)
+    assert again.kept(key_of("a"), 7, retry_failed=True)
+    assert not again.kept(key_of("b"), 8, retry_failed=True)
     again.close()
 
 
@@ -74,13 +73,78 @@ def test_writers_see_what_the_others_wrote_before_them(path: Path) -> None:
     first = opened(path, "1-of-2")
     add(first, Answer(id="a", text="first"), 1)
     second = opened(path, "2-of-2")
-    assert second.kept(key("a"), 1)
+    assert second.kept(key_of("a"), 1)
     add(second, Answer(id="b", text="second"), 1)
     for journal in (first, second):
         journal.close()
     third = opened(path)
     assert [text(third, id, 1) for id in ("a", "b")] == ["first", "second"]
     third.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        ("runs.db", SQLiteEngine),
+        ("runs.sqlite", SQLiteEngine),
+        ("runs.sqlite3", SQLiteEngine),
+        ("runs", FileEngine),
+        ("sqlite3", FileEngine),
+        ("runs.sqlite3.journal", FileEngine),
+        ("folder.sqlite3", FileEngine),
+    ],
+)
+def test_a_name_says_the_engine_but_a_folder_is_one(
+    name: str, engine: type, tmp_path: Path
+) -> None:
+    (tmp_path / "folder.sqlite3").mkdir()
+    with closing(engine_of(tmp_path / name)) as found:
+        assert type(found) is engine
+
+
+def test_a_journal_that_stays_open_counts_at_each_reading_what_was_added(path: Path) -> None:
+    journal = opened(path)
+    for id, cost in (("a", 5.0), ("b", 2.0)):
+        add(journal, Answer(id=id, cost=cost), 7)
+    other = opened(path, "other")
+    add(other, Answer(id="c", cost=1.0), 7)
+    for _ in range(2):
+        journal.read()
+        assert (journal.cost, journal.dearest) == (8.0, 5.0)
+    for each in (journal, other):
+        each.close()
+
+
+def test_a_journal_needs_nothing_that_windows_has_not(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pread", raising=False)
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    for number in range(2):
+        journal = opened(path)
+        add(journal, Answer(id=f"r{number}", text="x" * 5000), number)
+        assert [len(text(journal, f"r{n}", n)) for n in range(number + 1)] == [5000] * (number + 1)
+        journal.close()
+
+
+def test_threads_may_read_lines_at_a_time(path: Path) -> None:
+    engine = engine_of(path)
+    places = {engine.append(b"%d" % n * 300): b"%d" % n * 300 for n in range(100)}
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(20):
+            assert [*threads.map(engine.read, places)] == [*places.values()]
+    engine.close()
+
+
+@given(st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text())
+def test_an_id_is_found_again_whatever_its_type(id: Id) -> None:
+    with TemporaryDirectory() as folder:
+        with closing(opened(Path(folder))) as journal:
+            journal.add(key_of(id), 7, Answer(id=id))
+        with closing(opened(Path(folder))) as journal:
+            kept = journal.kept(key_of(id), 7)
+            assert kept is not None
+            assert read_answer(kept.line).id == id
 
 
 def test_a_file_that_was_cut_at_any_byte_has_all_whole_lines(tmp_path: Path) -> None:
@@ -93,12 +157,12 @@ def test_a_file_that_was_cut_at_any_byte_has_all_whole_lines(tmp_path: Path) -> 
     for cut in (*range(len(whole) - 70, len(whole) + 1), 0, 1, whole.index(b"\n")):
         file.write_bytes(whole[:cut])
         again = opened(tmp_path / "journal")
-        there = [number for number in range(3) if again.kept(key(f"r{number}"), 1)]
+        there = [number for number in range(3) if again.kept(key_of(f"r{number}"), 1)]
         assert there == list(range(max(0, whole[:cut].count(b"\n") - 1)))
         add(again, Answer(id="last"), 1)
         again.close()
         third = opened(tmp_path / "journal")
-        assert third.kept(key("last"), 1)
+        assert third.kept(key_of("last"), 1)
         third.close()
 
 
@@ -134,7 +198,7 @@ def test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_part_of_it(
     journal.close()
     again = opened(tmp_path / "journal")
     assert [text(again, id, 7) for id in ("a", "c")] == ["one", "three"]
-    assert again.kept(key("b"), 7) is None
+    assert again.kept(key_of("b"), 7) is None
     again.close()
 
 
@@ -150,7 +214,7 @@ def test_a_database_that_cannot_be_written_is_named_and_keeps_what_it_has(tmp_pa
     journal.close()
     again = opened(path)
     assert text(again, "a", 7) == "one"
-    assert again.kept(key("b"), 7) is None
+    assert again.kept(key_of("b"), 7) is None
     again.close()
 
 

@@ -11,6 +11,7 @@ import pytest
 from swink_batch import run
 from swink_batch.limits import LocalTurns, Turns
 from swink_batch.shared import RedisTurns
+from swink_core import UsageError
 from swink_core.providers import LoopClock
 
 
@@ -31,6 +32,30 @@ def two(request: pytest.FixtureRequest) -> tuple[Turns, Turns]:
         return turns, turns
     url = request.getfixturevalue("redis")
     return RedisTurns(url), RedisTurns(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("foo", "'foo'"),
+        ("", "''"),
+        ("127.0.0.1:6379", "'127.0.0.1:6379'"),
+        ("http://host", "'http://host'"),
+        ("redis://host:x", "'redis://host:x'"),
+        ("redis://host:99999", "'redis://host:99999'"),
+        ("redis://me:secret@host:x", "'…@host:x'"),
+        ("redis://me:secret/not-escaped@host", "'…@host'"),
+        ("redis://host?password=secret&protocol=7", "'redis://host'"),
+        ("redis://host?nobody=1", "'redis://host'"),
+    ],
+)
+def test_what_is_no_servers_address_is_told_without_its_secrets(url: str, told: str) -> None:
+    pytest.importorskip("redis", reason="redis is not installed")
+    with pytest.raises(UsageError) as raised:
+        RedisTurns(url)
+    assert f"limits cannot be shared at {told}" in raised.value.message
+    assert "redis://HOST:6379" in raised.value.resolution
+    assert "secret" not in str(raised.value)
 
 
 async def test_turns_follow_each_other_whoever_takes_them(two: tuple[Turns, Turns]) -> None:

@@ -6,11 +6,13 @@ import asyncio
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from vendor_sdks import SDKS, rows_of, told
 from vendor_server import VendorServer
 from vendor_servers import (
@@ -21,7 +23,8 @@ from vendor_servers import (
     OpenAIServer,
 )
 
-from swink_batch import Tally, run, via_batch
+from swink_batch import Job, Tally, run, via_batch
+from swink_batch.journal import FileEngine, Journal
 from swink_core import Client, SwinkError, Usage, UsageError
 from swink_core.providers import cost_of
 
@@ -338,3 +341,13 @@ async def test_a_provider_without_batches_is_refused(tmp_path: Path) -> None:
 async def test_a_chain_cannot_be_handed_over(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a batch has one model"):
         await run(["echo/echo", "echo/think"], ["Hi"], tmp_path / "o.jsonl", via="batch")
+
+
+async def test_a_batch_needs_a_journal_that_has_a_path(tmp_path: Path) -> None:
+    job = Job(models="openai/gpt-5.4-mini", via="batch", client={"providers": {}})
+    with closing(Journal(FileEngine(tmp_path / "journal"), job.told())) as journal:
+        for given in (None, journal):
+            found = evolve(job, journal=given).answers(["Hi"])
+            with pytest.raises(UsageError, match="a batch needs the path of a journal"):
+                await anext(found)
+    assert os.listdir(tmp_path) == ["journal"]

@@ -6,7 +6,7 @@ message is kept where its text does not say all of it (tool calls, thinking, cit
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -23,9 +23,13 @@ from swink_core import (
     dump,
 )
 
-__all__ = ["Answer", "Failed", "as_json", "bad_row", "failed", "read_answer", "succeeded"]
+__all__ = ["Answer", "Failed", "Id", "as_json", "bad_row", "failed", "read_answer", "succeeded"]
 
 _FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
+
+
+Id: TypeAlias = str | int | float
+"""What tells a row apart: a number and its digits are the same."""
 
 
 class Failed(msgspec.Struct, omit_defaults=True):
@@ -40,12 +44,13 @@ class Failed(msgspec.Struct, omit_defaults=True):
 class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
     """What became of a row.
 
-    `value` is the answer read as JSON, where a type or a schema was asked for; `message` the whole
-    message in its JSON form, where there is more than text to it; of a failed row, `text` and
-    `message` are what had come. `cost` is in US dollars, `seconds` what it took with its retries.
+    `id` is the row's, a number where it is one there. `value` is the answer read as JSON, where a
+    type or a schema was asked for; `message` the whole message in its JSON form, where there is
+    more than text to it; of a failed row, `text` and `message` are what had come. `cost` is in US
+    dollars, `seconds` what it took with its retries.
     """
 
-    id: str
+    id: Id
     text: str = ""
     value: Any = msgspec.UNSET
     error: Failed | None = None
@@ -62,7 +67,7 @@ read_answer = msgspec.json.Decoder(Answer).decode
 """Return the answer that a line says."""
 
 
-def succeeded(id: str, result: AssistantMessage | TypedAnswer[Any], model: str) -> Answer:
+def succeeded(id: Id, result: AssistantMessage | TypedAnswer[Any], model: str) -> Answer:
     """Return the answer to a row."""
     if isinstance(result, AssistantMessage):
         return _told(id, result, model, result.total_usage, result.total_cost)
@@ -72,7 +77,7 @@ def succeeded(id: str, result: AssistantMessage | TypedAnswer[Any], model: str) 
     return answer
 
 
-def failed(id: str, error: SwinkError, model: str) -> Answer:
+def failed(id: Id, error: SwinkError, model: str) -> Answer:
     """Return what is kept of a row that failed: the kind, the message, and what had come."""
     if isinstance(error, StreamError):
         partial = error.partial or AssistantMessage([])
@@ -90,7 +95,7 @@ def failed(id: str, error: SwinkError, model: str) -> Answer:
     return answer
 
 
-def bad_row(id: str, why: str) -> Answer:
+def bad_row(id: Id, why: str) -> Answer:
     """Return what is kept of a row that cannot be asked."""
     return Answer(id=id, error=Failed("bad_row", why, "Correct the row, and start the run again."))
 
@@ -106,7 +111,7 @@ def as_json(answer: Answer) -> Answer:
 
 
 def _told(
-    id: str, message: AssistantMessage, model: str, usage: Usage | None, cost: Cost | None
+    id: Id, message: AssistantMessage, model: str, usage: Usage | None, cost: Cost | None
 ) -> Answer:
     content = message.content
     plain = not content or (len(content) == 1 and _is_plain(content[0]))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
+from math import isfinite
 from string import Formatter
 from typing import Any
 
 import msgspec
 from attrs import define
 
+from swink_batch.answers import Id
 from swink_batch.rows import BadRow, Row
 from swink_core import Context, Tool, UsageError, load
 
-__all__ = ["Form", "Request", "digest", "unasked"]
+__all__ = ["Form", "Request", "digest", "key_of", "unasked"]
 
 Prompt = Context | str | Sequence[Any]
 
@@ -25,12 +27,17 @@ def digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest())
 
 
+def key_of(id: Id) -> int:
+    """Return what stands for an id."""
+    return digest(str(id).encode())
+
+
 @define
 class Request:
     """What is asked once. `key` stands for the id, and `check` for all that the row says; `why` is
     what is wrong with a row that cannot be asked (`None`: nothing)."""
 
-    id: str
+    id: Id
     key: int
     prompt: Prompt = ""
     options: Mapping[str, Any] = {}
@@ -40,7 +47,7 @@ class Request:
 
 def unasked(id: str, why: str) -> Request:
     """Return what stands for a row that cannot be asked."""
-    return Request(id, digest(id.encode()), check=digest(why.encode()), why=why)
+    return Request(id, key_of(id), check=digest(why.encode()), why=why)
 
 
 class Form:
@@ -60,8 +67,8 @@ class Form:
         if isinstance(row, BadRow):
             return unasked(f"row {number}", row.why)  # the number alone may be another row's id
         named = {"prompt": row} if isinstance(row, str) else row
-        id = str(number if (given := named.get(self._id_field)) is None else given)
-        key, check = digest(id.encode()), digest(_ENCODER.encode(row))
+        id = str(number) if (given := named.get(self._id_field)) is None else _id(given)
+        key, check = key_of(id), digest(_ENCODER.encode(row))
         try:
             prompt, options = self._asked(named)
         except (ValueError, TypeError) as error:
@@ -86,6 +93,13 @@ class Form:
         return prompt, options
 
 
+def _id(given: object) -> Id:
+    """Return an id as JSON has it: as a number, or as text."""
+    if type(given) is int or (type(given) is float and isfinite(given)):
+        return given
+    return str(given)
+
+
 def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
     try:
         parts = list(Formatter().parse(template))
@@ -93,7 +107,8 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
         raise _bad_template(str(error)) from error
     for _, name, spec, conversion in parts:
         if name is not None and (not name.isidentifier() or spec or conversion):
-            raise _bad_template(f"{{{name}}} is no field")
+            written = name + f"!{conversion}" * bool(conversion) + f":{spec}" * bool(spec)
+            raise _bad_template(f"{{{written}}} is no field's name")
 
     def fill(row: Mapping[str, Any]) -> str:
         said: list[str] = []
@@ -115,5 +130,6 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
 def _bad_template(why: str) -> UsageError:
     return UsageError(
         f"the prompt is no template: {why}",
-        resolution="Name a row's fields in braces, {text}; a brace itself is written {{ or }}.",
+        resolution="Name a row's fields in braces, {text}, without an index or a format; a brace "
+        "itself is written {{ or }}.",
     )

@@ -19,7 +19,7 @@ from swink_batch.rows import Rows
 from swink_batch.runner import Deliver, Runner, Watch
 from swink_batch.tally import Tally
 from swink_batch.via_batch import BatchRunner
-from swink_core import Model, RetryPolicy, StreamErrorKind, UsageError
+from swink_core import InvalidModel, Model, RetryPolicy, StreamErrorKind, UsageError
 from swink_core.providers import Clock, LoopClock
 
 __all__ = ["CONCURRENCY", "RETRIES", "Job", "Order", "answers", "run"]
@@ -35,6 +35,35 @@ RETRIES = RetryPolicy(
 Order: TypeAlias = Literal["completion", "input"]
 
 Via: TypeAlias = Literal["calls", "batch"]
+
+
+UNSAID = frozenset({"api_key", "headers", "base_url", "retry", "timeouts", "transport"})
+"""Options that change no answer, or are nobody's business: a journal does not have them."""
+
+
+def _chain(given: Any) -> list[Any]:
+    chain = [*given] if isinstance(given, list | tuple) and not _is_pair(given) else [given]
+    if not chain:
+        raise InvalidModel(
+            "the chain of models is empty", resolution="Name a model, as in acme/large."
+        )
+    for each in chain:
+        model = each[0] if _is_pair(each) else each
+        if not isinstance(model, str | Model):
+            raise InvalidModel(
+                "a model is a name, a Model, or a pair of one and its options, "
+                f"not one of type {type(model).__name__}",
+                resolution="Write provider/id, as in acme/large, or a list to fall back through.",
+            )
+    return chain
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Mapping)
+
+
+def _said(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in UNSAID}
 
 
 def _shard(value: Any) -> tuple[int, int]:
@@ -60,7 +89,8 @@ def _positive(job: Job, attribute: Any, value: float | None) -> None:
 class Job:
     """What is asked of whom, within which limits.
 
-    `models` is a model, or several to fall back through. `prompt` is a template whose fields in
+    `models` is a model, or several to fall back through, each perhaps a pair of one and its own
+    options. `prompt` is a template whose fields in
     braces, `{text}`, stand for a row's values (`None`: each row has its own `prompt` or
     `messages`); `type` is the type of answers, `options` are those of each call. `id_field` names
     the field that tells rows apart.
@@ -69,8 +99,8 @@ class Job:
     minute, where they are known; `turns` shares limits with other processes (`None`: nobody). No
     call begins that `budget`, in US dollars over all runs of the journal, might not pay for.
 
-    `journal` keeps what was answered: a database (`.sqlite`, `.db`) or a folder, or a journal that
-    is open, and stays so; `None` is none.
+    `journal` keeps what was answered: a database (`.db`, `.sqlite`, `.sqlite3`) or a folder, or a
+    journal that is open, and stays so; `None` is none.
     Rows that failed in an earlier run are asked again with `retry_failed`, and all rows without
     `resume`, whose new answers take the place of the old. `shard` is `(i, n)`: of
     `n` processes that share a journal this one asks its part of the rows. `client` are arguments
@@ -80,7 +110,7 @@ class Job:
     day at a lower price; `cancel` ends what was handed over, and keeps what was answered by then.
     """
 
-    models: Any
+    models: list[Any] = field(converter=_chain, repr=False)
     prompt: str | None = field(default=None, validator=_template)
     type: Any = None
     options: Mapping[str, Any] = field(factory=dict, repr=False)
@@ -115,17 +145,14 @@ class Job:
 
     def told(self) -> dict[str, Any]:
         """Return what the answers depend on, for the journal's first line."""
-        models = self.models if isinstance(self.models, list | tuple) else [self.models]
-        told: dict[str, Any] = {"models": [str(each) for each in models], "prompt": self.prompt}
-        unsaid = {"api_key", "headers", "base_url", "retry", "timeouts", "transport"}
-        options = {name: value for name, value in self.options.items() if name not in unsaid}
+        models = [(m[0], _said(m[1])) if _is_pair(m) else m for m in self.models]
+        told: dict[str, Any] = {"models": [*map(str, models)], "prompt": self.prompt}
         type_ = repr(self.type) if self.type else None
-        return {**told, "options": options, "type": type_, "id_field": self.id_field}
+        return {**told, "options": _said(self.options), "type": type_, "id_field": self.id_field}
 
     def each_model(self) -> list[str | Model]:
         """Return the models of the chain, without their options."""
-        chain = [self.models] if isinstance(self.models, str | Model) else self.models
-        return [model[0] if isinstance(model, tuple) else model for model in chain]
+        return [model[0] if _is_pair(model) else model for model in self.models]
 
     async def answers(self, rows: Rows, watch: Watch | None = None) -> AsyncGenerator[Answer, None]:
         """Yield what becomes of each row as it does, or has become of it in an earlier run.
@@ -175,6 +202,7 @@ class Job:
         async def deliver(line: bytes) -> None:
             if order == "completion":
                 file.write(line + b"\n")
+                file.flush()
 
         async with job._runner(rows, deliver, watch) as runner:
             await runner.prepare()
@@ -202,7 +230,7 @@ class Job:
 def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
     """Yield a file to write; a `whole` one takes the path's place when all is written."""
     part = path.with_name(f".{path.name}.part") if whole else path
-    with part.open("wb", buffering=-1 if whole else 0) as file:
+    with part.open("wb") as file:
         yield file
     if whole:
         part.replace(path)

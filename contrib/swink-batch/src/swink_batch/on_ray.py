@@ -98,7 +98,7 @@ class _Asker:
 async def _answered(job: Job, rows: list[Any]) -> dict[str, list[str]]:
     found = [answer async for answer in job.answers(rows)]
     lines = [msgspec.json.encode(answer).decode() for answer in found]
-    return {"id": [answer.id for answer in found], "answer": lines}
+    return {"id": [str(answer.id) for answer in found], "answer": lines}  # a column has one type
 
 
 class ActorTurns:

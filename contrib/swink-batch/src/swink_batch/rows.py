@@ -6,11 +6,12 @@ A file is never read whole, and a line that is no row does not end a run: it is 
 from __future__ import annotations
 
 import csv
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import length_hint
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import msgspec
 from attrs import define
@@ -66,12 +67,14 @@ def count_rows(source: Rows) -> int | None:
     if path.suffix == ".parquet":
         with _parquet(path) as file:
             return int(file.metadata.num_rows)
+    if path.suffix == ".csv":  # a row may be of several lines
+        with _csv_file(path) as text:
+            return max(0, sum(1 for row in csv.reader(text) if row) - 1)
     lines, last = 0, b"\n"
     with path.open("rb") as file:
         while part := file.read(1 << 20):
             lines, last = lines + part.count(b"\n"), part[-1:]
-    lines += last != b"\n"
-    return max(0, lines - 1) if path.suffix == ".csv" else lines
+    return lines + (last != b"\n")
 
 
 def _checked(path: Path) -> Path:
@@ -86,8 +89,7 @@ def _checked(path: Path) -> Path:
 
 
 def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
-    csv.field_size_limit(MOST_FIELD)
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
+    with _csv_file(path) as file:
         rows = csv.DictReader(file)
         for row in rows:
             named = len(rows.fieldnames or ())
@@ -104,10 +106,17 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
                 yield row
 
 
+def _csv_file(path: Path) -> IO[str]:
+    csv.field_size_limit(MOST_FIELD)
+    return path.open(newline="", encoding="utf-8-sig", errors="replace")
+
+
 def _json_lines(path: Path) -> Iterator[Row | BadRow]:
     decode = msgspec.json.Decoder().decode
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
+            if number == 1:
+                line = line.removeprefix(BOM_UTF8)
             if not line.strip():
                 continue
             try:

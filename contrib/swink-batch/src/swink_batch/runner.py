@@ -19,7 +19,7 @@ from swink_batch.journal import Index, Journal, Kept
 from swink_batch.limits import Limiter
 from swink_batch.rows import Rows, count_rows, read_rows
 from swink_batch.tally import Tally
-from swink_core import Model, StreamErrorKind, SwinkError, UsageError
+from swink_core import StreamErrorKind, SwinkError, UsageError
 from swink_core.providers import Clock
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Runner:
         if job.budget is not None:
             self._budget = Budget(job.budget, kept, dearest)
         self.tally.kept_cost = kept
-        self._model = str(job.models if self._is_one_model() else job.models[0])
+        self._model = str(job.each_model()[0])
         self._reads_json = job.type is None and bool(job.options.get("response_format"))
 
     async def __aenter__(self) -> Self:
@@ -144,9 +144,6 @@ class Runner:
         self.tally.now = self._clock.time()
         self.tally.refused = sum(lane.refused for lane in self._limiter.lanes.values())
 
-    def _is_one_model(self) -> bool:
-        return isinstance(self._job.models, str | Model)
-
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of all rows that have one, in the order of the input."""
         assert self._journal is not None
@@ -169,7 +166,7 @@ class Runner:
             request = self._form.request(position, row)
             if count > 1 and request.key % count != number - 1:
                 continue
-            name, why = str(position), f"the row has the id of an earlier one, {request.id!r}"
+            name, why = str(position), f"the row has the id of an earlier one, '{request.id}'"
             while not self._ids.meet(request.key, again):
                 name = f"row {name}"  # which may be another row's id itself
                 request = unasked(name, f"{why}: give each row its own")

@@ -49,7 +49,19 @@ class RedisTurns:
                 resolution="pip install 'swink-batch[redis]'",
             ) from error
         self._error = RedisError
-        self._redis: Any = redis.Redis.from_url(url)
+        try:
+            pool: Any = redis.ConnectionPool.from_url(url)
+            pool.make_connection()  # it alone knows what a query may say
+        except (ValueError, TypeError, RedisError) as error:
+            user, _, server = url.rpartition("@")  # a password's part may be in the error as well
+            given, why = ("…@", "") if user else ("", f": {error}")
+            given += server.partition("?")[0]
+            raise UsageError(
+                f"limits cannot be shared at {given!r}{why}",
+                resolution="Give the address of a Redis server: redis://HOST:6379, rediss://HOST, "
+                "or unix:///PATH.",
+            ) from error
+        self._redis: Any = redis.Redis.from_pool(pool)
         self._take = self._redis.register_script(_TAKE)
         self._members = self._redis.register_script(_MEMBERS)
         self._name = secrets.token_hex(8)

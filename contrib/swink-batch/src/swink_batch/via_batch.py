@@ -33,14 +33,15 @@ class BatchRunner(Runner):
 
     async def prepare(self) -> None:
         """See that the rows can be handed over. Raises UsageError where they cannot."""
-        if not self._is_one_model() and len(self._job.models) > 1:
+        if len(self._job.models) > 1:
             raise UsageError(
                 "a batch has one model, and no other to fall back to",
                 resolution="Name one model with --via batch.",
             )
-        if self._job.journal is None:
+        if not isinstance(self._job.journal, str | Path):
             raise UsageError(
-                "a batch needs a journal to come back to", resolution="Name one: journal=…"
+                "a batch needs the path of a journal, to come back to",
+                resolution="Name one: journal=…",
             )
         if self._job.budget is not None:
             raise UsageError(
@@ -52,7 +53,6 @@ class BatchRunner(Runner):
     async def run(self) -> None:
         """Hand over all rows, wait for them, and keep what became of them."""
         [model] = self._job.each_model()
-        self._model = str(model)
         if self._watch is not None:
             self._watch(self.tally)
         provider = self._client.catalog.resolve(model).provider
@@ -170,5 +170,6 @@ class BatchRunner(Runner):
 
     def _stream(self, vendor: Vendor, request: Request) -> Any:
         options: dict[str, Any] = {**self._job.options, **request.options, "transport": "buffered"}
-        models = self._job.models if self._is_one_model() else self._job.models[0]
-        return vendor.client.stream(models, request.prompt, type=self._job.type, **options)
+        return vendor.client.stream(
+            self._job.models, request.prompt, type=self._job.type, **options
+        )

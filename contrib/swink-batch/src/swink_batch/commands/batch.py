@@ -68,7 +68,7 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
     "--journal",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Where to keep what was answered: a folder, or a database (*.sqlite). "
+    help="Where to keep what was answered: a folder, or a database (*.db, *.sqlite, *.sqlite3). "
     "Default: the output's name and .journal.",
 )
 @click.option(
@@ -165,7 +165,7 @@ def command(
 
 def _text(path: Path) -> str:
     try:
-        return path.expanduser().read_text("utf-8")
+        return path.expanduser().read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise MediaError(
             f"the prompt cannot be read: {error}", resolution="Name a text file after the @."

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import IO, Protocol
 
 from swink_core import SwinkError, UsageError
@@ -21,7 +22,7 @@ __all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
 PLACE_BITS = 44
 """Bits of a place that are the offset in its file; those above are the file's number."""
 
-DATABASES = (".sqlite", ".db")
+DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
 class Engine(Protocol):
@@ -29,7 +30,7 @@ class Engine(Protocol):
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield all lines with their places, an older one of the same writer first: the next time
-        those that were added since, at least by other writers."""
+        those that were added since, by whomever."""
 
     def append(self, line: bytes) -> int:
         """Write a line, which has no line break in it, and return its place."""
@@ -42,13 +43,15 @@ class Engine(Protocol):
 
 
 def engine_of(path: str | Path, shard: str = "all") -> Engine:
-    """Return the engine for a path: a database's (`.sqlite`, `.db`), or a folder of files.
+    """Return the engine for a path: a database's by its ending (`.db`, `.sqlite`, `.sqlite3`), or
+    a folder of files.
 
     `shard` names the writer: each has its own file. Raises UsageError where another process
     writes this shard.
     """
     path = Path(path)
-    return SQLiteEngine(path, shard) if path.suffix in DATABASES else FileEngine(path, shard)
+    is_database = path.suffix in DATABASES and not path.is_dir()
+    return SQLiteEngine(path, shard) if is_database else FileEngine(path, shard)
 
 
 class FileEngine:
@@ -61,7 +64,8 @@ class FileEngine:
         self._end = _whole(self._file)
         self._folder, self._paths = folder, [own]
         self._ends: dict[int, int] = {}  # how far each file is read
-        self._open: dict[int, int] = {0: self._file.fileno()}
+        self._open: dict[int, IO[bytes]] = {}  # to read from, at any place
+        self._alone = Lock()  # at a file's position
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Yield all lines with their places that it has not yielded yet, the own file's last."""
@@ -87,26 +91,27 @@ class FileEngine:
         except OSError as error:
             os.ftruncate(file, place)  # the next line begins where this one did
             raise _unusable(self._paths[0], error) from error
-        self._end = self._ends[0] = place + len(line) + 1
+        self._end = place + len(line) + 1
         return place
 
     def read(self, place: int) -> bytes:
         """Return a line."""
         number, offset = place >> PLACE_BITS, place & (1 << PLACE_BITS) - 1
-        if number not in self._open:
-            self._open[number] = os.open(self._paths[number], os.O_RDONLY)
         data, size = b"", 4096
-        while b"\n" not in data:
-            data, size = os.pread(self._open[number], size, offset), size * 4
+        with self._alone:
+            if number not in self._open:  # not buffered: what is not read yet may change
+                self._open[number] = self._paths[number].open("rb", buffering=0)
+            file = self._open[number]
+            while b"\n" not in data:
+                file.seek(offset)
+                data, size = file.read(size), size * 4
         return data[: data.index(b"\n")]
 
     def close(self) -> None:
         """Have all written to the disk, and close the files."""
         os.fsync(self._file.fileno())
-        for number, descriptor in self._open.items():
-            if number:
-                os.close(descriptor)
-        self._file.close()
+        for file in (*self._open.values(), self._file):
+            file.close()
 
 
 class SQLiteEngine:

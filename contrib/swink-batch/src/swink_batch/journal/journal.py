@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from swink_batch.answers import Answer
-from swink_batch.forms import digest
+from swink_batch.answers import Answer, Id
+from swink_batch.forms import key_of
 from swink_batch.journal.engines import Engine
 from swink_batch.journal.index import Index
 from swink_core import SwinkError, UsageError
@@ -30,7 +30,7 @@ class _Error(msgspec.Struct):
 
 
 class _Head(msgspec.Struct):
-    id: str
+    id: Id
     error: _Error | None = None
     cost: float | None = None
     usage: dict[str, int] = {}
@@ -53,7 +53,7 @@ class Kept(NamedTuple):
 
 
 class Journal:
-    """The answers of a job. `cost` is what those cost that were there when it was opened, and
+    """The answers of a job. `cost` is what those cost that were there when it was read last, and
     `dearest` the most that one of them did.
 
     `job` says what the answers are of: another job's journal is refused with a UsageError.
@@ -96,7 +96,7 @@ class Journal:
             if written is not None:
                 self._expect(written)
                 continue
-            self._put(digest(head.id.encode()), place, head.error is not None)
+            self._put(key_of(head.id), place, head.error is not None)
             self.cost += head.cost or 0.0
             self.dearest = max(self.dearest, head.cost or 0.0)
         return lines
