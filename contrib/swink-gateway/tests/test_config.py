@@ -154,6 +154,7 @@ FAULTS = [
         "[keys.a]\nkey = '${SECRET}'\n[keys.b]\nkey = '${SECRET}'",
         "4: keys.b.key: it is the key of a, too",
     ),
+    ("\n[keys.'']\nkey = '${SECRET}'", '2: keys."": a name of whose key it is was expected'),
     (
         "[keys.a]\nkey = '${SECRET}'\ndollars_per_day = '5'",
         "3: keys.a.dollars_per_day: a number above 0 was expected, not a text",
