@@ -184,15 +184,26 @@ def test_a_file_that_others_may_read_is_told_of_and_mended(swink: Any, file: Pat
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("text", [f'openai = "{KEY}', f'keys = ["{KEY}"]', "[keys]\nopenai = 3"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f'openai = "{KEY}', "it is not TOML"),
+        (f'keys = ["{KEY}"]', "keys: a table was expected"),
+        ("[keys]\nopenai = 3", 'keys.openai: a key, or { place = "keyring" }, was expected'),
+        (f'profiles = "{KEY}"', "profiles: a table was expected"),
+        (f'profiles.work = "{KEY}"', "profiles.work: a table was expected"),
+        (f'profiles.work.openai = ["{KEY}"]', "profiles.work.openai: a key, or"),
+    ],
+)
 def test_a_file_that_is_wrong_is_named_and_none_of_it_shown(
-    swink: Any, file: Path, text: str
+    swink: Any, file: Path, text: str, said: str
 ) -> None:
     file.parent.mkdir(parents=True)
     file.write_text(text)
     file.chmod(0o600)
     done = swink("ask", "-m", "openai/any", "Hi")
     assert (done.returncode, str(file) in done.stderr, KEY in done.stderr) == (2, True, False)
+    assert said in " ".join(done.stderr.split())
     assert file.read_text() == text
 
 

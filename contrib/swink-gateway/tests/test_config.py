@@ -110,6 +110,10 @@ FAULTS = [
         "4: routes.a.options.retry.base: base=-1: expected `float` >= 0.0",
     ),
     (
+        "[routes.a]\ntiers = 'echo/echo'\noptions.retry = 3",
+        "3: routes.a.options.retry: a table was expected, not a number",
+    ),
+    (
         "[routes.a]\ntiers = 'echo/echo'\noptions.timeouts.idle = 3",
         "3: routes.a.options.timeouts: it is called time_limits, beside options",
     ),
@@ -149,11 +153,16 @@ FAULTS = [
         "3: rules[0].to: a route or a model was expected: 'nobody' is",
     ),
     ("[keys.a]\nkey = 'plain'", '2: keys.a.key: "sha256:" and 64 hexadecimal digits, or'),
+    ("keys = 3", "1: keys: a table was expected, not a number"),
+    ("\n[[keys]]\nkey = '${SECRET}'", "2: keys: a table was expected, not a list"),
+    ("[keys]\na = '${SECRET}'", "2: keys.a: a table was expected, not a text"),
+    ("[keys.a]\nkey = []", "2: keys.a.key: a key was expected"),
     ("[keys.a]\nkey = '${NONE}'", "2: keys.a.key: there is no variable 'NONE' in the environment"),
     (
         "[keys.a]\nkey = '${SECRET}'\n[keys.b]\nkey = '${SECRET}'",
         "4: keys.b.key: it is the key of a, too",
     ),
+    ("\n[keys.'']\nkey = '${SECRET}'", '2: keys."": a name of whose key it is was expected'),
     (
         "[keys.a]\nkey = '${SECRET}'\ndollars_per_day = '5'",
         "3: keys.a.dollars_per_day: a number above 0 was expected, not a text",

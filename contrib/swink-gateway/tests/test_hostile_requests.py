@@ -331,17 +331,20 @@ async def test_a_schema_that_is_none_is_for_the_provider_to_refuse(
 
 
 @EACH
+@pytest.mark.parametrize("status", [400, 401])
 async def test_no_secret_of_the_gateways_is_told(
-    name: str, caplog: pytest.LogCaptureFixture
+    name: str, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """What a provider says of the gateway's own credentials is for its log alone."""
     caplog.set_level(logging.DEBUG)
     own = {"openai": given_to("openai")}
     echoed = own["openai"]["api_key"] + own["openai"]["headers"]["Cookie"]
-    refused = MemoryResponse.of_json({"error": {"message": f"bad key {echoed}"}}, 401)
+    refused = MemoryResponse.of_json({"error": {"message": f"bad key {echoed}"}}, status)
     body = {**REQUESTS[name][2], "model": "openai/gpt-4.1-mini"}
     path = PATHS[name].replace(MODEL, "openai/gpt-4.1-mini")
     async with serving(http=MemoryHTTPClient(refused), providers=own) as gateway:
         answer = await ask(gateway, path, body)
-    assert b"bad key" in answer.body
+    assert (b"bad key" in answer.body) is (status == 400)
+    assert "bad key" in caplog.text
     for text in (answer.body.decode(), str(answer.headers), caplog.text):
         assert not SONG.search(text)

@@ -16,7 +16,7 @@ from serving import ONCE, Answer, Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import Cost, Done, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
-from swink_gateway.config import Source
+from swink_gateway.config import Config, Source
 from swink_gateway.monitoring import Monitor
 from swink_gateway.relay import Limits
 from swink_gateway.server import Gateway
@@ -66,6 +66,13 @@ async def metrics_of(gateway: Gateway) -> dict[str, float]:
     families = text_string_to_metric_families(answer.body.decode())
     samples = [sample for family in families for sample in family.samples]
     return {f"{sample.name}{sorted(sample.labels.values())}": sample.value for sample in samples}
+
+
+async def test_a_key_without_a_name_in_a_configuration_makes_no_operator() -> None:
+    """`usable` refuses the name, for which the owner of the gateway stands elsewhere."""
+    key = Source("team.toml", KEYS).config(ENVIRON).keys["alice"]
+    async with serving(config=Config(keys={"": key})) as gateway:
+        assert (await ask(gateway, "/metrics", headers=ALICE)).status == 403
 
 
 async def test_metrics_count_calls_answers_and_what_keys_spent() -> None:

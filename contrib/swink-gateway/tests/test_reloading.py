@@ -162,6 +162,39 @@ def test_check_prints_what_would_be_served(swink: Any, tmp_path: Path) -> None:
     assert "0f0f" not in done.stdout
 
 
+STORES = [
+    ("redis", "url = 'redis://:pass/word@localhost'", "3: store.url: limits cannot be shared: the"),
+    ("redis", "url = 'localhost:6379'", "such as redis://localhost:6379.)"),
+    ("redis", "url = 'redis://localhost?pasword=word'", "no address of a Redis server"),
+    ("redis", "url = 'redis://localhost'\npath = 'absent'", "4: store.path: a folder that is"),
+    ("sqlite", "path = 'absent/ledger.db'", "3: store.path: a file in a folder that is there"),
+    ("sqlite", "path = '.'", "3: store.path: a file that can be written was expected"),
+]
+
+
+@pytest.mark.parametrize(("engine", "where", "told"), STORES, ids=[told for _, _, told in STORES])
+def test_check_looks_at_the_store_without_asking_it(
+    swink: Any, tmp_path: Path, engine: str, where: str, told: str
+) -> None:
+    pytest.importorskip("redis")
+    file = tmp_path / "team.toml"
+    file.write_text(f"[store]\nengine = '{engine}'\n{where}\n")
+    done = swink("gateway", "--check", str(file))
+    said = " ".join(done.stderr.split())
+    assert (done.returncode, done.stdout, told in said, "word" in said) == (2, "", True, False)
+
+
+def test_check_says_what_it_did_not_try(swink: Any, tmp_path: Path) -> None:
+    pytest.importorskip("redis")
+    file, ledger = tmp_path / "team.toml", tmp_path / "ledger.db"
+    file.write_text("[store]\nengine = 'redis'\nurl = 'redis://127.0.0.1:9'\n")
+    done = swink("gateway", "--check", str(file))
+    assert "not tried: the Redis server, and providers with their keys and models\n" in done.stdout
+    file.write_text(f"[store]\nengine = 'sqlite'\npath = '{ledger}'\n")
+    assert "\nnot tried: providers with" in swink("gateway", "--check", str(file)).stdout
+    assert not ledger.exists()
+
+
 def test_check_tells_all_faults_and_ends_as_a_wrong_call_does(swink: Any, tmp_path: Path) -> None:
     file = tmp_path / "team.toml"
     file.write_text(BROKEN + '[keys.a]\nkey = "${NONE}"\n')

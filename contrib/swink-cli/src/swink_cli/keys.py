@@ -154,12 +154,21 @@ def _read() -> dict[str, Any]:
     except (OSError, ValueError) as error:
         said = str(getattr(error, "strerror", None) or "it is not TOML")  # no word of its content
         raise _unusable(path, said) from None
-    for section in (data.get("keys", {}), *data.get("profiles", {}).values()):
-        if not isinstance(section, dict) or any(
-            not (isinstance(value, str) or value == _ELSEWHERE) for value in section.values()
-        ):
-            raise _unusable(path, "it does not hold what `swink keys set` writes")
+    sections = {"keys": data.get("keys", {})}
+    for name, section in _table(path, "profiles", data.get("profiles", {})).items():
+        sections[f"profiles.{name}"] = section
+    for name, section in sections.items():
+        for provider, value in _table(path, name, section).items():
+            if not (isinstance(value, str) or value == _ELSEWHERE):
+                why = 'a key, or { place = "keyring" }, was expected'
+                raise _unusable(path, f"{name}.{provider}: {why}")
     return data
+
+
+def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _unusable(path, f"{name}: a table was expected")
+    return value
 
 
 @contextmanager

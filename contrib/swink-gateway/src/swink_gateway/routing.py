@@ -82,6 +82,8 @@ class Routing:
         for name, key in config.keys.items():
             if not name:
                 yield Fault(("keys", name), "a name of whose key it is was expected")
+            if not key.key:
+                yield Fault(("keys", name, "key"), "a key was expected")
             for digest in key.key:
                 if owners.setdefault(digest, name) != name:
                     yield Fault(("keys", name, "key"), f"it is the key of {owners[digest]}, too")

@@ -34,6 +34,8 @@ def lines_of(routing: Routing) -> Iterator[str]:
     unpriced = [name for name, m in models.items() if m.info is None or m.info.prices is None]
     if unpriced:
         yield f"no price is known of {', '.join(sorted(unpriced))}: budgets do not see them"
+    servers = "the Redis server, and providers" if config.store.engine == "redis" else "providers"
+    yield f"not tried: {servers} with their keys and models"
 
 
 def _tiers(route: Route) -> str:

@@ -29,10 +29,10 @@ from swink_cli.listing import print_lines
 from swink_cli.settings import chosen
 from swink_cli.terminal import is_terminal, say
 from swink_gateway.commands.checked import lines_of
-from swink_gateway.config import Config, Source
+from swink_gateway.config import Config, Fault, Source
 from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.lifetime import DRAIN_SECONDS, Lifetime, serve_until_told
-from swink_gateway.limits import Store, open_ledger
+from swink_gateway.limits import Store, faults_of_place, open_ledger
 from swink_gateway.relay import MOST_STREAMS, Limits
 from swink_gateway.reloading import Reloader
 from swink_gateway.routing import Routing, usable
@@ -188,7 +188,9 @@ def _forget(worker: int) -> None:
 
 async def _check(file: Path) -> int:
     async with swink.Client(**client_parts(None, ())) as client:
-        config = usable(client, Source.of(file), os.environ)
+        source = Source.of(file)
+        config = usable(client, source, os.environ)
+        source.refuse(Fault(("store", name), why) for name, why in faults_of_place(config.store))
         print_lines(lines_of(Routing(client, config)))
     return 0
 

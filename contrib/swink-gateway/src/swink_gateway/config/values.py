@@ -157,8 +157,8 @@ def _options(data: Any, _: Any) -> Any:
     def read(name: str, value: Any) -> Any:
         if name in BESIDE:
             raise ValueError(f"it is called {BESIDE[name]}, beside options")
-        if name == "retry" and isinstance(value, dict):
-            value = _each(value, partial(_field, RetryPolicy), RetryPolicy)
+        if name == "retry":
+            value = _each(_table(value), partial(_field, RetryPolicy), RetryPolicy)
             return RetryPolicy(**value)
         try:
             return _field(StreamOptions, name, value)

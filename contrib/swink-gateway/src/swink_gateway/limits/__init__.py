@@ -6,7 +6,7 @@ Redis for several machines (`swink-gateway[redis]`).
 
 from swink_gateway.limits.ledger import Allowance, Circuit, Ledger, Refusal, Spending, Ticket
 from swink_gateway.limits.memory import MemoryLedger
-from swink_gateway.limits.stores import Store, open_ledger
+from swink_gateway.limits.stores import Store, faults_of_place, open_ledger
 
 __all__ = [
     "Allowance",
@@ -17,5 +17,6 @@ __all__ = [
     "Spending",
     "Store",
     "Ticket",
+    "faults_of_place",
     "open_ledger",
 ]

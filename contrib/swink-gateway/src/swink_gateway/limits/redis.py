@@ -90,11 +90,12 @@ class RedisLedger:
                 socket_timeout=ANSWER_SECONDS, socket_connect_timeout=ANSWER_SECONDS,
                 retry=Retry(NoBackoff(), 0),
             )  # fmt: skip
-        except ValueError as error:
+            pool.connection_class(**pool.connection_kwargs)  # which knows what may follow a `?`
+        except (ValueError, TypeError):  # whose words may be a part of the password
             raise UsageError(
-                f"limits cannot be shared: {error}",
+                "limits cannot be shared: the store's url is no address of a Redis server",
                 resolution="Give an address such as redis://localhost:6379.",
-            ) from error
+            ) from None
         self._failures = (RedisError, OSError)
         self._redis: Any = redis.Redis.from_pool(pool)
         self._where = urlsplit(url).hostname or "its socket"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from attrs import define, field
@@ -10,7 +12,7 @@ from swink_core import UsageError
 from swink_gateway.limits.ledger import Ledger
 from swink_gateway.limits.memory import MemoryLedger
 
-__all__ = ["ENGINES", "Store", "open_ledger"]
+__all__ = ["ENGINES", "Store", "faults_of_place", "open_ledger"]
 
 ENGINES = ("memory", "sqlite", "redis")
 
@@ -46,3 +48,31 @@ def open_ledger(store: Store) -> Ledger:
         f"the store {store.engine!r} {f'needs {wants}' if wants else 'is not known'}",
         resolution=f"Engines are {', '.join(ENGINES)}; SQLite needs a path, Redis a url.",
     )
+
+
+def faults_of_place(store: Store) -> Iterator[tuple[str, str]]:
+    """Yield what shows, without a server asked or a file made, that no ledger can be kept there.
+
+    Each is a field of the store, and why not.
+    """
+    if store.path is not None:
+        if store.engine == "sqlite":
+            yield from (("path", why) for why in _faults_of_file(store.path))
+        elif not _takes_files(store.path):
+            yield "path", "a folder that is there and can be written was expected"
+    if store.engine == "redis":
+        try:
+            open_ledger(store)
+        except UsageError as error:
+            yield "url", f"{error.message} ({error.resolution})"
+
+
+def _faults_of_file(path: Path) -> Iterator[str]:
+    if not _takes_files(path.parent):
+        yield "a file in a folder that is there and can be written was expected"
+    elif path.exists() and not (path.is_file() and os.access(path, os.R_OK | os.W_OK)):
+        yield "a file that can be written was expected"
+
+
+def _takes_files(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
