@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_service import ChatService, Gate
+from chat_service import ChatService, Gate, HTTPError
 
 from swink_cli.tools import ToolOptions
 from swink_core import ToolCallBlock, UsageError
@@ -40,6 +40,7 @@ def fail() -> str:
 
 server.run()
 '''
+SOON = {"Retry-After": "0"}
 PROMPT = ">\x1b[0m "
 has_sdk = pytest.mark.skipif(find_spec("mcp") is None, reason="the extra `mcp` is not installed")
 
@@ -68,6 +69,45 @@ def test_functions_of_a_file_are_called_until_the_model_has_answered(swink: Any,
     assert service.requests[1]["messages"][-1]["content"] == "Oslo: 18 in 1"
     roles = [message["role"] for message in service.requests[2]["messages"]]
     assert roles == ["user", "assistant", "tool", "assistant", "user"]
+
+
+# what is asked for, what the model says before it calls a tool and after, what stdout has then
+LAST: list[tuple[str, list[str], str, str, str]] = [
+    ("JSON of a schema", ["--schema", "city"], "I look.", '{"city": "Oslo"}', '{"city": "Oslo"}'),
+    ("JSON", ["--json"], '{"a": 1}', '{"b": 2}', '{"b": 2}'),
+    ("a code block", ["-x"], "```\nfirst\n```", "```\nlast\n```", "last"),
+    ("text", [], "I look.", "Cold.", "I look.\nCold."),
+    ("text that may begin again", ["--restart"], "I look.", "Cold.", "I look.\nCold."),
+]
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "answer", "out"), [row[1:] for row in LAST], ids=[row[0] for row in LAST]
+)
+def test_what_is_read_as_data_is_the_answer_alone(
+    swink: Any, file: str, given: list[str], before: str, answer: str, out: str
+) -> None:
+    turns = [before, asks("get_weather", city="Oslo")], HTTPError(503, headers=SOON), [answer]
+    with ChatService(*turns) as service:
+        where = ("-m", "openai/any", "--base-url", service.base_url, "--api-key", "k")
+        done = swink("ask", *where, "-y", "--functions", file, *given, "Oslo?")
+    assert (done.returncode, done.stdout) == (0, f"{out}\n")
+    told = f"said before the answer: {before}" in done.stderr
+    assert told == (before.strip("`\n") not in out)
+    assert "trying openai/any" in done.stderr
+    assert "void" not in done.stderr  # what an earlier turn said is not
+
+
+def test_a_retry_voids_nothing_of_an_earlier_turn_on_a_screen(start: Any, file: str) -> None:
+    turns = ["I look.", asks("get_weather", city="Oslo")], HTTPError(503, headers=SOON), ["Cold."]
+    with ChatService(*turns) as service:
+        where = ("-m", "openai/any", "--base-url", service.base_url, "--api-key", "k")
+        running = start("ask", *where, "-y", "--functions", file, "Oslo?", size=(80, 24))
+        running.wait_for("I look.")
+        running.wait_for("trying openai/any")
+        running.wait_for("Cold.")
+        assert running.finish() == 0
+    assert b"void" not in running.output
 
 
 def test_code_on_the_command_line_will_do(swink: Any) -> None:

@@ -83,6 +83,35 @@ def shown(observer: Any, call: swink.Call, *events: swink.AssistantMessageEvent)
 DONE = swink.Done(swink.StopReason.STOP, swink.Usage(5, 3), swink.Cost(total=0.5))
 
 
+async def test_at_a_retry_the_call_answers_for_the_attempt_that_failed() -> None:
+    shown: list[tuple[Any, ...]] = []
+
+    class Attempts(CallState):
+        def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+            if isinstance(event, swink.Retry | swink.Done):
+                then = (event.model, event.attempt) if isinstance(event, swink.Retry) else ()
+                of_all, own = call.usage, self.taken(call).tokens["output"]
+                assert of_all is not None
+                shown.append((call.model.id, call.attempt.number, *then, own, of_all.output))
+
+    class Counts(CallObserver[Attempts]):
+        def watch(self, call: swink.Call) -> Attempts:
+            return Attempts()
+
+    overloaded = {swink.StreamErrorKind.OVERLOADED: 1}
+    retry = swink.RetryPolicy(retries=overloaded, base=0.0, restart_after_output=True)
+    first = "echo/fail-overloaded-after-2"
+    async with swink.Client(plugins=[Counts()], retry=retry) as client:
+        message = await client.complete([first, "echo/echo"], "one two three")
+    assert shown == [
+        ("fail-overloaded-after-2", 1, first, 2, 2, 2),
+        ("fail-overloaded-after-2", 2, "echo/echo", 1, 2, 4),
+        ("echo", 3, 3, 7),
+    ]
+    assert message.usage is not None
+    assert message.usage.output == 3
+
+
 def test_without_a_network_each_delta_is_a_chunk() -> None:
     observer = Keeps()
     deltas = [swink.TextDelta(0, "a"), swink.TextDelta(0, "b")]

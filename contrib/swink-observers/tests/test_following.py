@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from aiohttp_sse_client2.client import EventSource
 from rich.console import Console
 
 import swink_core as swink
@@ -64,6 +65,41 @@ async def test_a_feed_is_followed_through_a_lost_connection(
         feed.publish("notice", {"code": "while nobody listened"})
         await server.start(feed)
         assert await reading == ("notice", {"code": "while nobody listened"})
+    await server.stop()
+
+
+async def test_a_feed_that_is_away_for_long_is_told_of_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tries: asyncio.Queue[None] = asyncio.Queue()
+
+    async def counted(source: Any) -> None:
+        tries.put_nowait(None)
+        await connect(source)
+
+    connect = EventSource.connect
+    monkeypatch.setattr("swink_observers.following.AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(EventSource, "connect", counted)
+    server, feed, times_lost = Server(), Feed(), []
+    await server.start(feed)
+    feed.publish("begin", {"call": "c1"})
+    async with aclosing(following(Place(server.url), 5, lambda: times_lost.append(1))) as records:
+        assert [(await anext(records))[0] for _ in range(2)] == ["begin", "now"]
+        reading = asyncio.create_task(anext(records))
+        for losses in (1, 2):
+            await asyncio.sleep(0)
+            await server.stop()
+            while not tries.empty():
+                tries.get_nowait()
+            for _ in range(3):
+                await tries.get()
+            assert len(times_lost) == losses
+            await server.start(feed)
+            feed.publish("notice", {"code": "again"})
+            assert (await reading)[0] == "notice"
+            reading = asyncio.create_task(anext(records))
+        reading.cancel()
+        await asyncio.wait([reading])
     await server.stop()
 
 

@@ -7,13 +7,14 @@ import difflib
 import signal
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import swink_core as swink
 from swink_cli.display import Display, Sink
 from swink_cli.summary import summary
 from swink_cli.terminal import one_screen, say, show_error
+from swink_cli.troubles import TROUBLES
 from swink_cli.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ async def show_call(stream: Stream, sink: Sink, display: Display | None = None) 
     """Show a call to its end and return the display, which knows how it ended."""
     display = display or Display(sink)
     since = time.monotonic()
-    try:
+    with TROUBLES.held(), closing(display):
         async with (
             stream,
             interruptible(stream),
@@ -91,8 +92,6 @@ async def show_call(stream: Stream, sink: Sink, display: Display | None = None) 
                 display.feed(batch)
                 if display.first_token_at is None and display.terminal is None:
                     sign.go_on(since)
-    finally:
-        display.close()
     return display
 
 

@@ -17,7 +17,7 @@ import click
 import swink_core as swink
 from swink_cli.terminal import is_dumb, is_terminal, one_screen, printable, say, styled
 
-__all__ = ["Display", "HeldText", "PlainText", "Sink", "describe_retry", "make_sink"]
+__all__ = ["Display", "HeldText", "LastText", "PlainText", "Sink", "describe_retry", "make_sink"]
 
 ARGUMENTS_SHOWN = 2000
 """Characters of a tool call's arguments that are shown."""
@@ -37,6 +37,9 @@ class Sink(Protocol):
 
     def end_block(self) -> None:
         """Take note that a block of text is complete."""
+
+    def end_turn(self) -> None:
+        """Take note that the model goes on when its tools have: no retry voids what was written."""
 
     def discard(self) -> bool:
         """Take back what was written, and tell whether nothing of it is left."""
@@ -75,6 +78,11 @@ class PlainText:
     def end_block(self) -> None:
         """Nothing to do: blocks of an answer are one text."""
 
+    def end_turn(self) -> None:
+        """End the last line, and forget it."""
+        self.close()
+        self._written = False
+
     def discard(self) -> bool:
         """Forget; what was written stays written."""
         written, self._written = self._written, False
@@ -108,6 +116,11 @@ class HeldText:
     def end_block(self) -> None:
         """Nothing to do: blocks of an answer are one text."""
 
+    def end_turn(self) -> None:
+        """Write what is valid."""
+        self.close()
+        self._parts.clear()
+
     def discard(self) -> bool:
         """Drop what was kept."""
         self._parts.clear()
@@ -119,6 +132,19 @@ class HeldText:
             text = PlainText()
             text.write(self._made("".join(self._parts)))
             text.close()
+
+
+class LastText(HeldText):
+    """The answer of a tool loop: what the model said before it called tools goes to stderr.
+
+    For who reads stdout as something that two texts are not, as JSON.
+    """
+
+    def end_turn(self) -> None:
+        """Say what turns out not to be the answer."""
+        if self._parts:
+            say(f"said before the answer: {''.join(self._parts)}")
+        self._parts.clear()
 
 
 def make_sink(*, plain: bool = False, held: bool = False) -> Sink:

@@ -34,6 +34,7 @@ from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
 from swink_cli.summary import amount, money, seconds, summary
 from swink_cli.terminal import ECHO, printable, say
+from swink_cli.troubles import TROUBLES
 
 __all__ = ["ask_several"]
 
@@ -140,13 +141,14 @@ async def _ask_all(
             asked.append(_Asked(models, stream, sink, _Quiet(sink), time.monotonic()))
             name_unknown_models(client, models)
         name_broken_plugins(client)
-        async with interruptible(_All(asked)):
-            tasks = [asyncio.create_task(one.run(memory.branch(), context)) for one in asked]
-            if console.is_terminal and not console.is_dumb_terminal:
-                await _draw(asked, tasks, console)
-            for one, task in zip(asked, tasks, strict=True):
-                await task
-                _show(one, console)
+        with TROUBLES.held():
+            async with interruptible(_All(asked)):
+                tasks = [asyncio.create_task(one.run(memory.branch(), context)) for one in asked]
+                if console.is_terminal and not console.is_dumb_terminal:
+                    await _draw(asked, tasks, console)
+                for one, task in zip(asked, tasks, strict=True):
+                    await task
+                    _show(one, console)
     ends = [one.stream.message.stop_reason for one in asked]
     if swink.StopReason.ABORTED in ends:
         return EXIT_INTERRUPTED

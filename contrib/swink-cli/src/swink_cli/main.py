@@ -200,8 +200,10 @@ def cli(debug: bool) -> None:
 
     if debug:
         logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
-    else:  # what is logged is also said; Python's last resort would print it twice
-        logging.getLogger().addHandler(logging.NullHandler())
+    else:  # Python's last resort would print what is said once more
+        from swink_cli.troubles import TROUBLES
+
+        logging.getLogger().addHandler(TROUBLES)
 
 
 click.Context.formatter_class = HelpFormatter  # of all commands, other distributions' too

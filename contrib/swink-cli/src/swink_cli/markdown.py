@@ -55,7 +55,7 @@ class LiveMarkdown:
         self._live: Live | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._pause = REDRAW
-        self._printed = False
+        self._printed = self._voidable = False
         self._erasable = 0
 
     def write(self, text: str) -> None:
@@ -82,17 +82,21 @@ class LiveMarkdown:
             self._print(self._text)
         self._text = ""
 
+    def end_turn(self) -> None:
+        """Forget; what is on the screen is valid."""
+        self._voidable, self._erasable = False, 0
+
     def discard(self) -> bool:
         """Wipe what was printed since anyone else wrote, if it is still on the screen."""
         self._join()
         self._stop()
         self._text = ""
-        gone = not self._printed or 0 < self._erasable < self._console.height
+        gone = not self._voidable or 0 < self._erasable < self._console.height
         if gone and self._erasable:
             # to the start of the line so many above, and clear from there
             self._console.file.write(f"\x1b[{self._erasable}F\x1b[J")
             self._console.file.flush()
-        self._printed, self._erasable = False, 0
+        self._printed, self._voidable, self._erasable = False, False, 0
         return gone
 
     def close(self) -> None:
@@ -138,7 +142,7 @@ class LiveMarkdown:
         lines = self._rendered(text)
         self._console.print(Segments(_joined(lines)), end="")
         self._erasable += len(lines)
-        self._printed = True
+        self._printed = self._voidable = True
 
     def _rendered(self, text: str) -> list[list[Segment]]:
         """Blocks come with blank lines of their own; here one stands between any two."""

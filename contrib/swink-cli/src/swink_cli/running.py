@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import swink_core as swink
-from swink import Client, FunctionTool, Run, ToolEnd, TurnStart
+from swink import Client, FunctionTool, Run, ToolEnd, ToolStart, TurnStart
 from swink_cli.approval import Approval
 from swink_cli.calling import explain, name_broken_plugins, name_unknown_models, show_call
 from swink_cli.clients import client_parts
@@ -31,6 +31,8 @@ class _RunDisplay(Display):
         for event in batch:
             if isinstance(event, TurnStart):
                 self.terminal = self.first_token_at = None
+            elif isinstance(event, ToolStart):
+                self._sink.end_turn()
             elif isinstance(event, ToolEnd):
                 self._note(_said(event), fg="red" if event.result.is_error else "green")
         super().feed(batch)

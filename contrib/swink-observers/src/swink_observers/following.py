@@ -83,11 +83,12 @@ async def following(
 ) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
     """Yield the records of a feed, by name and data, for ever; begin with the `last` ones.
 
-    A connection that is lost is made again, and what came meanwhile is read; `lost` is called.
+    A connection that is lost is made again, and what came meanwhile is read; `lost` is called, once
+    however often there is no feed yet.
     Raises SwinkError where there is no feed to begin with.
     """
     read = ""  # the last id, which a new connection resumes from
-    is_new = True
+    is_new, is_lost = True, False
     # the library's own session would end every stream after five minutes
     limits = ClientTimeout(total=None, sock_connect=10, sock_read=3 * HEARTBEAT_SECONDS)
     async with ClientSession(timeout=limits) as session:
@@ -98,7 +99,7 @@ async def following(
             )
             try:
                 await source.connect()
-                is_new = False
+                is_new = is_lost = False
                 async with aclosing(_events(source)) as records:
                     async for event in records:
                         read = event.last_event_id
@@ -110,7 +111,9 @@ async def following(
                     raise _none(place, error) from error
             finally:
                 await source.close()
-            lost()
+            if not is_lost:
+                is_lost = True
+                lost()
             await asyncio.sleep(AGAIN_SECONDS)
 
 

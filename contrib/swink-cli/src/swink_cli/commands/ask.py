@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Sequence
 
 import click
@@ -11,12 +12,12 @@ from attrs import evolve
 import swink_core as swink
 from swink_cli.calling import name_broken_plugins, name_unknown_models, show_call, show_end
 from swink_cli.clients import make_client
-from swink_cli.display import HeldText, Sink, make_sink
+from swink_cli.display import LastText, Sink, make_sink
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory, memory_options
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
-from swink_cli.terminal import say
+from swink_cli.terminal import is_terminal, say
 from swink_cli.tools import ToolOptions, tool_options
 
 __all__ = ["command"]
@@ -75,7 +76,8 @@ def command(
     context = call.context([*history, message])
     if call.others:
         return _ask_several(call, context, memory, bool(tools or copy), extract)
-    asking = _ask(call, context, tools, _sink(extract, plain, restart), memory)
+    is_json = bool(tools) and "response_format" in call.options
+    asking = _ask(call, context, tools, _sink(extract, is_json, plain, restart), memory)
     said, code = asyncio.run(asking)
     if copy and said is not None:
         from swink_cli.extraction import code_in, copy_text
@@ -99,11 +101,13 @@ def _ask_several(
     return ask_several(call, context, memory, extracted if extract else str)
 
 
-def _sink(extract: bool, plain: bool, restart: bool) -> Sink:
+def _sink(extract: bool, is_json: bool, plain: bool, restart: bool) -> Sink:
     if extract:
         from swink_cli.extraction import extracted
 
-        return HeldText(extracted)
+        return LastText(extracted)
+    if is_json and not is_terminal(sys.stdout):
+        return LastText()
     return make_sink(plain=plain, held=restart)
 
 
