@@ -63,7 +63,7 @@ def convert_messages(model: Model, context: Context, options: StreamOptions) -> 
 def classify_error(model: Model, failure: Failure) -> Classification | None:
     """Say what a failure means, or `None` to leave it to the next plugin.
 
-    Status first, then the provider's structured code, then its wording; never a guess.
+    By the provider's structured code, then its wording, then the status; never a guess.
     """
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import swink_core as swink
 from swink_core.providers import HTTPProvider
@@ -74,6 +75,11 @@ def path(tmp_path: Path) -> Path:
 
 def kept(path: Path) -> str:
     return path.read_text("utf-8") if path.exists() else ""
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir()
+    path.write_text(text)
 
 
 # -- every installed provider ----------------------------------------------------------------------
@@ -372,6 +378,44 @@ async def test_a_failure_without_an_answer_is_replayed_as_it_was(path: Path) -> 
     assert recorded[-1].rule == "core:refused"
 
 
+async def _wrong_key(path: Path) -> tuple[Any, Any]:
+    answer = MemoryResponse.of_json({"error": {"code": "no", "message": "wrong key"}}, 401)
+    with Cassette(path):
+        recorded = (await events_of(acme(answer)))[-1]
+    with Cassette(path):
+        return recorded, (await events_of(acme()))[-1]
+
+
+async def _no_key(path: Path) -> tuple[Any, Any]:
+    with Cassette(path):
+        recorded = (await events_of(acme(api_key=None)))[-1]
+    with Cassette(path):
+        return recorded, (await events_of(acme()))[-1]
+
+
+async def _refused_by_events(path: Path) -> tuple[Any, Any]:
+    ends = []
+    for _ in ("recorded", "replayed"):
+        async with swink.Client() as client:
+            with Cassette(path):
+                stream = client.stream("echo/fail-auth", "Hi")
+                ends.append([event async for event in stream][-1])
+    return ends[0], ends[1]
+
+
+@pytest.mark.parametrize("ask", [_wrong_key, _no_key, _refused_by_events])
+async def test_credentials_that_were_wrong_are_told_to_be_those_of_the_recording(
+    ask: Any, path: Path
+) -> None:
+    recorded, replayed = await ask(path)
+    assert recorded.error_kind is swink.StreamErrorKind.AUTH
+    assert replayed.resolution == (
+        f"No provider was asked: it is what {path} holds. "
+        f"Record {path} anew with the mode `all`, if the call is as it should be."
+    )
+    assert evolve(replayed, resolution=recorded.resolution) == recorded
+
+
 async def test_a_stream_that_was_left_can_be_left_there_again_and_read_no_further(
     path: Path,
 ) -> None:
@@ -504,8 +548,7 @@ async def test_nothing_is_written_where_nothing_was_asked(path: Path) -> None:
     "text", ["", "{", "[]", '{"swink_cassette": 2, "attempts": []}', '{"swink_cassette": 1}']
 )
 def test_a_broken_file_says_so(text: str, path: Path) -> None:
-    path.parent.mkdir()
-    path.write_text(text)
+    _write(path, text)
     with pytest.raises(RecordingError, match=r"case\.json"), Cassette(path):
         pass
 
@@ -529,6 +572,68 @@ async def test_all_asks_and_records_anew(path: Path) -> None:
             await events_of(acme(said(text)))
     with Cassette(path):
         assert _text(await events_of(acme())) == "new"
+
+
+ENDS: dict[str, tuple[list[Any], list[Any], str]] = {
+    "failed": (["good"], [529], "overloaded"),
+    "failed otherwise": ([401], [529], "overloaded"),
+    "failed again": ([529], [529], ""),
+    "failed where it was only tried again": (["cut", "good"], ["cut"], "network"),
+    "tried again": (["good"], [529, "new"], ""),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "kind"), ENDS.values(), ids=ENDS.keys())
+async def test_all_keeps_a_file_that_is_better_than_the_calls_that_it_made(
+    before: list[Any], after: list[Any], kind: str, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def ask(said_in_turn: list[Any]) -> None:
+        made = [
+            refused(s, str(s)) if isinstance(s, int) else said(s, stop=s != "cut")
+            for s in said_in_turn
+        ]
+        times = dict.fromkeys(swink.StreamErrorKind, len(made) - 1)
+        policy = swink.RetryPolicy(retries=times, base=0.0, restart_after_output=True)
+        await events_of(acme(*made), retry=policy)
+
+    def inode() -> int:
+        return path.stat().st_ino
+
+    with Cassette(path):
+        await ask(before)
+    old = inode()
+    with Cassette(path, "all") as cassette:
+        await ask(after)
+    assert (inode() == old) == bool(kind)
+    if kind:
+        assert cassette.unrecorded == [
+            f"{path} was kept as it is, since calls failed that did not fail in it: "
+            f"acme/large ({kind})\n"
+            "Correct that and record again; delete the file if the calls are to fail."
+        ]
+        assert cassette.unrecorded[0] in caplog.text
+    else:
+        assert cassette.unrecorded == []
+
+
+async def test_what_is_not_asked_for_any_more_can_be_found(path: Path) -> None:
+    with Cassette(path) as cassette:
+        for prompt in ("one", "two"):
+            await events_of(acme(said("Hello")), prompt)
+    assert cassette.all_played  # of nothing
+    with Cassette(path) as cassette:
+        await events_of(acme(), "two")
+        assert not cassette.all_played
+        await events_of(acme(), "one")
+        assert cassette.all_played
+
+
+@pytest.mark.parametrize("mode", ["once", "none"])
+async def test_a_file_without_a_recording_is_to_be_recorded_anew(mode: Any, path: Path) -> None:
+    _write(path, '{"swink_cassette": 1, "attempts": []}')
+    with Cassette(path, mode):
+        end = (await events_of(acme()))[-1]
+    assert end.resolution.startswith(f"Record {path} anew with the mode `all`")
 
 
 def test_a_mode_that_is_none_is_refused(path: Path) -> None:

@@ -49,7 +49,7 @@ async def test_anyio(cassette):
     assert await ask(WORDS) == WORDS
 
 
-@pytest.mark.parametrize("word", ["a/b", "ü"])
+@pytest.mark.parametrize("word", ["a/b", "ü", "1..2"])
 async def test_names(cassette, word):
     assert await ask(word + WORDS) == word + WORDS
 
@@ -99,13 +99,14 @@ def test_a_suite_records_once_and_replays_until_its_program_changes(suite: Path)
         "cassettes/test_suite/test_anyio.json",
         "cassettes/test_suite/test_async.json",
         "cassettes/test_suite/test_names[-xfc].json",
+        "cassettes/test_suite/test_names[1..2].json",
         "cassettes/test_suite/test_names[a-b].json",
         "cassettes/test_suite/test_sync.json",
         "cassettes/test_suite/test_thread.json",
     ]
 
     code, output = run(suite, "one two", "--cassette-mode=none")
-    assert (code, "8 passed" in output) == (0, True), output
+    assert (code, "9 passed" in output) == (0, True), output
 
     code, output = run(suite, "one three", "-k", "sync or over")
     assert code == 1

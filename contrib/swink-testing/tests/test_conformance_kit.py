@@ -44,6 +44,7 @@ from swink_testing.conformance import (
     streaming,
 )
 from swink_testing.conformance.check import Broken
+from swink_testing.conformance.explained import explain
 
 pytest_plugins = ["pytester"]
 
@@ -216,30 +217,67 @@ def _requests_of_the_sound() -> dict[str, Any]:
     return subject.outcomes
 
 
-@pytest.mark.parametrize(
-    ("where", "outcome"),
-    [("Sound", Outcome.PASSED), ("broken:CountsWhatNobodyCounted", Outcome.FAILED)],
-)
-def test_missing_counts_are_looked_for_whatever_holds_them(
-    where: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An API may call it `tokens` what others call `usage`."""
-    subject = subject_of("sound", where)
-    parser = type(subject.provider.parser(subject.model))
+def _named(subject: Subject, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a provider's API call `name` what holds its counts."""
+    parser, said = type(subject.provider.parser(subject.model)), f'"{name}"'.encode()
     feed = parser.feed
 
     def read(self: Any, frame: bytes, out: EventWriter) -> None:
-        feed(self, frame.replace(b'"tokens"', b'"usage"'), out)
+        feed(self, frame.replace(said, b'"usage"'), out)
 
     monkeypatch.setattr(parser, "feed", read)
     recordings = [
-        evolve(each, body=(body := each.body.replace(b'"usage"', b'"tokens"')),
+        evolve(each, body=(body := each.body.replace(b'"usage"', said)),
                chunks=[(0.0, len(body))])
         for each in subject.recordings
     ]  # fmt: skip
     monkeypatch.setattr(subject, "recordings", recordings)
 
-    assert run_check(_check("missing_usage"), subject).outcome is outcome
+
+@pytest.mark.parametrize("name", ["usage", "tokens", "metering"])
+@pytest.mark.parametrize(
+    ("where", "check", "outcome"),
+    [
+        ("Sound", "missing_usage", Outcome.PASSED),
+        ("Sound", "counts", Outcome.PASSED),
+        ("broken:CountsWhatNobodyCounted", "missing_usage", Outcome.FAILED),
+        ("careless:ZeroIsNothing", "counts", Outcome.FAILED),
+    ],
+)
+def test_counts_are_looked_at_whatever_their_name(
+    where: str, check: str, outcome: Outcome, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An API may call `tokens` what others call `usage`, or what nobody would guess."""
+    subject = subject_of("sound", where)
+    _named(subject, name, monkeypatch)
+
+    assert run_check(_check(check), subject).outcome is outcome
+
+
+@pytest.mark.parametrize("check", ["missing_usage", "counts"])
+def test_counts_that_nobody_reads_are_not_checked_and_that_is_said(
+    check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = subject_of()
+    monkeypatch.setattr(type(subject.provider.parser(subject.model)), "on_begun", lambda *_: None)
+
+    found = run_check(_check(check), subject)
+
+    assert found.outcome is Outcome.DOES_NOT_APPLY
+    assert found.detail == "no number of a recording is read as a count of tokens"
+
+
+OF_THE_WHOLE = frozenset({"loads", "recordings", "hooks_are_decorated", "imports_are_light"})
+"""Checks whose fault no one function has."""
+
+
+@pytest.mark.parametrize("check", PROVIDER_CHECKS, ids=lambda check: check.name)
+def test_of_each_check_that_fails_it_is_said_where_to_look(check: Check[Subject]) -> None:
+    failed = Result(check.name, check.level, Outcome.FAILED, "why")
+
+    lines = [*explain(subject_of(), failed)]
+
+    assert any(line.startswith("  at ") for line in lines) != (check.name in OF_THE_WHOLE), lines
 
 
 def _check(name: str) -> Check[Subject]:

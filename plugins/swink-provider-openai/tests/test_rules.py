@@ -120,8 +120,8 @@ async def _events(stream: AsyncIterator[Any]) -> list[Any]:
 
 @pytest.mark.parametrize("known", [0, 1], ids=["a new client", "a client that has asked before"])
 async def test_calls_to_a_server_without_responses_are_replayed(known: int, tmp_path: Path) -> None:
-    whole = MemoryResponse([CHAT, b"data: [DONE]\n\n"], headers=SSE)
-    answers = [MemoryResponse(status=404), *[whole] * (2 + known)]
+    whole = (MemoryResponse([CHAT], headers=SSE) for _ in range(2 + known))
+    answers = [MemoryResponse(status=404), *whole]
     of_ours = {"openai": {"api_key": "test", "base_url": "http://gateway.example/v1"}}
     tape = tmp_path / "tape.json"
     async with Client(http=MemoryHTTPClient(*answers), providers=of_ours) as client:

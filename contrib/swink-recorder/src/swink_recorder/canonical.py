@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from attrs import evolve
 
 from swink_core import Call, Context, ProviderFailure, StreamOptions, UsageError, dump
 from swink_core.providers import Attempt, is_synthetic_id
@@ -33,12 +34,16 @@ _TOLD = frozenset({"role", "content", "provider", "model"})
 
 _CONVERTED = "converted"
 
+_UNKNOWN = "http://unknown.invalid"
+"""An address of which no provider has learned what its server lacks: what it has learned of the
+real one while it lived, and puts a conversation otherwise for, differs from run to run."""
+
 
 def canonical_request(call: Call) -> dict[str, Any]:
     """Return the canonical request of a call's present attempt.
 
     Its fields are those of `request_of`, and `converted`: a digest of the conversation in the
-    provider's own form, `None` where it has none.
+    provider's own form, before it has learned anything of the server; `None` where it has none.
     """
     return {**request_of(call.attempt, call.context), _CONVERTED: _converted(call)}
 
@@ -113,8 +118,9 @@ def _without_media(data: Any) -> Any:
 
 
 def _converted(call: Call) -> str | None:
+    hook, options = call.attempt.target.binding.hook, evolve(call.options, base_url=_UNKNOWN)
     try:
-        payload = call.convert()
+        payload = hook.convert_messages(model=call.model, context=call.context, options=options)
     except (ProviderFailure, UsageError):
         return None
     return digest_of(_numbered(payload, {}))

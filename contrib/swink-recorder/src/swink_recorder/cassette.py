@@ -10,8 +10,10 @@ that is in counts. A pytest fixture is in `swink_recorder.pytest_plugin`.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias, get_args
 from weakref import WeakKeyDictionary
@@ -29,9 +31,12 @@ from swink_recorder.canonical import canonical_request, differences
 from swink_recorder.capture import AttemptTape, Tape
 from swink_recorder.playback import play
 from swink_recorder.plugin import put_in, take_out
+from swink_recorder.recording import RecordingError
 from swink_recorder.takes import Take, read_takes, take_of, write_takes
 
 __all__ = ["MODES", "Cassette", "Mode"]
+
+log = logging.getLogger(__name__)
 
 Mode: TypeAlias = Literal["once", "none", "all"]
 
@@ -46,9 +51,10 @@ class Cassette:
 
     `mode` is `once` (a file that is there is replayed, and calls that it does not hold fail; where
     there is none, calls are recorded), `none` (nothing is ever asked) or `all` (everything is asked
-    and recorded anew). `speed` is how many times faster than recorded it plays; 0 is at once, waits
-    between attempts included. `unrecorded` says of each call that failed for want of a recording
-    what was wrong.
+    and recorded anew; a file is kept as it is where calls fail in a way that none did in it).
+    `speed` is how many times faster than recorded it plays; 0 is at once, waits between attempts
+    included. `unrecorded` says of each call that failed for want of a recording what was wrong, and
+    of a file that was kept why.
     """
 
     def __init__(self, path: str | Path, mode: Mode = "once", speed: float = 0.0) -> None:
@@ -76,11 +82,20 @@ class Cassette:
         put_in(self)
         return self
 
+    @property
+    def all_played(self) -> bool:
+        """Whether each recording of the file was asked for."""
+        return not self._left()
+
     def __exit__(self, *raised: object) -> None:
         """Take it out, and write what was recorded."""
         take_out(self)
         if self._recorded:
             takes = [take_of(tape, asked, events) for tape, asked, events in self._recorded]
+            if why := self._worse(takes):
+                self.unrecorded.append(why)
+                log.error("%s", why)
+                return
             self.path.parent.mkdir(parents=True, exist_ok=True)
             beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
             beside.write_bytes(write_takes(takes, secrets=set().union(*self._secrets)))
@@ -102,7 +117,8 @@ class Cassette:
             self._played.add(number)
         if number < 0:
             raise self._refused(self._why(asked))
-        return play(self._takes[number], call, self.speed, lambda: self._refused(_CUT))
+        hint = f"No provider was asked: it is what {self.path} holds. {self._anew}"
+        return play(self._takes[number], call, self.speed, lambda: self._refused(_CUT), hint)
 
     def observe(self, event: AssistantMessageEvent, call: Call) -> None:
         """Take note of an event of a call that is recorded."""
@@ -138,9 +154,25 @@ class Cassette:
     def _equal(self, asked: dict[str, Any]) -> int:
         return sum(not differences(asked, take.asked) for take in self._takes)
 
+    def _worse(self, takes: list[Take]) -> str:
+        """Say why takes are no better than the file that is there; nothing where they are."""
+        old: list[Take] = []
+        if self.path.is_file():
+            with suppress(RecordingError):
+                old, _ = read_takes(self.path.read_bytes(), self.path)
+        failed = {kind: take.asked["model"] for take in takes for kind in _failed(take)}
+        for kind in (kind for take in old for kind in _failed(take)):
+            failed.pop(kind, None)
+        if not (old and failed):
+            return ""
+        calls = ", ".join(f"{model} ({kind})" for kind, model in failed.items())
+        return (
+            f"{self.path} was kept as it is, since calls failed that did not fail in it: {calls}\n"
+            "Correct that and record again; delete the file if the calls are to fail."
+        )
+
     def _refused(self, why: str) -> ProviderFailure:
         self.unrecorded.append(why)
-        anew = f"Record {self.path} anew with the mode `all`, if the call is as it should be."
         first = (
             "Record it with the mode `once`, where the provider can be asked, and keep the file."
         )
@@ -150,9 +182,20 @@ class Cassette:
             code="unrecorded",
             message=why,
             title="No recording of this call",
-            resolution=anew if self._takes else first,
+            resolution=self._anew if self.path.is_file() else first,
         )
         return ProviderFailure(failure)
+
+    @property
+    def _anew(self) -> str:
+        return f"Record {self.path} anew with the mode `all`, if the call is as it should be."
+
+
+def _failed(take: Take) -> list[StreamErrorKind]:
+    """Return the kind in which a take ended its call, in a list; an empty one if it did not."""
+    told = take.failure  # one without a title was tried again
+    ended = told is not None and told.title and told.kind is not StreamErrorKind.CANCELLED
+    return [told.kind] if told is not None and ended else []
 
 
 _CUT = "the stream is read further than it was when it was recorded: it was closed here"

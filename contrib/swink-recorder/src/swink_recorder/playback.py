@@ -11,6 +11,8 @@ from typing import Any, cast, get_args
 from urllib.parse import urljoin
 
 import msgspec
+from attrs import evolve
+from msgspec.structs import replace
 
 from swink_core import (
     Call,
@@ -53,16 +55,21 @@ class AtOnce:
         return self._clock.call_at(when, callback)
 
 
-def play(take: Take, call: Call, speed: float, cut: Callable[[], ProviderFailure]) -> Any:
+def play(
+    take: Take, call: Call, speed: float, cut: Callable[[], ProviderFailure], hint: str
+) -> Any:
     """Return a take's events for a call's present attempt, `speed` times as fast as they came.
 
     `speed` 0 is at once. `cut` makes what is raised after the end of a take that was not recorded
-    to its end. A provider that is asked over HTTP is asked for the events of the recorded bytes:
-    of a copy of it, which goes nowhere for them.
+    to its end. `hint` is what to do about credentials that were refused or missing: nobody asks for
+    any now. A provider that is asked over HTTP is asked for the events of the recorded bytes: of a
+    copy of it, which goes nowhere for them.
     """
     provider = call.attempt.target.binding.provider
     if speed == 0 and not isinstance(call.clock, AtOnce):
         call.clock = AtOnce(call.clock)
+    if take.failure is not None and take.failure.kind is StreamErrorKind.AUTH:
+        take = evolve(take, failure=replace(take.failure, resolution=hint))
     if not isinstance(provider, HTTPProvider):
         return _events(take, call, speed, cut)
     player = copy(provider)
@@ -84,6 +91,8 @@ async def _events(
             raise cut()
         if data["type"] == "retry":  # which the core makes of an error
             yield call.error(_told(take))
+        elif data.get("error_kind") == StreamErrorKind.AUTH and take.failure is not None:
+            yield load_event({**data, "resolution": take.failure.resolution})
         else:
             yield load_event(data)
 
@@ -134,6 +143,8 @@ def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
         provider.error_facts(failure)
     if told and not failure.message:
         failure.message = told.message
+    if told and told.kind is StreamErrorKind.AUTH:
+        failure.resolution = told.resolution
     return failure
 
 
