@@ -131,6 +131,22 @@ def test_a_place_where_no_file_can_be_is_named(
     assert "bug" not in done.stderr
 
 
+@pytest.mark.parametrize("option", ["--output", "--report"])
+def test_a_file_in_a_folder_that_is_not_there_is_told_before_anything_is_asked(
+    option: str, swink: Any, rows: Path, tmp_path: Path
+) -> None:
+    places = {"--output": tmp_path / "out.jsonl", option: tmp_path / "nowhere" / "report.json"}
+    given = [word for name, place in places.items() for word in (name, str(place))]
+    done = swink("batch", str(rows), "-m", "echo/echo", "--prompt", "{text}", *given)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "Error: A file cannot be used",
+        f"{places[option]}: there is no folder {tmp_path / 'nowhere'}",
+        "Make it, or name another file.",
+    ]
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".jsonl"] == ["rows.jsonl"]
+
+
 def tally() -> Tally:
     state = Tally(100.0, total=50)
     for number in range(20):
