@@ -13,15 +13,28 @@ from swink_cli import exits
 from swink_cli.main import cli
 
 CODES = (
-    (0, "the answer is complete"),
-    (exits.EXIT_FAILURE, "the call failed"),
-    (exits.EXIT_USAGE, "the call could not be made: an unknown provider, an option, a file"),
+    (0, "the answer is complete", "every row has an answer, of this run or an earlier one"),
+    (
+        exits.EXIT_FAILURE,
+        "the call failed",
+        "a row failed, in this run or an earlier one, or a file cannot be used",
+    ),
+    (
+        exits.EXIT_USAGE,
+        "the call could not be made: an unknown provider, an option, a file",
+        "the run could not begin: the same, another job's journal, or the first row",
+    ),
     (
         exits.EXIT_INCOMPLETE,
         "the answer ended early: at the token limit, by a filter, paused, or still calling tools",
+        "the run ended before the last row: the budget is used up, or nothing but failures came",
     ),
-    (exits.EXIT_INTERRUPTED, "stopped by Ctrl-C, which closes the connection"),
-    (exits.EXIT_BROKEN_PIPE, "the reader of standard output left"),
+    (
+        exits.EXIT_INTERRUPTED,
+        "stopped by Ctrl-C, which closes the connection",
+        "stopped by Ctrl-C; the next run goes on where this one was",
+    ),
+    (exits.EXIT_BROKEN_PIPE, "the reader of standard output left", ""),
 )
 
 
@@ -35,7 +48,10 @@ def page() -> str:
         "repository bring some of the commands; [any may](../how-to/add-a-command.md).",
         *_command(cli, context, "##"),
         "## Exit codes",
-        table(("code", "what it means"), [(str(number), text) for number, text in CODES]),
+        table(
+            ("code", "what it means", "of `swink batch`"),
+            [(str(number), *texts) for number, *texts in CODES],
+        ),
     )
 
 

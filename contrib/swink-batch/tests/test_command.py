@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import time
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import pytest
 from swink_batch import Answer, Failed, Tally
 from swink_batch.progress import CLEAR, Progress, duration, told
 from swink_batch.report import chart, data, lines
+from swink_testing.command_line import swink_command
 
 
 @pytest.fixture
@@ -71,6 +76,46 @@ def test_a_prompt_in_a_file_begins_behind_a_mark_of_byte_order(
     assert said == {"Say one", "Say two", None}
 
 
+def test_exit_codes_tell_how_a_run_ended(swink: Any, tmp_path: Path) -> None:
+    good, bad = '{"prompt": "Hi"}\n', '{"text": "Hi"}\n'
+    for text, model, code in (
+        (good, "echo", 0),
+        (good, "echo", 0),  # of the earlier run
+        (good + bad, "echo", 1),
+        (good + bad, "echo", 1),
+        (bad, "echo", 2),  # its first row cannot be asked
+        (good, "think", 2),  # another job's journal
+        (20 * good, "fail-auth", 3),
+    ):
+        (tmp_path / "rows.jsonl").write_text(text)
+        output = tmp_path / f"{model == 'fail-auth'}.jsonl"
+        asked = ("batch", str(tmp_path / "rows.jsonl"), "-o", str(output), "-m", f"echo/{model}")
+        assert swink(*asked).returncode == code, (text, model)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are Unix's")
+def test_a_run_that_a_person_ends_tells_so_and_is_gone_on_with(
+    swink_environment: dict[str, str], swink: Any, tmp_path: Path
+) -> None:
+    rows, output = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    rows.write_text('{"prompt": "a few words that take their time"}\n' * 3)
+    asked = ("batch", str(rows), "-o", str(output), "-m", "echo/slow", "--concurrency", "1")
+    running = subprocess.Popen(
+        swink_command(*asked), env=swink_environment, stderr=subprocess.PIPE, text=True
+    )
+    while not output.exists() or not output.read_bytes():
+        time.sleep(0.01)
+    running.send_signal(signal.SIGINT)
+    told = running.communicate(timeout=30)[1]
+    assert "calls under way go on to their end" in told
+    assert "stopped: interrupted" in told
+    assert running.returncode == 130
+    answered = len(output.read_bytes().splitlines())
+    again = swink(*asked)
+    assert (again.returncode, answered) in ((0, 1), (0, 2))
+    assert f"{answered} answered and 0 failed in earlier runs" in again.stderr
+
+
 @pytest.mark.parametrize("option", ["--output", "--journal", "--report"])
 def test_a_place_where_no_file_can_be_is_named(
     option: str, swink: Any, rows: Path, tmp_path: Path
@@ -84,6 +129,22 @@ def test_a_place_where_no_file_can_be_is_named(
     assert "Error: A file cannot be used" in done.stderr
     assert str(tmp_path / "in the way") in done.stderr
     assert "bug" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--output", "--report"])
+def test_a_file_in_a_folder_that_is_not_there_is_told_before_anything_is_asked(
+    option: str, swink: Any, rows: Path, tmp_path: Path
+) -> None:
+    places = {"--output": tmp_path / "out.jsonl", option: tmp_path / "nowhere" / "report.json"}
+    given = [word for name, place in places.items() for word in (name, str(place))]
+    done = swink("batch", str(rows), "-m", "echo/echo", "--prompt", "{text}", *given)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "Error: A file cannot be used",
+        f"{places[option]}: there is no folder {tmp_path / 'nowhere'}",
+        "Make it, or name another file.",
+    ]
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".jsonl"] == ["rows.jsonl"]
 
 
 def tally() -> Tally:

@@ -6,6 +6,7 @@ import asyncio
 import csv
 import gc
 import json
+import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -215,6 +216,29 @@ async def test_a_run_that_cannot_begin_touches_nothing_and_can_be_corrected(
         await run(**{**right, **wrong})
     assert output.read_text() == "of an earlier run"
     assert (await run(**right)).answered == 3
+
+
+@pytest.mark.parametrize("order", ["completion", "input"])
+@pytest.mark.parametrize("journal", [None, "journal"])
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [("no folder/answers.jsonl", "there is no folder .*no folder"), (".", "it is a folder")],
+)
+async def test_an_output_that_cannot_be_is_told_before_anything_is_asked(
+    order: Literal["completion", "input"],
+    journal: str | None,
+    place: str,
+    why: str,
+    tmp_path: Path,
+) -> None:
+    output, kept = tmp_path / place, {} if journal is None else {"journal": tmp_path / journal}
+    async with server() as (asked, settings):
+        with pytest.raises(SwinkError, match=why) as raised:
+            await run("openai/rows", ["row r1"], output, order=order, **kept, **settings)
+    assert raised.value.title == "A file cannot be used"
+    assert raised.value.resolution
+    assert not asked.asked
+    assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("order", ["completion", "input"])

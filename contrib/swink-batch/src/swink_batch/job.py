@@ -19,10 +19,10 @@ from swink_batch.rows import Rows
 from swink_batch.runner import Deliver, Runner, Watch
 from swink_batch.tally import Tally
 from swink_batch.via_batch import BatchRunner
-from swink_core import InvalidModel, Model, RetryPolicy, StreamErrorKind, UsageError
+from swink_core import InvalidModel, Model, RetryPolicy, StreamErrorKind, SwinkError, UsageError
 from swink_core.providers import Clock, LoopClock
 
-__all__ = ["CONCURRENCY", "RETRIES", "Job", "Order", "answers", "run"]
+__all__ = ["CONCURRENCY", "RETRIES", "Job", "Order", "answers", "check_place", "run"]
 
 CONCURRENCY = 256
 """Calls of a target that are under way at most, unless it is told otherwise."""
@@ -192,12 +192,13 @@ class Job:
 
         In the `order` of completion lines are written as answers come; in that of the input, when
         all have come. A row that failed has a line too. Without a `journal`, one is kept beside
-        the output, under its name and `.journal`.
+        the output, under its name and `.journal`. Raises SwinkError, before anything is asked,
+        where the output cannot be.
         """
+        check_place(path := Path(output))
         job = self if self.journal is not None else evolve(self, journal=f"{output}.journal")
         if order == "input" and not isinstance(rows, str | Path):
             rows = [*rows]  # they are gone through once more at the end
-        path = Path(output)
 
         async def deliver(line: bytes) -> None:
             if order == "completion":
@@ -224,6 +225,17 @@ class Job:
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner
         return kind(self, client, limiter, journal, clock, rows, deliver, watch)
+
+
+def check_place(path: Path) -> None:
+    """See that a file may be there. Raises SwinkError for what is a folder, or is in none."""
+    if path.is_dir():
+        why, resolution = "it is a folder", "Name a file."
+    elif not path.parent.is_dir():
+        why, resolution = f"there is no folder {path.parent}", "Make it, or name another file."
+    else:
+        return
+    raise SwinkError(f"{path}: {why}", title="A file cannot be used", resolution=resolution)
 
 
 @contextmanager

@@ -30,12 +30,10 @@ class Latency:
     """How long answers took, in classes."""
 
     classes: Counter[int] = field(factory=Counter)
-    total: float = 0.0
 
     def add(self, seconds: float) -> None:
         """Count an answer."""
         self.classes[round(log(max(seconds, SHORTEST) / SHORTEST) / FINENESS)] += 1
-        self.total += seconds
 
     def quantile(self, share: float) -> float | None:
         """Return the seconds in which that share of answers came; `None` while there is none."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from swink_batch.job import CONCURRENCY, Job, Order
+from swink_batch.job import CONCURRENCY, Job, Order, check_place
 from swink_batch.progress import Progress
 from swink_batch.report import check_form, lines, write_report
 from swink_batch.tally import Tally
@@ -137,6 +137,7 @@ def command(
     call.require_model()
     if report is not None:
         check_form(report)
+        check_place(report)
     if prompt is not None and prompt.startswith("@"):
         prompt = _text(Path(prompt[1:]))
     if output.resolve() == requests.resolve():
