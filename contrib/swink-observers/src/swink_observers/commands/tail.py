@@ -24,7 +24,7 @@ __all__ = ["command"]
 @click.argument("url", default=DEFAULT_URL)
 @click.option(
     "-n", "--last", type=click.IntRange(0, 1_000), default=10, show_default=True,
-    help="Begin with so many.",
+    metavar="N", help="Begin with so many.",
 )  # fmt: skip
 @click.option(
     "--gateway", is_flag=False, flag_value=DEFAULT_GATEWAY, metavar="[URL]",
