@@ -54,7 +54,7 @@ URL = "\n?".join([*map(re.escape, "http://127.0.0.1:"), *5 * [r"\d"]])
 VARYING = [
     (rf"(--gateway|serving 1 provider at)\s{URL}", r"\1 (an address)"),
     (r"12:34:\d\d [0-9a-f]{6} ", "12:34:56 012345 "),
-    (r"(?m) +\d+ +\$0\.0000(?= |$)", "  99  $0.0000"),
+    (r"(?m) +\d+ +\$0(?= +stop|$)", "  99  $0"),
     (r"\b\d\.\ds\b", "0.0s"),
     (r"(olga +)\d( +)\d\b", r"\g<1>2\g<2>4"),
     (r"in [\d.]+ m?s \([\d.]+\s+a\s+second\)", "in no time"),
@@ -92,12 +92,12 @@ def test_screens(
     (tmp_path / "team.toml").write_text(TEAM)
     environment = {**swink_environment, "SWINK_PLUGINS": "echo", "XDG_STATE_HOME": "state"}
     following = [  # before `gateway`, which takes its key out of the environment
-        Typed(f"tail --gateway {team}", [("$0.0000", INTERRUPT)]),
+        Typed(f"tail --gateway {team}", [("tokens, $0", INTERRUPT)]),
         f"top --once --gateway {team}",
     ]
     if columns:
         following.append(
-            Typed(f"top --gateway {team}", [("olga", ""), ("$0.00", ""), ("olga", INTERRUPT)])
+            Typed(f"top --gateway {team}", [("olga", ""), ("$0 ", ""), ("olga", INTERRUPT)])
         )
     environment |= {"OLGAS_KEY": KEY, "SWINK_GATEWAY_KEY": KEY}
     check_screen([*following, *LINES], columns, SCREENS, tmp_path, environment, VARYING)

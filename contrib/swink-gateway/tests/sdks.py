@@ -320,7 +320,8 @@ class Messages:
                 {"type": "text", "text": ask.prompt},
                 {"type": "image", "source": source},
             ]
-        asked = {"model": model, "max_tokens": 99}
+        asked: dict[str, Any] = {"model": model, "max_tokens": 99}
+        asked["thinking"] = {"type": "adaptive"}  # without which its words are hidden
         asked["messages"] = [{"role": "user", "content": content}]
         if ask.schema is not None:
             asked["output_config"] = {"format": {"type": "json_schema", "schema": ask.schema}}

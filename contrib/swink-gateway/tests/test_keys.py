@@ -14,7 +14,7 @@ import swink_core as swink
 from swink_core import Cost, Done, Error, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
 from swink_gateway.calls import ACTIVE
 from swink_gateway.config import Config, Source
-from swink_gateway.limits import MemoryLedger
+from swink_gateway.limits import Allowance, MemoryLedger, Ticket
 from swink_testing.clock import ManualClock
 
 ENVIRON = {"A": "key-a", "B": "key-b", "O": "key-o"}
@@ -119,6 +119,7 @@ ENDS = ("response.completed", "error")
 LIMITS = [
     ("requests_per_minute = 2", 2, "2 requests a minute", 61),
     ("tokens_per_minute = 50", 2, "50 tokens a minute", 61),
+    ("tokens_per_minute = 70.5", 2, "70.5 tokens a minute", 61),
     ("dollars_per_day = 0.5", 2, "0.5 US dollars a day", 86400),
     ("dollars_per_month = 0.75", 3, "0.75 US dollars a month", 30 * 86400),
 ]
@@ -235,3 +236,15 @@ async def test_an_owner_sees_what_is_spent_and_an_operator_what_all_spent() -> N
     ]  # fmt: skip
     assert every[0] == own[0]
     assert [row["key"] for row in every] == ["alice", "olga"]
+
+
+@pytest.mark.parametrize(("each", "times", "told"), [(0.1, 3, 0.3), (-1e-12, 1, 0.0)])
+async def test_what_is_spent_has_no_noise_of_sums(each: float, times: int, told: float) -> None:
+    ledger = MemoryLedger()
+    for _ in range(times):
+        ticket = await ledger.admit("alice", Allowance(), 0, 0.0)
+        assert isinstance(ticket, Ticket)
+        await ledger.settle(ticket, 0, each)
+    async with serving(config=config_of(KEYS), ledger=ledger) as gateway:
+        (row,) = (await ask(gateway, "/v1/spending", headers=ALICE)).json["data"]
+    assert (str(row["dollars_today"]), str(row["dollars_this_month"])) == (str(told), str(told))

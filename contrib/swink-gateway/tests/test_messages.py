@@ -94,6 +94,16 @@ def test_a_vendors_own_signature_and_blocks_go_as_they_are() -> None:
     ]
 
 
+@pytest.mark.parametrize("words", ["", "hm"])
+def test_a_vendors_own_signature_is_sealed_with_words_that_are_not_shown(words: str) -> None:
+    said = [swink.ThinkingDelta(0, words)] if words else []
+    answer = events(swink.ThinkingStart(0), *said, swink.ThinkingEnd(0, "c2ln"))
+    own = {"claude": "anthropic-messages"}
+    frames = written(MESSAGES, [answer], model="claude/large", wire_formats=own, thoughts=False)
+    assert (b'"signature":"c2ln"' in b"".join(frames)) is (not words)
+    assert _returned(frames).content == [swink.ThinkingBlock(words, "c2ln")]
+
+
 def test_what_another_provider_wants_back_survives_the_client() -> None:
     given = swink.AssistantMessage(
         [
@@ -126,8 +136,12 @@ def test_nothing_stands_after_the_text_that_ends_an_answer() -> None:
 @given(event_streams())
 def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
     events = last_attempt(events)
+    for thoughts in (True, False):
+        _holds_all(events, written(MESSAGES, [[event] for event in events], thoughts=thoughts))
+
+
+def _holds_all(events: list[Any], frames: list[bytes]) -> None:
     original = fold(events, "acme")
-    frames = written(MESSAGES, [[event] for event in events])
     message, terminal = read_by("anthropic", frames)
     if isinstance(events[-1], swink.Error):
         assert isinstance(terminal, swink.Error)
@@ -216,18 +230,49 @@ async def sdk(anthropic: Any, *plugins: Any) -> AsyncIterator[Any]:
         yield client
 
 
+@pytest.mark.parametrize("signature", ["sig", None])
+@pytest.mark.parametrize("thinking", [None, "disabled", "omitted"])
+async def test_thinking_that_was_not_asked_for_has_no_words_and_comes_back_with_them(
+    anthropic: Any, thinking: str | None, signature: str | None
+) -> None:
+    end = swink.ThinkingEnd(0, signature)
+    call = [swink.ToolCallStart(1, "c1", "f"), swink.ToolCallDelta(1, "{}"), swink.ToolCallEnd(1)]
+    said = [swink.ThinkingStart(0), swink.ThinkingDelta(0, "h"), swink.ThinkingDelta(0, "m"), end]
+    upstream = Scripted(events(*said, *call, stop_reason=StopReason.TOOL_USE))
+    asked: dict[str, Any] = {**ASK}
+    if thinking is not None:
+        is_omitted = thinking == "omitted"
+        how = {"type": "adaptive", "display": thinking} if is_omitted else {"type": thinking}
+        asked["thinking"] = how
+    async with sdk(anthropic, upstream) as client:
+        async with client.messages.stream(**asked) as stream:
+            streamed = await stream.get_final_message()
+        for message in (streamed, await client.messages.create(**asked)):
+            thought, _ = message.content
+            assert (thought.type, thought.thinking) == ("thinking", "")
+            answer = [block.model_dump(exclude_none=True) for block in message.content]
+            result = {"type": "tool_result", "tool_use_id": "c1", "content": "done"}
+            turns = [*asked["messages"], {"role": "assistant", "content": answer}]
+            turns.append({"role": "user", "content": [result]})
+            await client.messages.create(**{**asked, "messages": turns})
+            returned = upstream.context.messages[1]
+            assert isinstance(returned, swink.AssistantMessage)
+            assert returned.content[0] == swink.ThinkingBlock("hm", signature)
+
+
 async def test_the_sdk_reads_a_stream_and_a_whole_answer(anthropic: Any) -> None:
     thought = [swink.ThinkingStart(0), swink.ThinkingDelta(0, "hm"), swink.ThinkingEnd(0, "sig")]
     calls = [evolve(e, content_index=e.content_index + 1) for e in CALLS]
     answer = events(
         *thought, *calls, stop_reason=StopReason.TOOL_USE, usage=USAGE, model="m1", response_id="r1"
     )
+    asked = {**ASK, "thinking": {"type": "adaptive"}}
     async with sdk(anthropic, Scripted(answer)) as client:
-        async with client.messages.stream(**ASK) as stream:
+        async with client.messages.stream(**asked) as stream:
             kinds = [event.type async for event in stream]
             final = await stream.get_final_message()
-        whole = await client.messages.create(**ASK)
-        beta = await client.beta.messages.create(**ASK, betas=["context-management-2025-06-27"])
+        whole = await client.messages.create(**asked)
+        beta = await client.beta.messages.create(**asked, betas=["context-management-2025-06-27"])
     assert {"thinking", "signature", "input_json", "message_stop"} <= set(kinds)
     for message in (final, whole, beta):
         thinking, first, second = message.content

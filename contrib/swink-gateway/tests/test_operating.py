@@ -177,6 +177,6 @@ async def test_top_shows_a_gateways_calls_and_what_keys_spend(swink: Any) -> Non
         )
     lines = [line.split() for line in done.stdout.splitlines()]
     assert lines[1][0] == "echo/echo"
-    assert lines[4] == ["alice", "1", "40", "0", "0.2500", "of", "2.0000", "0.25"]
+    assert lines[4] == ["alice", "1", "40", "0", "$0.25", "of", "$2.00", "$0.25"]
     assert refused.returncode == 1
     assert "has to hold the key of an operator" in refused.stderr

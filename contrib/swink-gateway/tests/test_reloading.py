@@ -152,13 +152,26 @@ def test_check_prints_what_would_be_served(swink: Any, tmp_path: Path) -> None:
         )
         + '[[rules]]\nwhen = { thinking = true, tools = false, longer_than = 9_000 }\nto = "best"\n'
         + f'[keys.a]\nkey = "sha256:{"0f" * 32}"\nmodels = ["b*"]\ndollars_per_day = 2.5\n'
+        + "tokens_per_minute = 2_000_000\n"
     )
     done = swink("gateway", "--check", str(file))
     assert (done.returncode, done.stderr) == (0, "")
     shown = [line.split() for line in done.stdout.splitlines()]
     assert ["best", "echo/slow", "(1)", "|", "echo/echo", "(2),", "then", "echo/a"] in shown
     assert ["thinking,", "no", "tools,", "longer", "than", "9,000", "tokens", "best"] in shown
-    assert ["a", "b*,", "2.5", "US", "dollars", "a", "day"] in shown
+    assert [
+        "a",
+        "b*,",
+        "2,000,000",
+        "tokens",
+        "a",
+        "minute,",
+        "2.5",
+        "US",
+        "dollars",
+        "a",
+        "day",
+    ] in shown
     assert "0f0f" not in done.stdout
 
 

@@ -150,11 +150,13 @@ class Vendor(LoopbackServer):
 
 
 class Answers:
-    """An `HTTPClient` that gives the one answer that is put into it."""
+    """An `HTTPClient` that gives the one answer that is put into it; no server shows a model."""
 
     next: MemoryResponse
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        if request.url.endswith("/api/show"):
+            return MemoryResponse.of_json({"error": "not recorded"}, 404)
         return self.next
 
     def close_idle(self) -> None:

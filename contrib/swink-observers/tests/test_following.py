@@ -158,7 +158,7 @@ async def test_piped_the_table_is_printed_once(swink: Any) -> None:
     await server.stop()
     heading, row = done.stdout.splitlines()
     assert heading.split() == ["MODEL", "AGE", "FIRST", "TOKENS", "TOK/S", "RETRIES", "COST"]
-    assert row.split() == ["acme/large", "2.0s", "0.5s", "40", "27", "1", "$0.0125", "stop"]
+    assert row.split() == ["acme/large", "2.0s", "0.5s", "40", "27", "1", "$0.013", "stop"]
     assert "\x1b" not in done.stdout
 
 
@@ -183,7 +183,7 @@ async def test_tail_prints_lines_until_it_is_interrupted(
     if more:
         assert json.loads(line) == {"event": "end", **END}
     else:
-        assert line.endswith("c1 acme/large stop after 2.0s, first token 0.5s, 40 tokens, $0.0125")
+        assert line.endswith("c1 acme/large stop after 2.0s, first token 0.5s, 40 tokens, $0.013")
 
 
 # (name, data, the words of the line)
@@ -283,7 +283,7 @@ def test_what_keys_spend_is_shown_above_the_calls() -> None:
     console = Console(file=text, width=100, height=10)
     console.print(live(calls, console).get_renderable())
     spent = text.getvalue().splitlines()[2]
-    assert " ".join(spent.split()) == "alice 3 of 60 12,000 1 of 8 0.2500 of 5.0000 17.50"
+    assert " ".join(spent.split()) == "alice 3 of 60 12,000 1 of 8 $0.25 of $5.00 $17.50"
     assert "\x1b" not in spent
     assert "acme/large" in text.getvalue()
 

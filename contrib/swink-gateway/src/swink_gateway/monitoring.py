@@ -29,6 +29,7 @@ from swink_gateway.config import Key
 from swink_gateway.limits import Spending
 from swink_gateway.reloading import Reloader
 from swink_gateway.shared_feed import SharedFeed
+from swink_gateway.workers import TOGETHER_ENV
 from swink_observer_prometheus.observer import PrometheusObserver
 from swink_observers.feed import Feed
 from swink_observers.serving import FeedHandler
@@ -36,9 +37,6 @@ from swink_observers.serving import FeedHandler
 __all__ = ["CONTENT_TYPE", "Monitor"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-
-TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
-"""Names the folder in which prometheus_client, and feeds, have several processes tell together."""
 
 _ABOUT = {
     "ccr_requests_total": "Calls that were asked for.",

@@ -39,6 +39,7 @@ class OperatorRoutes:
         rows: list[dict[str, Any]] = []
         for spent in await self._calls.ledger.spending(asked):
             row = asdict(spent)
+            row |= {name: round(row[name], 9) + 0.0 for name in _DOLLARS}
             row["limits"] = asdict(allowance_of(keys[spent.key]))
             rows.append({name: row[name] for name in _ROW})
         return web.json_response({"object": "list", "data": rows})
@@ -70,3 +71,6 @@ class OperatorRoutes:
 _ROW = (
     "key", "requests", "tokens", "streams", "dollars_today", "dollars_this_month", "limits",
 )  # fmt: skip
+
+_DOLLARS = ("dollars_today", "dollars_this_month")
+"""Sums of fractions, and never `-0.0`."""

@@ -22,9 +22,12 @@ from attrs import define, field
 
 from swink_core import SwinkError
 
-__all__ = ["Worker", "fork_workers", "listen"]
+__all__ = ["TOGETHER_ENV", "Worker", "fork_workers", "listen"]
 
 log = logging.getLogger(__name__)
+
+TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
+"""Names the folder in which prometheus_client, and feeds, have several processes tell together."""
 
 MOST_WAITING = 1024
 """Connections that wait to be accepted, as far as the system allows."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from swink_cli.summary import money
 from swink_cli.terminal import printable, table
 from swink_observers.feed import Feed
 from swink_observers.rows import Calls, Row
@@ -27,7 +28,7 @@ __all__ = ["cells", "lines_of", "live", "spent_cells", "top"]
 
 HEADINGS = ("MODEL", "AGE", "FIRST", "TOKENS", "TOK/S", "RETRIES", "COST", "")
 
-SPENT_HEADINGS = ("KEY", "REQUESTS/MIN", "TOKENS/MIN", "UNDER WAY", "$ TODAY", "$ THIS MONTH")
+SPENT_HEADINGS = ("KEY", "REQUESTS/MIN", "TOKENS/MIN", "UNDER WAY", "TODAY", "THIS MONTH")
 
 NARROW = 64
 """Columns below which a terminal is shown the columns of `FEW` alone."""
@@ -52,7 +53,7 @@ def cells(row: Row, now: float) -> tuple[str, ...]:
         "" if row.output is None else f"{row.output:,}",
         "" if row.rate is None else f"{row.rate:.0f}",
         str(row.retries) if row.retries else "",
-        "" if row.cost is None else f"${row.cost:.4f}",
+        "" if row.cost is None else money(row.cost),
         "" if row.end is None else printable(row.end),
     )
 
@@ -61,18 +62,17 @@ def spent_cells(row: dict[str, Any]) -> tuple[str, ...]:
     """Return what is shown of the owner of a key, under `SPENT_HEADINGS`."""
     limits = row["limits"]
 
-    def of(taken: str, limit: str, form: str) -> str:
+    def of(taken: str, limit: str, shown: Callable[[float], str] = "{:,.0f}".format) -> str:
         most = limits.get(limit)
-        shown = format(row[taken], form)
-        return shown if most is None else f"{shown} of {format(most, form)}"
+        return shown(row[taken]) + ("" if most is None else f" of {shown(most)}")
 
     return (
         printable(row["key"]).replace("\n", " "),
-        of("requests", "requests", ",.0f"),
-        of("tokens", "tokens", ",.0f"),
-        of("streams", "streams", ",.0f"),
-        of("dollars_today", "dollars_a_day", ",.4f"),
-        of("dollars_this_month", "dollars_a_month", ",.2f"),
+        of("requests", "requests"),
+        of("tokens", "tokens"),
+        of("streams", "streams"),
+        of("dollars_today", "dollars_a_day", money),
+        of("dollars_this_month", "dollars_a_month", money),
     )
 
 

@@ -9,6 +9,7 @@ from attrs import asdict
 from swink_cli.terminal import table
 from swink_gateway.charging import allowance_of
 from swink_gateway.config import Key, Route, When
+from swink_gateway.limits.ledger import counted
 from swink_gateway.routing import Routing
 
 __all__ = ["lines_of"]
@@ -63,7 +64,7 @@ def _when(when: When) -> str:
 def _key(key: Key) -> str:
     said = [" ".join(key.models) or "any model"]
     limits = asdict(allowance_of(key)).items()
-    said += [f"{limit:g} {_WORDS[name]}" for name, limit in limits if limit is not None]
+    said += [f"{counted(limit)} {_WORDS[name]}" for name, limit in limits if limit is not None]
     return ", ".join([*said, "operator"] if key.operator else said)
 
 

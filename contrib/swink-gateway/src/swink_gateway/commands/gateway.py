@@ -37,23 +37,23 @@ from swink_gateway.relay import MOST_STREAMS, Limits
 from swink_gateway.reloading import Reloader
 from swink_gateway.routing import Routing, usable
 from swink_gateway.server import LOOPBACK, Gateway
-from swink_gateway.workers import Worker, fork_workers, listen
+from swink_gateway.workers import TOGETHER_ENV, Worker, fork_workers, listen
 
 __all__ = ["command"]
 
 KEY_ENV = "SWINK_GATEWAY_KEY"
 """Names the variable with the keys that clients have to show, separated by spaces."""
 
-TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
-"""Names the folder in which the workers count together."""
-
 PORT = 8117
 
 
 @click.command("gateway")
-@click.option("--host", default=LOOPBACK, show_default=True, help="The address to listen at.")
 @click.option(
-    "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535),
+    "--host", default=LOOPBACK, show_default=True, metavar="ADDRESS",
+    help="The address to listen at.",
+)  # fmt: skip
+@click.option(
+    "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), metavar="N",
     help="The port to listen at; 0 takes a free one.",
 )  # fmt: skip
 @click.option(
@@ -69,7 +69,7 @@ PORT = 8117
     help="A setting of providers that clients of swink's own protocol may say, too.",
 )  # fmt: skip
 @click.option(
-    "--streams", default=MOST_STREAMS, show_default=True, type=click.IntRange(1),
+    "--streams", default=MOST_STREAMS, show_default=True, type=click.IntRange(1), metavar="N",
     help="How many answers may be under way at a time; more are told to come again.",
 )  # fmt: skip
 @click.option(
@@ -85,16 +85,17 @@ PORT = 8117
     help="Print what such a file would have the gateway do, and serve nothing.",
 )  # fmt: skip
 @click.option(
-    "--workers", default=1, show_default=True, type=click.IntRange(1),
+    "--workers", default=1, show_default=True, type=click.IntRange(1), metavar="N",
     help="How many processes serve the port.",
 )  # fmt: skip
 @click.option(
     "--drain", default=DRAIN_SECONDS, show_default=True, type=click.FloatRange(0),
-    help="Seconds for which answers may finish after SIGTERM or Ctrl-C.",
+    metavar="SECONDS", help="For how long answers may finish after SIGTERM or Ctrl-C.",
 )  # fmt: skip
 @click.option(
     "--notice", default=0.0, show_default=True, type=click.FloatRange(0),
-    help="Seconds before, in which /ready says so and new requests are still answered.",
+    metavar="SECONDS",
+    help="For how long before that /ready says so and new requests are still answered.",
 )  # fmt: skip
 def command(
     host: str,

@@ -21,6 +21,7 @@ __all__ = [
     "Refusal",
     "Spending",
     "Ticket",
+    "counted",
     "periods",
     "refusal",
 ]
@@ -157,8 +158,13 @@ def refusal(allowance: Allowance, taken: Spending) -> Refusal | None:
     """Return why no more is admitted; `None` where it is."""
     for limit, so_far, what, wait, spent in _limits(allowance, taken):
         if limit is not None and so_far >= limit:
-            return Refusal(f"{limit:g} {what}", max(1.0, wait), spent)
+            return Refusal(f"{counted(limit)} {what}", max(1.0, wait), spent)
     return None
+
+
+def counted(limit: float) -> str:
+    """Return a limit as people write it: with separators, and with the decimals it was given."""
+    return f"{limit:,.12g}"
 
 
 _Row = tuple[float | None, float, str, float, bool]

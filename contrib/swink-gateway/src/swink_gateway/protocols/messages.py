@@ -2,14 +2,16 @@
 
 An answer is a list of blocks, each begun, continued and ended under its own index. What a provider
 wants back of a block goes into the one opaque field that there is: as it is, where the provider
-speaks this protocol, and sealed where not (see `sealing`). What belongs to no thinking, such as the
-signature of a call, is sealed into a block of redacted thinking beside it, before it where it is
-known by then. What belongs to a text is sealed after it if more follows: Claude Code, asked for one
-answer, prints the last block, which has to be the text.
+speaks this protocol, and sealed where not (see `sealing`). So are words of thinking that the client
+did not ask for, which the API's newer models leave out, too. What belongs to no thinking, such as
+the signature of a call, is sealed into a block of redacted thinking beside it, before it where it
+is known by then. What belongs to a text is sealed after it if more follows: Claude Code, asked for
+one answer, prints the last block, which has to be the text.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,7 +82,7 @@ class MessagesProtocol:
 
     def encoder(self, asked: Asked, facts: Facts) -> MessagesEncoder:
         """Make an encoder for the answer to a request."""
-        return MessagesEncoder(facts)
+        return MessagesEncoder(facts, asked.said.get("thoughts", True))
 
     def failure(self, error: Error, status: int) -> Reply:
         """Return what says that there is no answer, with this HTTP status."""
@@ -90,14 +92,17 @@ class MessagesProtocol:
 class MessagesEncoder(EventEncoder):
     """Writes events with names. `_places` are the indices of open blocks, by ours.
 
-    A block of thinking begins with its first words, or with its end, which says what it is.
+    A block of thinking begins with its first words, or with its end, which says what it is. Where
+    the client did not ask for `thoughts` the words are kept until then, and sealed.
     """
 
     content_type = SSE
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, thoughts: bool) -> None:
         super().__init__(_SAYING)
         self._facts = facts
+        self._thoughts = thoughts
+        self._hidden: defaultdict[int, list[str]] = defaultdict(list)
         self._provider = ""
         self._is_own = False
         self._next = 0
@@ -116,6 +121,8 @@ class MessagesEncoder(EventEncoder):
         match event:
             case TextDelta(content_index=index, delta=text):
                 out.append(_delta(self._places[index], b'"text_delta","text":%b' % encode(text)))
+            case ThinkingDelta(content_index=index, delta=text) if not self._thoughts:
+                self._hidden[index].append(text)
             case ThinkingDelta(content_index=index, delta=text):
                 if index not in self._places:
                     self._open(index, {"type": "thinking", "thinking": "", "signature": ""}, out)
@@ -207,7 +214,8 @@ class MessagesEncoder(EventEncoder):
 
     def _end_thinking(self, event: ThinkingEnd, out: list[bytes]) -> None:
         index = event.content_index
-        opaque = opaque_of(event, self._provider, self._is_own, index in self._places)
+        kept = "".join(self._hidden.pop(index, ()))
+        opaque = opaque_of(event, self._provider, self._is_own, index in self._places, kept)
         if index not in self._places:
             if opaque is None:
                 return  # there is nothing in it
@@ -239,7 +247,8 @@ class MessagesEncoder(EventEncoder):
         provider = message.provider or ""
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
         numbers = Numbers()
-        blocks = [block_data(block, provider, is_own, numbers) for block in message.content]
+        said = message.content
+        blocks = [block_data(one, provider, is_own, numbers, self._thoughts) for one in said]
         blocks = [block for block in blocks if block]
         if blocks and blocks[-1][0]["type"] == "text":
             del blocks[-1][1:]

@@ -46,18 +46,22 @@ def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -
 
 
 def opaque_of(
-    block: ThinkingBlock | ThinkingEnd, provider: str, is_own: bool, shown: bool
+    block: ThinkingBlock | ThinkingEnd, provider: str, is_own: bool, shown: bool, kept: str = ""
 ) -> str | None:
     """Return what goes into the opaque field of a block of thinking; `None`: nothing.
 
-    `shown`: it has words, which may be there although they are called hidden.
+    `shown`: it has words, which may be there although they are called hidden. `kept` are words that
+    the client is not shown, and gives back all the same.
     """
-    if is_own and not block.metadata:
+    if is_own and not block.metadata and not kept:
         return block.signature
-    if block.signature is None and not block.metadata and not (block.redacted and shown):
+    if not (block.signature is not None or block.metadata or (block.redacted and shown) or kept):
         return None
     redacted = True if block.redacted else None
-    return seal(provider, signature=block.signature, redacted=redacted, metadata=block.metadata)
+    return seal(
+        provider, signature=block.signature, redacted=redacted, metadata=block.metadata,
+        thinking=kept or None,
+    )  # fmt: skip
 
 
 def sealed_beside(provider: str, key: Key, metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,8 +82,13 @@ def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None
     return None if block.kind == CONTAINER else block.data
 
 
-def block_data(block: Any, provider: str, is_own: bool, numbers: Numbers) -> list[dict[str, Any]]:
-    """Return a block of a whole message, with what is sealed beside it."""
+def block_data(
+    block: Any, provider: str, is_own: bool, numbers: Numbers, thoughts: bool
+) -> list[dict[str, Any]]:
+    """Return a block of a whole message, with what is sealed beside it.
+
+    `thoughts`: the client asked for the words of thinking.
+    """
     match block:
         case TextBlock() if not (block.text or block.metadata):
             return []
@@ -92,13 +101,13 @@ def block_data(block: Any, provider: str, is_own: bool, numbers: Numbers) -> lis
                 return [native]
             return [native, sealed_beside(provider, key, block.metadata)]
         case ThinkingBlock():
-            opaque = opaque_of(block, provider, is_own, bool(block.thinking))
-            if not (block.thinking or opaque):
+            shown, kept = (block.thinking, "") if thoughts else ("", block.thinking)
+            opaque = opaque_of(block, provider, is_own, bool(shown), kept)
+            if not (shown or opaque):
                 return []
-            if block.redacted and not block.thinking:
+            if block.redacted and not shown:
                 return [{"type": "redacted_thinking", "data": opaque}]
-            thought = {"type": "thinking", "thinking": block.thinking, "signature": opaque or ""}
-            return [thought]
+            return [{"type": "thinking", "thinking": shown, "signature": opaque or ""}]
         case ToolCallBlock():
             call: dict[str, Any] = {"type": "tool_use", "id": block.id, "name": block.name}
             call["input"] = arguments_object(block)

@@ -65,6 +65,7 @@ class _Reader:
         self._names: dict[str, str] = {}
         self._own_tools: list[dict[str, Any]] = []
         self._marked = False
+        self._thoughts = False
         self._ttl: int | None = None
 
     def read(self, headers: Mapping[str, str]) -> Asked:
@@ -80,6 +81,7 @@ class _Reader:
         asked.own = said.rest()
         if self._own_tools:
             asked.own["tools"] = self._own_tools
+        asked.said["thoughts"] = self._thoughts
         if betas := headers.get(BETA):
             asked.headers = {BETA: betas}
         asked.dropped = said.dropped
@@ -135,10 +137,11 @@ class _Reader:
             if effort is not None and output is not None:
                 output.drop("effort", "of an answer without thinking")
             return options
-        thinking.text("display")
+        self._thoughts = thinking.text("display") != "omitted"
         tokens = thinking.whole_number("budget_tokens")
         match thinking.required("type"):
             case "disabled":
+                self._thoughts = False
                 options["thinking"] = "off"
             case "enabled" if tokens:
                 options["thinking"] = tokens
@@ -232,7 +235,8 @@ class _Reader:
                 return Base64Source(said.required("media_type"), said.text("data") or "")
             case "text":
                 text = (said.text("data") or "").encode("utf-8", "surrogatepass")
-                return Base64Source(said.text("media_type") or "text/plain", _base64(text))
+                kind = said.text("media_type") or "text/plain"
+                return Base64Source(kind, b64encode(text).decode())
             case "url":
                 return source_of(said.required("url"), said.place("url"))
             case "file":
@@ -310,7 +314,7 @@ def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[S
     if "block" in held:
         block = opened(ExtensionBlock, held["block"])
     else:
-        block = opened(ThinkingBlock, {"type": "thinking", **held, "thinking": thought})
+        block = opened(ThinkingBlock, {"type": "thinking", "thinking": thought, **held})
     answer.content += [block] if block is not None else []
 
 
@@ -324,7 +328,3 @@ def _is_own(block: Block) -> bool:
     """Tell whether a block holds what this protocol's own provider said of it."""
     metadata = getattr(block, "metadata", None) or {}
     return bool(metadata.keys() - {MARK})
-
-
-def _base64(data: bytes) -> str:
-    return b64encode(data).decode()

@@ -13,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from swink_cli.summary import money
 from swink_cli.terminal import is_terminal, printable, say
 from swink_observers.following import DEFAULT_GATEWAY, DEFAULT_URL, Place, following, told_by
 
@@ -23,7 +24,7 @@ __all__ = ["command"]
 @click.argument("url", default=DEFAULT_URL)
 @click.option(
     "-n", "--last", type=click.IntRange(0, 1_000), default=10, show_default=True,
-    help="Begin with so many.",
+    metavar="N", help="Begin with so many.",
 )  # fmt: skip
 @click.option(
     "--gateway", is_flag=False, flag_value=DEFAULT_GATEWAY, metavar="[URL]",
@@ -99,5 +100,5 @@ def _end(data: dict[str, Any]) -> str:
     if data["output"] is not None:
         said.append(f"{data['output']} tokens")
     if data.get("cost") is not None:
-        said.append(f"${data['cost']:.4f}")
+        said.append(money(data["cost"]))
     return ", ".join(said)
