@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from typing import get_args
 
 from reference_parts import MARK, about, code, fields, joined, section, signature, table
 
@@ -146,6 +147,10 @@ def swink_package() -> str:
         section(loop.TooManyTurns),
         "## Events of a run",
         "`RunEvent` is one of these, or an event of a stream.",
+        "## `Outcome`",
+        "How a run ended, as a string that type checkers know: "
+        + ", ".join(map(code, get_args(run_events.Outcome)))
+        + ".\nThat is with an answer, at its limit, in a failed call, because it was left.",
         *(section(kind) for kind in events if inspect.isclass(kind)),
         section(sync_streams.SyncStream),
         section(sync_streams.SyncAnswerStream),

@@ -73,7 +73,24 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
     (
         "no retries and some",
         ["-o", "retry=false", "-o", "retry.base=1"],
-        ["retry is given a value and parts: retry.base"],
+        ["retry is given a value and parts: retry.base", "not both"],
+    ),
+    (
+        "retries and none",
+        ["-o", "retry.base=1", "-o", "retry=false"],
+        ["retry is given a value and parts: retry.base", "not both"],
+    ),
+    (
+        "a part that is none, and none at all",
+        ["-o", "retry=false", "-o", "retry.attempts=3"],
+        ["retry is given a value and parts: retry.attempts"],
+    ),
+    ("yes or no in words", ["-o", "rules=no"], ["rules='no': expected `bool`", "true, 0.5 or"]),
+    ("a number for words", ["-o", "stop=3"], ["stop=3: expected", 'or ["a", "b"]']),
+    (
+        "a word for a list",
+        ["-o", "retry.fall_back_on=overloaded"],
+        ["retry.fall_back_on='overloaded': expected", 'or ["a", "b"]'],
     ),
     ("part of a whole", ["-o", "seed.x=1"], ["seed has no parts: seed.x"]),
     ("headers without a name", ["-o", "headers=x"], ["headers has parts", "headers.X-Team=a"]),
@@ -121,6 +138,35 @@ def test_a_mistake_is_named_and_nothing_is_sent(
     for text in expected:
         assert text in done.stderr
     assert "Traceback" not in done.stderr
+
+
+ADDRESSES: list[tuple[str, list[str], dict[str, str], str]] = [
+    ("of a variable", [], {"OPENAI_BASE_URL": "localhost:1"}, "Correct OPENAI_BASE_URL: nothing"),
+    ("of the command line", ["--base-url", "http://a:b"], {"OPENAI_BASE_URL": "http://b"},
+     "Correct the base URL that was given, or configured"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "told"), [row[1:] for row in ADDRESSES], ids=[r[0] for r in ADDRESSES]
+)
+def test_an_address_that_is_none_is_traced_to_where_it_comes_from(
+    swink: Any, given: list[str], environment: dict[str, str], told: str
+) -> None:
+    for more in ([], ["-y", "--functions", "def f():\n  'F.'"], ["-m", "echo/echo"]):
+        done = swink(
+            *("ask", "-m", "openai/any", *given, *more, "Hi"),
+            OPENAI_API_KEY="sk-0123456789",
+            **environment,
+        )
+        assert (done.returncode, told in done.stderr) == (1, True)
+
+
+def test_whole_options_and_parts_may_stand_in_any_order(swink: Any) -> None:
+    pairs = [("-o", 'settings={"script": {"reply": "a"}}'), ("-o", "settings.script.words=2")]
+    for first, then in (pairs, reversed(pairs)):
+        done = swink("ask", "-m", "echo/echo", *first, *then, "Hi")
+        assert (done.returncode, done.stdout) == (0, "a a\n")
 
 
 def test_an_image_that_may_not_be_read_is_named(swink: Any, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import os
 import signal
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
@@ -101,18 +102,18 @@ def show_end(stream: swink.EventStream, display: Display) -> bool:
     if one_screen() and display.first_token_at is not None:
         say("")
     if isinstance(terminal, swink.Error):
-        explain(terminal)
+        explain(stream.call, terminal)
     if display.first_token_at is not None or isinstance(terminal, swink.Done):
         say(summary(stream, display))
     return isinstance(terminal, swink.Done)
 
 
-def explain(error: swink.Error) -> None:
+def explain(call: swink.Call, error: swink.Error) -> None:
     """Say why a call failed, and what to do."""
     if error.stop_reason is swink.StopReason.ABORTED:
         say("stopped")
         return
-    show_error(error.title or "The call failed", error.error_message, error.resolution or "")
+    show_error(error.title or "The call failed", error.error_message, _advice(call, error))
     facts = []
     if error.retry_after is not None:
         facts.append(f"the provider asks to wait {error.retry_after:.0f} s")
@@ -120,6 +121,16 @@ def explain(error: swink.Error) -> None:
         facts.append(f"request id {error.request_id}")
     if facts:
         say("; ".join(facts))
+
+
+def _advice(call: swink.Call, error: swink.Error) -> str:
+    """Return what to do; of an address that is none, where it comes from."""
+    if error.rule != "core:url":
+        return error.resolution or ""
+    whence, info = "the base URL that was given, or configured", call.provider_info
+    if info is not None and not call.options.base_url:
+        whence = next(filter(os.environ.get, info.base_url_env), whence)
+    return f"Correct {whence}: nothing was sent."
 
 
 def name_broken_plugins(client: swink.Client) -> None:

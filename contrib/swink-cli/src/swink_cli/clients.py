@@ -12,7 +12,7 @@ from typing import Any
 
 import swink_core as swink
 from swink_cli.keys import kept_keys, read_key
-from swink_cli.options import with_parts
+from swink_cli.pairs import with_parts
 from swink_cli.settings import read_settings
 from swink_core import Client, Host
 from swink_core.providers import Catalog

@@ -166,7 +166,7 @@ def _show(one: _Asked, console: Console) -> None:
     for note in one.display.notes:
         say(f"{one.name}: {note}")
     if isinstance(one.display.terminal, swink.Error):
-        explain(one.display.terminal)
+        explain(one.stream.call, one.display.terminal)
     say(summary(one.stream, one.display))
     if console.is_terminal:
         say("")

@@ -5,48 +5,25 @@ Everything that can be wrong about them is said here, or by the client, before a
 
 from __future__ import annotations
 
-import difflib
 import functools
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
-from attrs import define, field, fields_dict
+from attrs import define, field
 from click.core import ParameterSource
 
 import swink_core as swink
 from swink_cli.completion import complete_file, complete_model, complete_tool
 from swink_cli.files import read_text, tools_of
+from swink_cli.pairs import parse_pairs
 from swink_cli.settings import chosen
 from swink_cli.templates import fill_template, template_options
 
-__all__ = ["PERSONAL", "CallOptions", "Function", "apply_options", "call_options", "with_parts"]
+__all__ = ["PERSONAL", "CallOptions", "Function", "apply_options", "call_options"]
 
 MODEL_ENV = "SWINK_MODEL"
-
-_NESTED: dict[str, type[Any]] = {
-    "timeouts": swink.Timeouts,
-    "retry": swink.RetryPolicy,
-    "cache": swink.CacheStrategy,
-}
-_WITH_PARTS = {
-    "timeouts": "timeouts.idle=60",
-    "retry": "retry.budget=30, or for no retries -o retry=false",
-    "headers": "headers.X-Team=a",
-    "settings": "settings.api=responses",
-    "extra": "extra.top_k=40",
-}
-"""Options that are given part by part, with an example."""
-_DEEP = ("settings", "extra")
-"""Options whose parts may have parts, as the provider has them."""
-_WHOLE: dict[str, Any] = {"settings": dict, "extra": dict, "retry": bool}
-"""What an option that has parts may be as it stands."""
-_WORDS = (
-    "session_id", "user", "transport", "tool_choice", "api_key", "base_url", "malformed", "headers",
-)  # fmt: skip
-"""Options whose value is text even where it reads like a number."""
 
 PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 """Options that are meant for one provider."""
@@ -236,7 +213,7 @@ def _parse(
         options["response_format"] = read_schema(schema)
     if timeout is not None:
         pairs = [*pairs, f"timeouts.total={timeout}"]
-    options.update(_parse_pairs(pairs))
+    options.update(parse_pairs(pairs))
     if system is not None and system.startswith("@"):
         system = read_text(system[1:]).rstrip("\n")
     files = [
@@ -244,86 +221,3 @@ def _parse(
     ]
     names = [name for name in named_tools if name not in files]
     return CallOptions([], system, tools_of(files), options, tool_names=names)
-
-
-# -- KEY=VALUE -----------------------------------------------------------------------------------
-
-
-def _parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not (key and equals):
-            raise swink.InvalidOption(
-                f"{pair!r} is not KEY=VALUE", resolution="Write for example -o top_p=0.9"
-            )
-        name, _, part = key.partition(".")
-        if name not in swink.StreamOptions.names():
-            raise _unknown(key)
-        value = _value(name, text)
-        if part:
-            _set_part(options, name, part, value)
-        elif name in _WITH_PARTS and not isinstance(value, _WHOLE.get(name, ())):
-            raise swink.InvalidOption(
-                f"{name} has parts", resolution=f"Write for example -o {_WITH_PARTS[name]}"
-            )
-        else:
-            options[name] = value
-    return with_parts(options)
-
-
-def with_parts(options: dict[str, Any], where: str = "") -> dict[str, Any]:
-    """Make one value of each option whose parts are given. Raises InvalidOption, naming `where`."""
-    for name, kind in _NESTED.items():
-        if isinstance(options.get(name), dict):
-            for part in options[name]:
-                _check_part(name, part, where)
-            try:
-                options[name] = kind(**options[name])
-            except ValueError as error:
-                raise swink.InvalidOption(f"{where}{name}.{error}") from error
-    return options
-
-
-def _value(name: str, text: str) -> Any:
-    if name in _WORDS:
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None:
-    values = options.setdefault(name, {})
-    if not isinstance(values, dict) or (name not in _NESTED and name not in _WITH_PARTS):
-        why = "is given a value and parts" if name in {*_WITH_PARTS, *_NESTED} else "has no parts"
-        raise swink.InvalidOption(f"{name} {why}: {name}.{part}")
-    if name in _DEEP or part.startswith("retries."):
-        *path, part = part.split(".")
-        for step in path:
-            values = values.setdefault(step, {})
-            if not isinstance(values, dict):
-                raise swink.InvalidOption(f"{step} is given a value and parts in -o {name}")
-    values[part] = value
-
-
-def _check_part(name: str, part: str, where: str) -> None:
-    known = fields_dict(_NESTED[name])
-    if part not in known:
-        near = difflib.get_close_matches(part, known, 1)
-        raise swink.InvalidOption(
-            f"{where}{name} has no part {part!r}"
-            + (f"; did you mean {near[0]!r}?" if near else ""),
-            resolution=f"Its parts are {', '.join(known)}.",
-        )
-
-
-def _unknown(key: str) -> swink.InvalidOption:
-    known = sorted(swink.StreamOptions.names())
-    near = difflib.get_close_matches(key, known, 1)
-    return swink.InvalidOption(
-        f"no option {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-        resolution=f"Options are {', '.join(known)}. "
-        f"To send it to the provider as it is: --option extra.{key}=…",
-    )

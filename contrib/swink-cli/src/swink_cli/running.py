@@ -116,7 +116,7 @@ async def show_run(run: Run, sink: Sink) -> None:
     if one_screen() and display.first_token_at is not None:
         say("")
     if isinstance(display.terminal, swink.Error):
-        explain(display.terminal)
+        explain(run.call, display.terminal)
     elif run.outcome == "aborted":
         say("stopped")
     elif run.outcome == "max_turns":

@@ -109,7 +109,16 @@ if TYPE_CHECKING:
     from swink.answers import Answer, AnswerStream, BadAnswer
     from swink.batches import Batch
     from swink.client import Client, complete, gather, stream
-    from swink.events import RunEnd, RunEvent, RunStart, ToolEnd, ToolStart, TurnEnd, TurnStart
+    from swink.events import (
+        Outcome,
+        RunEnd,
+        RunEvent,
+        RunStart,
+        ToolEnd,
+        ToolStart,
+        TurnEnd,
+        TurnStart,
+    )
     from swink.loop import Run, TooManyTurns
     from swink.media import audio, document, image
     from swink.prompts import Prompt
@@ -125,14 +134,14 @@ __all__ = [
     "EventStream", "Extension", "ExtensionBlock", "FileIdSource", "FileSource", "FunctionTool",
     "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption", "InvalidRequest", "MediaError",
     "Message", "Model", "ModelChain", "ModelInfo", "ModelNotFound", "ModelOverloaded",
-    "ModelThrottled", "NetworkError", "Notice", "Options", "OutputTooLarge", "PluginError",
-    "PluginFault", "Prompt", "ProtocolError", "ProviderInfo", "QuotaExhausted", "ResourceExhausted",
-    "Retry", "RetryPolicy", "Run", "RunEnd", "RunEvent", "RunStart", "Start", "StopReason",
-    "StreamAborted", "StreamError", "StreamErrorKind", "StreamOptions", "StreamTimeout",
-    "SwinkError", "SyncAnswerStream", "SyncClient", "SyncRun", "SyncStream", "SystemMessage",
-    "TextBlock", "TextDelta", "TextEnd", "TextStart", "ThinkingBlock", "ThinkingDelta",
-    "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts", "TooManyTurns", "Tool",
-    "ToolCallBlock", "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolEnd",
+    "ModelThrottled", "NetworkError", "Notice", "Options", "Outcome", "OutputTooLarge",
+    "PluginError", "PluginFault", "Prompt", "ProtocolError", "ProviderInfo", "QuotaExhausted",
+    "ResourceExhausted", "Retry", "RetryPolicy", "Run", "RunEnd", "RunEvent", "RunStart", "Start",
+    "StopReason", "StreamAborted", "StreamError", "StreamErrorKind", "StreamOptions",
+    "StreamTimeout", "SwinkError", "SyncAnswerStream", "SyncClient", "SyncRun", "SyncStream",
+    "SystemMessage", "TextBlock", "TextDelta", "TextEnd", "TextStart", "ThinkingBlock",
+    "ThinkingDelta", "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts", "TooManyTurns",
+    "Tool", "ToolCallBlock", "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolEnd",
     "ToolResultMessage", "ToolStart", "TurnEnd", "TurnStart", "UnknownFailure", "UnknownProvider",
     "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "audio", "complete",
     "complete_sync", "document", "dump", "gather", "hookimpl", "image", "load", "stream", "tool",
@@ -142,7 +151,7 @@ _HOMES = {
     "answers": "Answer AnswerStream BadAnswer",
     "batches": "Batch",
     "client": "Client complete gather stream",
-    "events": "RunEnd RunEvent RunStart ToolEnd ToolStart TurnEnd TurnStart",
+    "events": "Outcome RunEnd RunEvent RunStart ToolEnd ToolStart TurnEnd TurnStart",
     "loop": "Run TooManyTurns",
     "media": "audio document image",
     "prompts": "Prompt",

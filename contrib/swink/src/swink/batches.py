@@ -10,6 +10,7 @@ from attrs import define, field
 
 from swink.amounts import added
 from swink.answers import Answer, BadAnswer
+from swink.arguments import check_called, check_number
 from swink.prompts import Prompt
 from swink_core import AssistantMessage, Cost, StreamError, Usage, UsageError
 
@@ -69,8 +70,8 @@ async def gathered(
 ) -> Batch[R]:
     """Ask for all answers, at most `limit` at a time. Raises UsageError for a bad prompt or limit,
     when it comes to it; what is under way is then stopped."""
-    if limit < 1:
-        raise UsageError("limit is less than 1", resolution="Ask for one at a time at least.")
+    check_number("limit", limit, "Ask for one at a time at least.")
+    check_called("on_progress", on_progress, "Pass a function that takes the batch.")
     if isinstance(prompts, str):
         raise UsageError("prompts are one string", resolution="Pass a list of prompts.")
     waiting = list(prompts)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 
 import swink_core
 from swink.answers import Answer, AnswerForm, AnswerStream
+from swink.arguments import check_names
 from swink.batches import Batch, Progress, gathered
 from swink.loop import Run
 from swink.prompts import Prompt
@@ -172,6 +173,7 @@ class Client(swink_core.Client):
         def ask(context: Prompt, asked: Options) -> EventStream:
             return super(Client, self).stream(model, context, **asked)
 
+        check_names(options, RunOptions)
         max_turns, approve = options.pop("max_turns", MAX_TURNS), options.pop("approve", None)
         asked: Options = {**options, "tools": offered}  # type: ignore[typeddict-unknown-key]  # the rest
         return Run(ask, context, asked, named, max_turns, approve)
@@ -194,6 +196,7 @@ class Client(swink_core.Client):
         `on_progress` is called with the batch each time that one has ended.
         """
 
+        check_names(options, BatchOptions)
         limit, on_progress = options.pop("limit", LIMIT), options.pop("on_progress", None)
         asked: Options = {**options}  # type: ignore[typeddict-unknown-key]  # the rest of them
 

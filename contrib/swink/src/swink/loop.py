@@ -17,6 +17,7 @@ from typing import Any, Self, TypeAlias, cast
 from attrs import evolve
 
 from swink.amounts import added
+from swink.arguments import check_called, check_number
 from swink.events import Outcome, RunEnd, RunEvent, RunStart, TurnEnd, TurnStart
 from swink.of_stream import OfStream
 from swink.prompts import Prompt
@@ -37,7 +38,6 @@ from swink_core import (
     SwinkError,
     TextDelta,
     Usage,
-    UsageError,
 )
 
 __all__ = ["Run", "TooManyTurns"]
@@ -70,8 +70,8 @@ class Run(OfStream):
         max_turns: int,
         approve: Approve | None,
     ) -> None:
-        if max_turns < 1:
-            raise UsageError("max_turns is less than 1", resolution="Allow one turn at least.")
+        check_number("max_turns", max_turns, "Allow one turn at least.")
+        check_called("approve", approve, "Pass a function that returns True, or why not.")
         self.id = secrets.token_hex(6)
         self._ask, self._options = ask, options
         self._toolbox, self._max_turns = Toolbox(self.id, tools, approve, self._told), max_turns

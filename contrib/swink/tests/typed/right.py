@@ -100,3 +100,15 @@ async def every_event_of_a_run(run: swink.Run) -> None:
                 pass
             case _:
                 assert_never(event)
+
+
+def every_end_of_a_run(run: swink.Run | swink.SyncRun, end: swink.RunEnd) -> swink.Outcome:
+    assert_type(run.outcome, swink.Outcome | None)
+    match end.outcome:
+        case "done" | "max_turns":
+            pass
+        case "error" | "aborted":
+            pass
+        case _:
+            assert_never(end.outcome)
+    return run.outcome or end.outcome

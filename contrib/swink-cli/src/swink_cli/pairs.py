@@ -1,0 +1,136 @@
+"""Options of a call as KEY=VALUE, from the command line and from what is configured.
+
+A value is JSON, or the word as it stands; a dot in the key names a part of one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import fields_dict
+
+import swink_core as swink
+
+__all__ = ["parse_pairs", "with_parts"]
+
+_NESTED: dict[str, type[Any]] = {
+    "timeouts": swink.Timeouts,
+    "retry": swink.RetryPolicy,
+    "cache": swink.CacheStrategy,
+}
+_WITH_PARTS = {
+    "timeouts": "timeouts.idle=60",
+    "retry": "retry.budget=30, or for no retries -o retry=false",
+    "headers": "headers.X-Team=a",
+    "settings": "settings.api=responses",
+    "extra": "extra.top_k=40",
+}
+"""Options that are given part by part, with an example."""
+_DEEP = ("settings", "extra")
+"""Options whose parts may have parts, as the provider has them."""
+_WHOLE: dict[str, Any] = {"settings": dict, "extra": dict, "retry": bool}
+"""What an option that has parts may be as it stands."""
+_WORDS = (
+    "session_id", "user", "transport", "tool_choice", "api_key", "base_url", "malformed", "headers",
+)  # fmt: skip
+"""Options whose value is text even where it reads like a number."""
+
+WRITTEN = 'A value is JSON, as true, 0.5 or ["a", "b"], or a word where one is taken.'
+
+
+def parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
+    """Return the options that pairs stand for. Raises InvalidOption."""
+    options: dict[str, Any] = {}
+    for pair in sorted(pairs, key=_is_of_part):  # in whichever order they were given
+        key, equals, text = pair.partition("=")
+        if not (key and equals):
+            raise swink.InvalidOption(
+                f"{pair!r} is not KEY=VALUE", resolution="Write for example -o top_p=0.9"
+            )
+        name, _, part = key.partition(".")
+        if name not in swink.StreamOptions.names():
+            raise _unknown(key)
+        value = _value(name, text)
+        if part:
+            _set_part(options, name, part, value)
+        elif name in _WITH_PARTS and not isinstance(value, _WHOLE.get(name, ())):
+            raise swink.InvalidOption(
+                f"{name} has parts", resolution=f"Write for example -o {_WITH_PARTS[name]}"
+            )
+        else:
+            options[name] = value
+    options = with_parts(options)
+    try:
+        swink.StreamOptions(**options)
+    except ValueError as error:
+        raise swink.InvalidOption(str(error), resolution=WRITTEN) from error
+    return options
+
+
+def _is_of_part(pair: str) -> bool:
+    return "." in pair.partition("=")[0]
+
+
+def with_parts(options: dict[str, Any], where: str = "") -> dict[str, Any]:
+    """Make one value of each option whose parts are given. Raises InvalidOption, naming `where`."""
+    for name, kind in _NESTED.items():
+        if isinstance(options.get(name), dict):
+            for part in options[name]:
+                _check_part(name, part, where)
+            try:
+                options[name] = kind(**options[name])
+            except ValueError as error:
+                advice = "" if where else WRITTEN
+                raise swink.InvalidOption(f"{where}{name}.{error}", resolution=advice) from error
+    return options
+
+
+def _value(name: str, text: str) -> Any:
+    if name in _WORDS:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None:
+    values = options.setdefault(name, {})
+    if not isinstance(values, dict) or (name not in _NESTED and name not in _WITH_PARTS):
+        if name not in {*_WITH_PARTS, *_NESTED}:
+            raise swink.InvalidOption(f"{name} has no parts: {name}.{part}")
+        raise swink.InvalidOption(
+            f"{name} is given a value and parts: {name}.{part}",
+            resolution="Give the value or its parts, not both.",
+        )
+    if name in _DEEP or part.startswith("retries."):
+        *path, part = part.split(".")
+        for step in path:
+            values = values.setdefault(step, {})
+            if not isinstance(values, dict):
+                raise swink.InvalidOption(f"{step} is given a value and parts in -o {name}")
+    values[part] = value
+
+
+def _check_part(name: str, part: str, where: str) -> None:
+    known = fields_dict(_NESTED[name])
+    if part not in known:
+        near = difflib.get_close_matches(part, known, 1)
+        raise swink.InvalidOption(
+            f"{where}{name} has no part {part!r}"
+            + (f"; did you mean {near[0]!r}?" if near else ""),
+            resolution=f"Its parts are {', '.join(known)}.",
+        )
+
+
+def _unknown(key: str) -> swink.InvalidOption:
+    known = sorted(swink.StreamOptions.names())
+    near = difflib.get_close_matches(key, known, 1)
+    return swink.InvalidOption(
+        f"no option {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+        resolution=f"Options are {', '.join(known)}. "
+        f"To send it to the provider as it is: --option extra.{key}=…",
+    )

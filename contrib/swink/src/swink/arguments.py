@@ -1,0 +1,44 @@
+"""What a run and a batch take beside the options of their calls, checked first of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from swink_core import InvalidOption, Options, UsageError
+
+__all__ = ["check_called", "check_names", "check_number"]
+
+NEAR = 0.75
+"""How much of a misspelt name has to be right for a hint; those of other libraries have less."""
+
+
+def check_names(given: Mapping[str, object], kind: Any) -> None:
+    """Refuse an option that no call has, and that is nearly one that `kind` adds to a call's.
+
+    What is like none of them is refused by the call, with its own hints. Raises InvalidOption.
+    """
+    calls: frozenset[str] = Options.__optional_keys__
+    own: frozenset[str] = kind.__optional_keys__ - calls
+    for name in given.keys() - own - calls:
+        if near := get_close_matches(name, own, 1, NEAR):
+            raise InvalidOption(
+                f"no option {name!r}; did you mean {near[0]!r}?",
+                resolution=f"Beside the options of a call there are {' and '.join(sorted(own))}.",
+            )
+
+
+def check_number(name: str, value: object, advice: str) -> None:
+    """Refuse what is no count, or less than one. Raises UsageError."""
+    if not isinstance(value, int):
+        raise UsageError(f"{name} is no whole number: {value!r}", resolution=advice)
+    if value < 1:
+        raise UsageError(f"{name} is less than 1", resolution=advice)
+
+
+def check_called(name: str, value: object, advice: str) -> None:
+    """Refuse what is neither `None` nor can be called. Raises UsageError."""
+    if value is not None and not callable(value):
+        kind = type(value).__name__
+        raise UsageError(f"{name} is of type {kind}, which cannot be called", resolution=advice)
