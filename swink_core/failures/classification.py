@@ -1,7 +1,7 @@
-"""What a failure means when its provider has not said: the status, then the exception.
+"""What a failure means: by a provider's tables, or else by what the core knows.
 
-Providers ask `by_tables` with their own codes and wording; this module knows HTTP and nothing of
-any provider.
+Providers ask `by_tables` with their own codes and wording; this module knows the core's own checks,
+the statuses of HTTP, and nothing of any provider.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class UnknownProvider(UsageError, title="Unknown provider"):
 
 
 class InvalidModel(UsageError, title="Not a model name"):
-    """The model is not written `provider/id`."""
+    """No model is named, one of several, or one that cannot or may not be asked for."""
 
 
 class InvalidOption(UsageError, title="Invalid option"):

@@ -9,6 +9,7 @@
     schemas.py    types as JSON schemas; partial.py reads JSON that is still coming
     media.py      images, documents, sound
     prompts.py    what a call takes for a conversation
+    of_stream.py  what streams, typed answers and runs have in common; amounts.py sums calls
 
 The names of these modules are loaded when they are first asked for.
 """
