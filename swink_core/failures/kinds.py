@@ -44,7 +44,7 @@ KINDS: dict[Kind, KindRow] = {
         retries=5, falls_back=True, healthy=False, statuses=(503, 529),
     ),
     Kind.NETWORK: KindRow(
-        "Connection to {provider} failed",
+        "{provider} or the connection to it failed",
         "Check {connection}. If the service is down, try again later.",
         retries=3, falls_back=True, healthy=False, statuses=(408,),
     ),

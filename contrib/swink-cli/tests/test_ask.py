@@ -169,7 +169,7 @@ def test_a_failure_gives_title_message_and_resolution_and_keeps_the_text(swink: 
         done = swink(*to(service, "Hi"))
     assert (done.returncode, done.stdout) == (1, "Half an ans\n")
     title, message, resolution = done.stderr.splitlines()[:3]
-    assert title == "Error: Connection to OpenAI failed"
+    assert title == "Error: OpenAI or the connection to it failed"
     assert message
     assert "try again later" in resolution
 
