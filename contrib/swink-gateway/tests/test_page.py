@@ -75,11 +75,16 @@ async def test_the_page_streams_an_answer_and_others_cannot_ask(tmp_path: Path) 
     ):
         await page.go(f"{of_keys.url}/?key=key-a")
         assert await page.run(ASK) == "one two"
+        shown = await page.run("document.getElementById('clients').textContent")
+        assert f"SWINK_PROXY_URL={of_keys.url} SWINK_PROXY_KEY=YOUR-KEY" in shown
+        assert "OLLAMA_API_KEY=YOUR-KEY" in shown
         assert await page.run(SPENT) == "alice; 1 of 60; 4; 0; $0.00 of $5.00; $0.00"
         await page.go(gateway.url)
         assert await page.run(ASK) == "one two"
         assert await page.run("document.getElementById('spending').hidden")
-        assert gateway.url in await page.run("document.getElementById('clients').textContent")
+        shown = await page.run("document.getElementById('clients').textContent")
+        assert gateway.url in shown
+        assert "SWINK_PROXY_KEY" not in shown
         async with another_site() as site:
             await page.go(site)
             for attack in ATTACKS:

@@ -7,11 +7,13 @@ the vendor's own bytes. With `SWINK_GATEWAY_CLIENTS` all of the corpus is read, 
 
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 import pytest
 from judging import check
 from sdks import CLIENTS, Ask, Read
-from serving import serving
+from serving import ask, serving
 from upstream import EVERYTHING, FOLDERS, Answers, Upstream, Vendor, about, corpus, shipped
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -68,6 +70,46 @@ async def test_the_corpus_is_read_as_it_is_without_the_gateway(protocol: str) ->
         pytest.skip("there is no corpus here")
     for upstreams in parts:
         await judged(protocol, upstreams, whole=False)
+
+
+async def test_words_of_thinking_that_are_hidden_go_back_as_those_that_are_shown() -> None:
+    """A provider is asked the same next, whether its client saw what it thought or not."""
+    thinking, thought = {"thinking": {"type": "adaptive"}}, 0
+    for group in GROUPS.values():
+        answers = Answers()
+        async with serving(http=answers, providers=group[0].providers) as gateway:
+            for upstream in group:
+                with about(upstream):
+                    nexts = []
+                    for how in (thinking, {}):
+                        said = await _said(gateway, answers, upstream, [HI], how)
+                        is_shown = any(block.get("thinking") for block in said)
+                        assert not is_shown or how
+                        thought += is_shown
+                        turns = [HI, {"role": "assistant", "content": said}, *_go_on(said)]
+                        await _said(gateway, answers, upstream, turns, thinking)
+                        nexts.append((answers.last.url, answers.last.body))
+                    assert nexts[0] == nexts[1]
+    assert thought >= 10
+
+
+HI = {"role": "user", "content": "Hi"}
+
+
+async def _said(
+    gateway: Any, answers: Answers, upstream: Upstream, turns: Any, how: dict[str, Any]
+) -> list[dict[str, Any]]:
+    answers.next = upstream.answer()
+    asked = {"model": upstream.model, "max_tokens": 9000, "messages": turns, **how}
+    answer = await ask(gateway, "/v1/messages", asked)
+    content: list[dict[str, Any]] = answer.json.get("content", [])
+    return content
+
+
+def _go_on(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    calls = [block["id"] for block in said if block["type"] == "tool_use"]
+    results = [{"type": "tool_result", "tool_use_id": id, "content": "done"} for id in calls]
+    return [{"role": "user", "content": results or "Go on."}]
 
 
 # -- the corpus turned round ---------------------------------------------------------------------

@@ -153,10 +153,12 @@ class Answers:
     """An `HTTPClient` that gives the one answer that is put into it; no server shows a model."""
 
     next: MemoryResponse
+    last: HTTPRequest
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
         if request.url.endswith("/api/show"):
             return MemoryResponse.of_json({"error": "not recorded"}, 404)
+        self.last = request
         return self.next
 
     def close_idle(self) -> None:

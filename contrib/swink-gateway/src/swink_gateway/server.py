@@ -140,7 +140,8 @@ class Gateway:
             raise SwinkError(
                 f"{self._host} can be reached from other machines, and there is no key",
                 title="The gateway was not started",
-                resolution="Set a key that clients have to show, or serve 127.0.0.1 alone.",
+                resolution="Set a key that clients have to show (in SWINK_GATEWAY_KEY, or as "
+                "[keys] of a --config), or serve 127.0.0.1 alone.",
             )
         merged = evolve(config, routes={**self._routes, **config.routes})
         self._calls.routing = Routing(self.client, merged)

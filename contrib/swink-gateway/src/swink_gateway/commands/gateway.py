@@ -167,7 +167,9 @@ class _Saying(logging.Handler):
 
 def _say_what_is_logged() -> None:
     if all(isinstance(one, logging.NullHandler) for one in logging.getLogger().handlers):
-        logging.getLogger("swink_gateway").addHandler(_Saying(logging.WARNING))
+        saying = _Saying(logging.WARNING)
+        saying.addFilter(lambda record: record.name != Reloader.__module__)  # it tells by itself
+        logging.getLogger("swink_gateway").addHandler(saying)
 
 
 def _route(text: str) -> tuple[str, list[str]]:
