@@ -270,6 +270,7 @@ def test_help_names_every_command_and_quit_leaves(swink: Any) -> None:
     done = swink("chat", "-m", "echo/echo", stdin="/help\n/quit\nnever\n")
     for name in ("/model", "/system", "/image", "/attach", "/retry", "/save", "/load", "/quit"):
         assert name in done.stderr
+    assert "write the conversation as JSON" in done.stderr
     assert done.stdout == ""
 
 

@@ -155,7 +155,7 @@ class Chat:
         force = words.startswith("-f ")
         path = Path(_path(words.removeprefix("-f ")))
         self._talk.conversation.save(path, force=force)
-        say(f"saved {self._count()} to {path}")
+        say(f"saved {self._count()} to {path}, as JSON")
 
     def _load(self, path: str) -> None:
         conversation = read_conversation(Path(_path(path)))
@@ -248,8 +248,8 @@ _COMMANDS = {
     "/edit": _Command(Chat._edit, "[TEXT]", "write your next message in your editor"),
     "/tokens": _Command(Chat._tokens, "", "show what the conversation has taken so far"),
     "/copy": _Command(Chat._copy, "[code]", "copy the last answer, or its first code block"),
-    "/save": _Command(Chat._save, "[-f] FILE", "write the conversation to a file"),
-    "/load": _Command(Chat._load, "FILE", "go on with a conversation from a file"),
+    "/save": _Command(Chat._save, "[-f] FILE", "write the conversation as JSON; -f overwrites"),
+    "/load": _Command(Chat._load, "FILE", "go on with a conversation that /save wrote"),
     "/help": _Command(Chat._help, "", "list these commands"),
     "/quit": _Command(Chat._quit, "", "leave"),
 }

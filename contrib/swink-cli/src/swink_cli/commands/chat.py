@@ -21,7 +21,7 @@ __all__ = ["command"]
     "file",
     metavar="FILE",
     shell_complete=complete_file,
-    help="Go on with a conversation that was saved.",
+    help="Go on with a conversation that /save wrote, as JSON.",
 )
 @click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
 def command(
