@@ -23,6 +23,7 @@ import orjson
 
 import swink_core as swink
 from benchmarks.formats import FORMATS, SSE, Format
+from benchmarks.resident import resident
 from benchmarks.server import TOKENS, WRITE_SIZE, expected_text, frames
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -219,18 +220,13 @@ async def memory() -> dict[str, float]:
     return {"MB beyond the text of 100,000 deltas": (most - text) / 1e6}
 
 
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
 async def flat(streams: int) -> dict[str, float]:
     """Return what so many streams, one after the other, leave: MB, tasks, descriptors."""
     async with _client(FORMATS[0].pieces(3), SSE) as client:
 
         def held() -> tuple[float, int, int]:
             gc.collect()
-            return _resident(), len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
+            return resident(), len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
 
         for _ in range(streams // 10):
             await _text(client, FORMATS[0].model)

@@ -13,16 +13,15 @@ import gc
 import importlib.metadata
 import json
 import logging
-import os
 import statistics
 import sys
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
+from benchmarks.resident import resident
 from benchmarks.server import expected_text
 
 KEY = "sk-bench"
@@ -231,11 +230,6 @@ LIBRARIES: dict[str, Callable[[str], AbstractAsyncContextManager[Read]]] = {
 }
 
 
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
 async def _call(read: Read, scenario: str) -> tuple[str, float]:
     """Make a call; return its text, and the seconds until the first of it came."""
     parts: list[str] = []
@@ -248,11 +242,11 @@ async def _call(read: Read, scenario: str) -> tuple[str, float]:
 
 async def _turn(read: Read, scenario: str, calls: int, at_once: bool) -> dict[str, float]:
     gc.collect()
-    wall, cpu, most = time.perf_counter(), time.process_time(), _resident()
+    wall, cpu, most = time.perf_counter(), time.process_time(), resident()
     if at_once:
         asked = asyncio.gather(*(_call(read, scenario) for _ in range(calls)))
         while not asked.done():
-            most = max(most, _resident())
+            most = max(most, resident())
             await asyncio.wait([asked], timeout=0.2)
         answers = asked.result()
     else:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from benchmarks.resident import resident
 from benchmarks.rounds import server
 from benchmarks.server import expected_text
 
@@ -90,18 +90,13 @@ class Swink:
 CONTENDERS: dict[str, Any] = {"floor": Floor, "swink": Swink}
 
 
-def _resident() -> float:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
-
 async def _streams(contender: Any, url: str, count: int) -> dict[str, float]:
     most = 0.0
 
     async def watch() -> None:
         nonlocal most
         while True:
-            most = max(most, _resident())
+            most = max(most, resident())
             await asyncio.sleep(0.2)
 
     watching = asyncio.create_task(watch())

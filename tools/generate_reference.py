@@ -40,9 +40,9 @@ from swink_core.vocabulary import options as model
 from swink_testing import observers
 from swink_testing.conformance import LEVELS, PROVIDER_CHECKS, Check, ProviderConformance
 from swink_testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS
+from swink_testing.conformance.package import HOOKS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
-HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 OPTIONS = (model.StreamOptions, model.Timeouts, model.RetryPolicy, model.CacheStrategy)
 
 

@@ -126,6 +126,9 @@ def test_pace(cassette): ...
 
 @pytest.mark.cassette("../a")
 def test_outside(cassette): ...
+
+@pytest.mark.cassette(2)
+def test_number(cassette): ...
 """
 
 LIGHT = """
@@ -140,7 +143,7 @@ def test_a_marker_is_checked_and_pytest_starts_without_the_core(suite: Path) -> 
     (suite / "test_a_light.py").write_text(LIGHT)
     (suite / "test_marked.py").write_text(MARKED)
     code, output = run(suite, "one", "test_a_light.py", "test_marked.py")
-    assert (code, "1 passed, 3 errors" in output) == (1, True), output
+    assert (code, "1 passed, 4 errors" in output) == (1, True), output
     said = [line for line in output.splitlines() if line.startswith("E  ")]  # not the summary's
     refusal = "UsageError: @pytest.mark.cassette takes a name, mode and speed"
-    assert sum(refusal in line for line in said) == 3, output
+    assert sum(refusal in line for line in said) == 4, output

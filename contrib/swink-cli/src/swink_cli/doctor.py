@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 
 from swink_cli.extensions import GROUP as COMMAND_GROUP
 from swink_cli.extensions import distribution_of
+from swink_cli.listing import PROVIDER_GROUP
 from swink_cli.tools import GROUP as TOOL_GROUP
 from swink_core import Host, SwinkError
 from swink_core.providers import HTTPProvider, package_catalog
 
 __all__ = ["Finding", "examine"]
-
-PROVIDER_GROUP = "swink.providers"
 
 GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
 

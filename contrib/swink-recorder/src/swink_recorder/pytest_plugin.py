@@ -68,7 +68,7 @@ def _marked(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     marker = request.node.get_closest_marker("cassette") or pytest.mark.cassette().mark
     owner = f"{request.cls.__name__}." if request.cls else ""
     name = marker.args[0] if marker.args else f"{owner}{request.node.name}".replace("/", "-")
-    outside = any(".." in Path(given).parts for given in marker.args)
-    if len(marker.args) > 1 or marker.kwargs.keys() - {"mode", "speed"} or outside:
+    wrong = any(not isinstance(arg, str) or ".." in Path(arg).parts for arg in marker.args)
+    if len(marker.args) > 1 or marker.kwargs.keys() - {"mode", "speed"} or wrong:
         raise pytest.UsageError(f"@pytest.mark.cassette takes a name, mode and speed, not {marker}")
     return re.sub(r"[^\w.\-\[\]/]", "-", name.lstrip("/")), dict(marker.kwargs)

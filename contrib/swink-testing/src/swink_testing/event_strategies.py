@@ -87,17 +87,20 @@ _FIELDS: dict[type[ev.AssistantMessageEvent], dict[str, st.SearchStrategy[Any]]]
 }
 
 
+MOST_EVENTS = 30
+
+
 @st.composite
-def event_streams(draw: st.DrawFn, max_events: int = 30) -> list[ev.AssistantMessageEvent]:
+def event_streams(draw: st.DrawFn) -> list[ev.AssistantMessageEvent]:
     """Draw whole streams, each with its one terminal event.
 
-    After `max_events` a stream closes its blocks and ends, so it may be somewhat longer.
+    After `MOST_EVENTS` a stream closes its blocks and ends, so it may be somewhat longer.
     """
     automaton = Automaton()
     events: list[ev.AssistantMessageEvent] = []
     while automaton.phase != "ended":
         kinds = [kind for kind, rule in RULES.items() if _may(rule, automaton)]
-        if len(events) >= max_events:
+        if len(events) >= MOST_EVENTS:
             kinds = [kind for kind in kinds if RULES[kind].effect in ("begin", "close", "end")]
         event = _event(draw, draw(st.sampled_from(kinds)), automaton)
         broken = automaton.step(event)

@@ -44,11 +44,9 @@ __all__ = [
     "assistant_messages",
     "chunkings",
     "contexts",
-    "json_values",
     "names",
     "stream_options",
     "tools",
-    "usages",
     "user_messages",
 ]
 
@@ -90,19 +88,9 @@ _usage_or_none = st.none() | _usages
 _cost_or_none = st.none() | st.builds(Cost, _dollars, _dollars, _dollars, _dollars, _dollars)
 
 
-def json_values() -> st.SearchStrategy[Any]:
-    """Draw JSON data, small and shallow."""
-    return _json
-
-
 def names() -> st.SearchStrategy[str]:
     """Draw names that every provider takes for a tool: letters, up to 8 of them."""
     return _names
-
-
-def usages() -> st.SearchStrategy[Usage]:
-    """Draw usage with some numbers unknown."""
-    return _usages
 
 
 # -- conversations ---------------------------------------------------------------------------

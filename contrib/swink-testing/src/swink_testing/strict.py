@@ -14,7 +14,6 @@ client: the server knows an API by its path.
 
 from __future__ import annotations
 
-import ssl
 from typing import TypeAlias
 
 from swink_recorder.loopback import Exchange, LoopbackServer
@@ -35,10 +34,8 @@ class StrictServer(LoopbackServer):
     rules; `ignored` those with values that the real server takes and passes over.
     """
 
-    def __init__(
-        self, provider: str, judge: Judge | None = None, tls: ssl.SSLContext | None = None
-    ) -> None:
-        super().__init__(tls)
+    def __init__(self, provider: str, judge: Judge | None = None) -> None:
+        super().__init__()
         self.provider = provider
         self.judge = judge or Judge()
         if provider not in self.judge.providers:

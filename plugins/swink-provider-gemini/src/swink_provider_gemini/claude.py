@@ -6,31 +6,21 @@ address, and the version of the API in the body.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from swink_core import Model, StreamOptions
 from swink_provider_anthropic import AnthropicProvider
-from swink_provider_gemini.vendors import GoogleErrors
+from swink_provider_gemini.vendors import AtRawPredict
 
 __all__ = ["Speaker"]
 
 VERSION = "vertex-2023-10-16"
 
 
-class Speaker(GoogleErrors, AnthropicProvider):
-    """What is asked of Claude, and who reads the answer; `address` is that of a model."""
+class Speaker(AtRawPredict, AnthropicProvider):
+    """What is asked of Claude, and who reads the answer."""
 
     features = AnthropicProvider.features - {"file_ids"}
-
-    def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:
-        super().__init__(name)
-        self._address = address
-
-    def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the model's address, with what is asked of it."""
-        verb = "rawPredict" if options.transport == "buffered" else "streamRawPredict"
-        return f"{self._address(model, options)}:{verb}"
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Name the API's version where the model's name would be."""

@@ -12,26 +12,20 @@ from typing import Any
 from attrs import evolve
 
 from swink_core import Model, StreamOptions
-from swink_provider_gemini.vendors import GoogleErrors
+from swink_provider_gemini.vendors import AtRawPredict
 from swink_provider_mistral import MistralProvider
 
 __all__ = ["Speaker"]
 
 
-class Speaker(GoogleErrors, MistralProvider):
-    """What is asked of such a model, and who reads the answer; `address` is that of a model."""
+class Speaker(AtRawPredict, MistralProvider):
+    """What is asked of such a model, and who reads the answer."""
 
     def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:
         own = MistralProvider("mistral").dialect
         adds = own.adds - {"file_ids"}  # files are in Cloud Storage there
         here = evolve(own, cache_key=None, adds=adds)  # type: ignore[arg-type]  # a converter's
-        super().__init__(name, here)
-        self._address = address
-
-    def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the model's address, with what is asked of it."""
-        verb = "rawPredict" if options.transport == "buffered" else "streamRawPredict"
-        return f"{self._address(model, options)}:{verb}"
+        super().__init__(name, address, here)
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Name the model without its publisher."""

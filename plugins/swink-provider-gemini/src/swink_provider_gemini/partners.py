@@ -6,21 +6,15 @@ of them; the body names the model with its publisher, `meta/llama-…`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from swink_core import Model, StreamOptions
-from swink_provider_gemini.vendors import GoogleErrors
+from swink_provider_gemini.vendors import OfVendor
 from swink_provider_openai import OpenAIProvider
 
 __all__ = ["Speaker"]
 
 
-class Speaker(GoogleErrors, OpenAIProvider):
+class Speaker(OfVendor, OpenAIProvider):
     """What is asked of such a model, and who reads the answer; `address` is that of them all."""
-
-    def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:
-        super().__init__(name)
-        self._address = address
 
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the endpoint's address."""

@@ -1,16 +1,26 @@
-"""What the APIs of other vendors have in common on Google's servers: who may have refused."""
+"""What the APIs of other vendors have in common on Google's servers: where, and who may refuse."""
 
 from __future__ import annotations
 
-from swink_core import Classification, Failure
+from collections.abc import Callable
+from typing import Any
+
+from swink_core import Classification, Failure, Model, StreamOptions
 from swink_core.providers import HTTPProvider
 from swink_provider_gemini.errors import classify, read_error
 
-__all__ = ["GoogleErrors"]
+__all__ = ["AtRawPredict", "OfVendor"]
 
 
-class GoogleErrors(HTTPProvider):
-    """Reads the errors of another vendor's API on Google's servers: that vendor's, and Google's."""
+class OfVendor(HTTPProvider):
+    """Another vendor's API on Google's servers: `address` says where, and an error is that vendor's
+    or Google's. What is `given` beside them is for the vendor's own class."""
+
+    def __init__(
+        self, name: str, address: Callable[[Model, StreamOptions], str], *given: Any
+    ) -> None:
+        super().__init__(name, *given)
+        self._address = address
 
     def error_facts(self, failure: Failure) -> None:
         """Read what Google wrote, or else what the vendor's server did."""
@@ -21,3 +31,12 @@ class GoogleErrors(HTTPProvider):
     def classify(self, failure: Failure) -> Classification | None:
         """Go by the vendor's words, then by Google's."""
         return super().classify(failure) or classify(failure)
+
+
+class AtRawPredict(OfVendor):
+    """One that is asked at `rawPredict`, below the address of a model."""
+
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the model's address, with what is asked of it."""
+        verb = "rawPredict" if options.transport == "buffered" else "streamRawPredict"
+        return f"{self._address(model, options)}:{verb}"

@@ -27,7 +27,7 @@ Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 
-APIS = ("/chat/completions", "/responses", "/embeddings")
+APIS = ("/chat/completions", "/responses")
 
 
 class OpenAIBatches:

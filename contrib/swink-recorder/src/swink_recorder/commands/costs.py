@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -34,14 +34,12 @@ class Sum(msgspec.Struct):
         self.unpriced += other.unpriced
 
 
-def sums(
-    entries: Iterable[Entry], by: str | None, days: int | None, today: date | None = None
-) -> list[Sum]:
+def sums(entries: Iterable[Entry], by: str | None, days: int | None) -> list[Sum]:
     """Sum up calls by day and model, or `by` one of them, the last day and the dearest first.
 
     `days` leaves out what is older than so many.
     """
-    today = today or datetime.now().astimezone().date()
+    today = datetime.now().astimezone().date()
     found: dict[tuple[str, str], Sum] = {}
     for entry in entries:
         day = datetime.fromisoformat(entry.at).astimezone().date()
