@@ -144,9 +144,9 @@ class Catalog:
             from pathlib import Path
 
             return PackageCatalog(Path(path).expanduser().read_bytes(), path)
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # of a `~` that is nobody's
             raise SwinkError(
-                f"{path}: {error.strerror}",
+                f"{path}: {getattr(error, 'strerror', error)}",
                 title="Cannot read the model file",
                 resolution=f"Correct or unset {USER_FILE_ENV}.",
             ) from error

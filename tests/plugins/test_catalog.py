@@ -168,6 +168,12 @@ def test_a_users_file_that_cannot_be_read_is_named(package: Path, tmp_path: Path
     assert "SWINK_MODELS" in caught.value.resolution
 
 
+def test_a_users_file_in_a_home_that_nobody_has_is_named(package: Path) -> None:
+    catalog = catalog_of("acme", SWINK_MODELS="~nobody-here/mine.toml")
+    with pytest.raises(SwinkError, match=r"~nobody-here/mine\.toml: .* home directory"):
+        catalog.provider("acme")
+
+
 # (name, file, part of the message)
 BROKEN = [
     ("no_toml", "providers = [", "models.toml"),

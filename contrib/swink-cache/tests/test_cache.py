@@ -550,6 +550,11 @@ def test_an_answer_that_fits_is_kept_without_a_look_at_every_other(path: Path) -
     assert rows == [(size,) for size in range(2, 9)]  # a sum each time
 
 
+def test_a_cache_in_a_home_that_nobody_has_is_refused() -> None:
+    with pytest.raises(swink.UsageError, match="~nobody-here/x: there is no such home folder"):
+        SwinkCache("~nobody-here/x")
+
+
 @pytest.mark.parametrize(
     "given", [{"ttl": 0}, {"ttl": -1.0}, {"ttl": float("nan")}, {"max_bytes": 0}]
 )

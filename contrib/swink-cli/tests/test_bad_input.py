@@ -177,6 +177,38 @@ def test_an_image_that_may_not_be_read_is_named(swink: Any, tmp_path: Path) -> N
     assert f"{locked}: Too many levels of symbolic links" in done.stderr
 
 
+NOBODY = "~nobody-here/x"
+
+# where a path is given that is in no home: arguments, standard input, environment
+HOMELESS: list[tuple[str, list[str], str, dict[str, str]]] = [
+    ("an image", ["ask", "--image", NOBODY, "Hi"], "", {}),
+    ("a system prompt", ["ask", "-s", f"@{NOBODY}", "Hi"], "", {}),
+    ("a schema", ["ask", "--schema", NOBODY, "Hi"], "", {}),
+    ("functions", ["ask", "-y", "--functions", NOBODY, "Hi"], "", {}),
+    ("a conversation", ["chat", "--load", NOBODY], "", {}),
+    ("a conversation to save", ["chat"], f"/save {NOBODY}\n", {}),
+    ("the configuration", ["ask", "Hi"], "", {"SWINK_CONFIG": NOBODY}),
+    ("the record", ["ask", "Hi"], "", {"SWINK_RECORD": NOBODY}),
+    ("the catalogue", ["ask", "Hi"], "", {"SWINK_MODELS": NOBODY}),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "environment"),
+    [row[1:] for row in HOMELESS],
+    ids=[r[0] for r in HOMELESS],
+)
+def test_a_home_that_nobody_has_is_named(
+    swink: Any, arguments: list[str], stdin: str, environment: dict[str, str]
+) -> None:
+    command, *more = arguments
+    done = swink(command, "-m", "echo/tool", *more, stdin=stdin, **environment)
+    assert done.returncode in (1, 2)
+    assert done.stdout == ""
+    assert f"{NOBODY}: " in done.stderr
+    assert "Unexpected failure" not in done.stderr
+
+
 def test_without_a_prompt_it_says_so(swink: Any) -> None:
     done = swink("ask", "-m", "echo/echo")
     assert (done.returncode, done.stdout) == (2, "")

@@ -138,6 +138,11 @@ async def test_parallel_calls_of_several_clients_are_all_kept_and_apart(path: Pa
     assert {(e.prompt, e.answer) for e in entries(path)} == {(f"{n}", f"{n}") for n in range(12)}
 
 
+def test_a_store_in_a_home_that_nobody_has_is_refused() -> None:
+    with pytest.raises(swink.UsageError, match="~nobody-here/x: there is no such home folder"):
+        open_store("~nobody-here/x")
+
+
 def test_words_are_found_in_prompts_and_answers(path: Path) -> None:
     asyncio.run(ask(path, said("The sky is blue"), prompt="Why?"))
     asyncio.run(ask(path, said("No"), prompt="Is the sea red?"))

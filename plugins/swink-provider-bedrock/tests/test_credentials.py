@@ -53,6 +53,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Files:
     return found
 
 
+def test_files_in_a_home_that_nobody_has_are_absent() -> None:
+    nowhere = {"AWS_CONFIG_FILE": "~nobody-here/x", "AWS_SHARED_CREDENTIALS_FILE": "~nobody-here/y"}
+    assert region(SharedFiles(), {**nowhere, "AWS_REGION": "eu-west-1"}) == "eu-west-1"
+    assert region(SharedFiles(), nowhere) is None
+
+
 async def _get(environ: dict[str, str]) -> Credentials:
     return await CredentialChain(SharedFiles()).get(environ)
 

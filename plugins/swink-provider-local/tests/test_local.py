@@ -406,6 +406,13 @@ WRONG = [
         Kind.MODEL_NOT_FOUND,
         "/nowhere/a.gguf: there is no such file",
     ),
+    (
+        "a home that nobody has",
+        "~nobody-here/a.gguf",
+        {},
+        Kind.MODEL_NOT_FOUND,
+        "~nobody-here/a.gguf: there is no such file",
+    ),
     ("a context of nothing", "x", {"context": 0}, Kind.INVALID_REQUEST, "at least 1"),
     ("negative layers", "x", {"gpu_layers": -1}, Kind.INVALID_REQUEST, "gpu_layers"),
     ("a negative cache", "x", {"cache_ram": -1}, Kind.INVALID_REQUEST, "cache_ram"),

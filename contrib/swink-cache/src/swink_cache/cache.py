@@ -70,7 +70,13 @@ class SwinkCache:
                 f"a cache with ttl={ttl} and max_bytes={max_bytes} keeps nothing",
                 resolution="Give seconds and bytes above 0, or leave the cache out.",
             )
-        self.path = Path(path).expanduser()
+        try:
+            self.path = Path(path).expanduser()
+        except RuntimeError as error:
+            raise swink.UsageError(
+                f"{path}: there is no such home folder",
+                resolution="Write the path of the cache in full.",
+            ) from error
         self._ttl, self._max_bytes, self._shared = ttl, max_bytes, shared
         self._shelf: Shelf | None = None
         self._thread: ThreadPoolExecutor | None = None

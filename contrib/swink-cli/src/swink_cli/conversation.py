@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import swink_core as swink
-from swink_cli.files import encode_json, read_json, replace_file
+from swink_cli.files import encode_json, read_json, replace_file, user_path
 
 __all__ = ["Conversation", "read_conversation"]
 
@@ -59,7 +59,7 @@ class Conversation:
 
         Raises MediaError where it cannot, or where another file would be lost.
         """
-        path = path.expanduser()
+        path = user_path(path)
         if path.exists() and not force and self.file != path.resolve():
             raise swink.MediaError(
                 f"{path} exists",
@@ -80,7 +80,7 @@ class Conversation:
 
 def read_conversation(path: Path) -> Conversation:
     """Read a conversation that `save` wrote. Raises MediaError, saying what is wrong."""
-    path = path.expanduser()
+    path = user_path(path)
     data = read_json(path, "saved conversation", dict)
     try:
         context = swink.load(swink.Context, data, allow_files=True)

@@ -27,6 +27,7 @@ __all__ = [
     "read_text",
     "replace_file",
     "tools_of",
+    "user_path",
 ]
 
 PIPE = "-"
@@ -68,10 +69,22 @@ def tools_of(files: Sequence[str]) -> list[swink.Tool]:
     return tools
 
 
+def user_path(given: str | Path) -> Path:
+    """Return a path as people write it, with `~` or `~name`. Raises UsageError for nobody's."""
+    try:
+        return Path(given).expanduser()
+    except RuntimeError as error:
+        raise swink.UsageError(
+            f"{given}: there is no such home folder",
+            title="A file cannot be used",
+            resolution="Write its path in full.",
+        ) from error
+
+
 def read_text(path: str) -> str:
     """Read a text file of the user's. Raises MediaError where it cannot, or is none."""
     try:
-        return _read(Path(path).expanduser()).decode()
+        return _read(user_path(path)).decode()
     except UnicodeDecodeError as error:
         raise swink.MediaError(
             f"{path} is not UTF-8 text (byte {error.start})",
@@ -103,7 +116,7 @@ def media_block(path: str, *, image: bool = False) -> swink.Block:
     """
     if path.lower().startswith(("https://", "http://")):
         return _linked(path, image)
-    file = Path(path).expanduser()
+    file = user_path(path)
     data = sys.stdin.buffer.read() if path == PIPE else _read(file)
     media_type = _type_of(data) if path == PIPE else mimetypes.guess_type(file.name)[0]
     family = (media_type or "").partition("/")[0]

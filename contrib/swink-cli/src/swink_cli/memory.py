@@ -24,7 +24,7 @@ import click
 from click.shell_completion import CompletionItem
 
 import swink_core as swink
-from swink_cli.files import encode_json
+from swink_cli.files import encode_json, user_path
 from swink_cli.options import Function, apply_options
 from swink_cli.reader import state_folder
 from swink_cli.settings import read_settings
@@ -80,7 +80,7 @@ def memory_path() -> Path | None:
     """Return where calls and conversations are kept; `None` where they are not."""
     if os.environ.get(PATH_ENV, "").strip():
         path = recorded_path()
-        return None if path is None else Path(path).expanduser()
+        return None if path is None else user_path(path)
     return state_folder() / FILE if read_settings().log else None
 
 

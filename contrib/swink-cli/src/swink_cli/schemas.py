@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import swink_core as swink
-from swink_cli.files import read_json
+from swink_cli.files import read_json, user_path
 
 __all__ = ["read_schema", "schema_of"]
 
@@ -50,7 +49,7 @@ def read_schema(given: str) -> dict[str, Any]:
                 resolution="Give a JSON schema, or a file with one.",
             ) from error
         return data
-    path = Path(given).expanduser()
+    path = user_path(given)
     try:
         is_file = path.is_file()
     except (OSError, ValueError):  # too long for a name, or with a zero byte

@@ -28,7 +28,7 @@ import click
 from attrs import define, field
 
 import swink_core as swink
-from swink_cli.files import changing, replace_file
+from swink_cli.files import changing, replace_file, user_path
 from swink_cli.main import PROFILE
 
 __all__ = [
@@ -71,7 +71,7 @@ def user_folder() -> Path:
 def settings_path() -> Path:
     """Return where the file is, or would be."""
     if given := os.environ.get(CONFIG_ENV):
-        return Path(given).expanduser()
+        return user_path(given)
     return user_folder() / "config.toml"
 
 

@@ -13,7 +13,6 @@ import types
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +20,7 @@ from attrs import define
 
 import swink_core as swink
 from swink_cli.completion import complete_file, complete_server
+from swink_cli.files import user_path
 from swink_cli.options import Function, apply_options
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _of_python(given: str) -> list[FunctionTool[..., Any]]:
     """Load the functions of a file, or of code. Raises UsageError, which names what is wrong."""
     is_code = "def " in given
     where = "the code of --functions" if is_code else given
-    path = Path(given).expanduser()
+    path = user_path(given)
     if not is_code and not path.is_file():
         raise swink.MediaError(
             f"{given}: there is no such file",

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import msgspec
 
+import swink_core as swink
 from swink_recorder.entries import (
     PRIVATE,
     Buffer,
@@ -81,9 +82,16 @@ class Store(Protocol):
 def open_store(path: str | Path) -> FolderStore | SQLiteStore:
     """Return the store at a path, a SQLite file by its ending (`.db`, `.sqlite`, `.sqlite3`).
 
-    Nothing is made before the first call is kept.
+    Nothing is made before the first call is kept. Raises UsageError for a `~name` that is nobody's.
     """
-    path = Path(path).expanduser()
+    try:
+        path = Path(path).expanduser()
+    except RuntimeError as error:
+        raise swink.UsageError(
+            f"{path}: there is no such home folder",
+            title="No store of calls",
+            resolution="Write the path of the store in full.",
+        ) from error
     return SQLiteStore(path) if path.suffix in SUFFIXES and not path.is_dir() else FolderStore(path)
 
 

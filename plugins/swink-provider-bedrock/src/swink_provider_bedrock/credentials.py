@@ -60,8 +60,8 @@ class SharedFiles:
         name = _first(PROFILE_ENV, environ)
         place = _Place(
             name or "default",
-            Path(environ.get(CONFIG_ENV) or CONFIG_FILE).expanduser(),
-            Path(environ.get(CREDENTIALS_ENV) or CREDENTIALS_FILE).expanduser(),
+            Path(os.path.expanduser(environ.get(CONFIG_ENV) or CONFIG_FILE)),
+            Path(os.path.expanduser(environ.get(CREDENTIALS_ENV) or CREDENTIALS_FILE)),
         )
         if place not in self._read:
             self._read[place] = _load(place, name is not None)

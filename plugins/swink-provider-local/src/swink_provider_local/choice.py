@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,7 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
         return HubFile(known["repo"], known["file"])
     if (file := HubFile.parse(name)) is not None:
         return file
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # one that is nobody's home stays as it is
     if path.is_file():
         return path
     looks_like_path = path.suffix.lower() == ".gguf"

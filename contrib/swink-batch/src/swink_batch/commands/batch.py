@@ -167,9 +167,10 @@ def command(
 def _text(path: Path) -> str:
     try:
         return path.expanduser().read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, RuntimeError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
         raise MediaError(
-            f"the prompt cannot be read: {error}", resolution="Name a text file after the @."
+            f"the prompt {path} cannot be read: {why}", resolution="Name a text file after the @."
         ) from error
 
 

@@ -76,7 +76,7 @@ def command(context: click.Context, path: str | None, number: int) -> None:
 
 def _path() -> Path:
     given = click.get_current_context().obj
-    path = Path(given).expanduser() if given else memory_path()
+    path = open_store(given).path if given else memory_path()
     if path is None:
         raise UsageError(
             f"calls are not kept: {PATH_ENV} is off, or `log = false` is configured",
