@@ -123,7 +123,7 @@ changelog: $(VENV)/.installed-release
 	$(PY) tools/changelog.py $(if $(DRAFT),--draft,"$(VERSION)")
 
 release: $(VENV)/.installed-release
-	$(PY) tools/release.py $(foreach version,$(PYTHONS),--python $(version))
+	$(PY) tools/release.py $(if $(TAG),--tag "$(TAG)") $(foreach version,$(PYTHONS),--python $(version))
 
 docs: $(SITE)/.installed
 	$(SITE)/$(BIN)/zensical build --clean --strict

@@ -18,7 +18,15 @@ def root(tmp_path: Path) -> Path:
     (folder / "README.md").write_text("how fragments look\n")
     (folder / "1.added.md").write_text("A door.\n")
     (tmp_path / "CHANGELOG.md").write_text(HEAD)
+    for place in ("", "plugins/acme/", "contrib/acme/"):
+        (tmp_path / place).mkdir(parents=True, exist_ok=True)
+    _become(tmp_path, "0.2.0")
     return tmp_path
+
+
+def _become(root: Path, version: str, *places: str) -> None:
+    for place in places or ("", "plugins/acme/", "contrib/acme/"):
+        (root / place / "pyproject.toml").write_text(f'[project]\nversion = "{version}"\n')
 
 
 @pytest.fixture
@@ -56,6 +64,31 @@ def test_what_is_no_version_is_refused(
     assert asked == []
 
 
+@pytest.mark.parametrize(
+    ("theirs", "version", "are"),
+    [
+        ("0.1.0", "0.2.0", "0.1.0, 0.2.0"),
+        ("0.2.0", "0.0.9", "0.2.0"),
+        ("0.2.0", "0.2.0+local", "0.2.0"),
+        ("0.2.0", "1!0.2.0", "0.2.0"),
+    ],
+)
+@pytest.mark.parametrize("place", ["", "plugins/acme/", "contrib/acme/"])
+def test_a_version_that_some_distribution_has_not_is_refused(
+    root: Path,
+    asked: list[list[str]],
+    place: str,
+    theirs: str,
+    version: str,
+    are: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _become(root, theirs, place)
+    assert changelog.main([version], root) == 1
+    assert f"the distributions are {are}, not {version}: change" in capsys.readouterr().err
+    assert asked == []
+
+
 @pytest.mark.parametrize("argument", ["0.2.0", "--draft"])
 def test_a_release_without_fragments_gets_no_section(
     root: Path, asked: list[list[str]], argument: str, capsys: pytest.CaptureFixture[str]
@@ -77,5 +110,6 @@ def test_a_release_without_fragments_gets_no_section(
 def test_what_is_whole_is_done(
     root: Path, asked: list[list[str]], argument: str, how: list[str]
 ) -> None:
+    _become(root, argument)
     assert changelog.main([argument], root) == 0
     assert asked == [how]

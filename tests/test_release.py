@@ -11,6 +11,8 @@ import pytest
 import release
 import sbom
 
+TOLD = "\n## 0.2.0 (2026-11-23)\n"
+
 HERE = {"3.11": "/usr/bin/python3.11", "3.13": "/usr/bin/python3.13"}
 
 
@@ -61,6 +63,44 @@ def test_it_says_that_the_tests_were_left_out(
     assert _run(monkeypatch, "--python", "3.13", "--without-tests") == 0
     assert steps == [({"3.13": HERE["3.13"]}, False)]
     assert capsys.readouterr().out.startswith("left out: the tests;")
+
+
+@pytest.mark.parametrize(
+    ("tag", "versions", "text", "fragments", "said"),
+    [
+        ("v0.2.0", {"0.2.0"}, TOLD, (), None),
+        ("v0.2.0", {"0.2.0"}, "\n## 0.1.0 (2026-01-01)\n", (), "CHANGELOG.md says nothing of 0.2.0"),
+        ("v0.2.0", {"0.1.0"}, TOLD, (), "are 0.1.0, which is not the tag v0.2"),
+        ("v0.2.0", {"0.1.0", "0.2.0"}, TOLD, (), "are 0.1.0, 0.2.0, which is"),
+        ("0.2.0", {"0.2.0"}, TOLD, (), "which is not the tag 0.2.0"),
+        ("v0.2.0", {"0.2.0"}, TOLD, ("2.fixed.md", "1.added.md"),
+         "has 2 changes that CHANGELOG.md has not, as 1.added.md"),
+    ],
+)  # fmt: skip
+def test_a_tag_is_of_the_version_whose_changes_are_told(
+    tmp_path: Path, tag: str, versions: set[str], text: str, fragments: Any, said: str | None
+) -> None:
+    (tmp_path / "changelog.d").mkdir()
+    for name in ("README.md", *fragments):
+        (tmp_path / "changelog.d" / name).touch()
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n{text}")
+    found = release.fault_of_tag(tag, versions, tmp_path)
+    assert (said or "") in (found or "")
+    assert (found is None) == (said is None)
+
+
+def test_a_tag_that_does_not_fit_ends_it_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, steps: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, "--tag", "v0.0.1") == 1
+    assert "FAILED  the distributions are " in capsys.readouterr().err
+    assert steps == []
+
+
+def test_each_distribution_brings_the_licence() -> None:
+    said = (release.ROOT / "LICENSE").read_text("utf-8")
+    folders = [project.folder for project in release.distributions()]
+    assert [each.name for each in folders if (each / "LICENSE").read_text("utf-8") != said] == []
 
 
 def test_an_sbom_tells_which_files_our_distributions_are(tmp_path: Path) -> None:

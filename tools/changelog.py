@@ -1,6 +1,7 @@
 """Move the fragments of `changelog.d/` to `CHANGELOG.md`, or show what that would be.
 
-What is no version, and a release of no fragments, it refuses, and changes nothing:
+What is no version, or another one than that of the distributions, and a release of no fragments,
+it refuses, and changes nothing:
 
     python tools/changelog.py 0.2.0
     python tools/changelog.py --draft
@@ -11,11 +12,15 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
 ROOT = Path(__file__).resolve().parent.parent
+
+PLACES = ("", "plugins/*/", "contrib/*/")
+"""Where distributions are."""
 
 TOWNCRIER = (sys.executable, "-m", "towncrier", "build")
 
@@ -24,15 +29,23 @@ class ChangelogError(Exception):
     """Why the change log stays as it is."""
 
 
-def released(text: str) -> str:
-    """Return a release's version. Raises ChangelogError for what is none, or is written otherwise
-    than the files of the release will have it."""
+def released(text: str, root: Path) -> str:
+    """Return a release's version. Raises ChangelogError for what is none, is written otherwise than
+    the files of the release will have it, or is not theirs."""
     try:
         written = str(Version(text))
     except InvalidVersion:
         raise ChangelogError(f"{text!r} is no version: make changelog VERSION=0.2.0") from None
     if written != text:
         raise ChangelogError(f"{text!r} is written {written}: make changelog VERSION={written}")
+    files = [path for place in PLACES for path in root.glob(f"{place}pyproject.toml")]
+    theirs = {tomllib.loads(path.read_text("utf-8"))["project"]["version"] for path in files}
+    if theirs != {written}:
+        said = ", ".join(sorted(theirs))
+        raise ChangelogError(
+            f"the distributions are {said}, not {written}: change each pyproject.toml first "
+            "(docs/explanation/versions.md)"
+        )
     return written
 
 
@@ -55,7 +68,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     try:
         how = ["--draft", "--version", "draft"]
         if not options.draft:
-            how = ["--yes", "--version", released(options.version)]
+            how = ["--yes", "--version", released(options.version, root)]
         fragments(root)
     except ChangelogError as error:
         print(error, file=sys.stderr)

@@ -3,9 +3,10 @@
 Every distribution is built into `dist/` and its metadata checked. The whole set is installed into
 empty environments: on each Python that this machine has, with the newest versions of what it
 depends on, and on the oldest Python with the oldest versions that are allowed; there each
-distribution's tests run from its sdist. What was installed is listed in `dist/` as an SBOM.
+distribution's tests run from its sdist. What they install, without what tests need, is listed in
+`dist/` as an SBOM. With a tag, it has to be that of their version, whose changes are in CHANGELOG.
 
-    python tools/release.py [--python 3.12 …] [--without-tests]
+    python tools/release.py [--python 3.12 …] [--tag v0.2.0] [--without-tests]
 """
 
 from __future__ import annotations
@@ -71,15 +72,17 @@ def interpreter(version: str) -> str | None:
     return found.stdout.strip() or None if found.returncode == 0 else None
 
 
-def install(place: Place, base: str, projects: list[Project]) -> None:
+def install(place: Place, base: str, projects: list[Project], with_tools: bool = True) -> None:
     """Install the set into an empty environment, with all extras, and load all that it offers.
 
-    What the wheels declare is named too: only what is named is taken at its oldest.
+    What the wheels declare is named too: only what is named is taken at its oldest. The tools are
+    what the tests need.
     """
     names = [project.name for project in projects]
     own = tuple(names)
     needs = {need for each in projects for need in each.needs if not need.startswith(own)}
     tools = {need for each in projects for need in each.tests_need if not need.startswith(own)}
+    tools = tools if with_tools else set()
     run([*UV, "venv", "-q", "--python", base, place.home], env=place.variables)
     pip: list[str | Path] = [*UV, "pip", "install", "-q", "--python", place.python]
     pip += ["--find-links", DIST]
@@ -200,21 +203,42 @@ def released(projects: list[Project], found: dict[str, str], with_tests: bool) -
             print(f"ok      {place}: installed", flush=True)
             if with_tests:
                 failed += tested(place, projects)
-        file = inventory(places[-1], *versions)
+        bare = Place(places[-1].version, "newest", Path(scratch) / "bare")
+        install(bare, found[bare.version], projects, with_tools=False)
+        file = inventory(bare, *versions)
     print(f"ok      {file.relative_to(ROOT)}", flush=True)
     if failed:
         raise SmokeFailure("\n".join(failed))
+
+
+def fault_of_tag(tag: str, versions: set[str], root: Path = ROOT) -> str | None:
+    """Return what is wrong with a tag for distributions of these versions; `None`: nothing."""
+    if versions != {tag.removeprefix("v")} or not tag.startswith("v"):
+        return f"the distributions are {', '.join(sorted(versions))}, which is not the tag {tag}"
+    version = tag.removeprefix("v")
+    if f"\n## {version} (" not in (root / "CHANGELOG.md").read_text("utf-8"):
+        return f"CHANGELOG.md says nothing of {version}: make changelog VERSION={version}"
+    left = [path.name for path in (root / "changelog.d").glob("*.md") if path.name != "README.md"]
+    if left:
+        return f"changelog.d/ has {len(left)} changes that CHANGELOG.md has not, as {min(left)}"
+    return None
 
 
 def main() -> int:
     """Make the release; return 1 if it would be a bad one."""
     parser = argparse.ArgumentParser(prog="tools/release.py", description=__doc__)
     parser.add_argument("--python", action="append", metavar="VERSION", help="instead of all")
+    parser.add_argument("--tag", help="for which it is made")
     parser.add_argument("--without-tests", action="store_true")
     options = parser.parse_args()
+    projects = distributions()
+    versions = {project.version for project in projects}
+    why = fault_of_tag(options.tag or f"v{min(versions)}", versions)
     try:
+        if why and options.tag:
+            raise SmokeFailure(why)
         found = pythons_here(options.python or [])
-        released(distributions(), found, not options.without_tests)
+        released(projects, found, not options.without_tests)
     except SmokeFailure as failure:
         print(f"FAILED  {failure}", file=sys.stderr)
         return 1
@@ -223,6 +247,8 @@ def main() -> int:
         return 130
     if options.without_tests:
         print("left out: the tests; run it once more with them before you push a tag")
+    if why:
+        print(f"no tag can be pushed yet: {why}")
     print("nothing was uploaded: push the tag v… and the workflow `release` publishes these files")
     return 0
 
