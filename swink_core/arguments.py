@@ -41,6 +41,7 @@ _BESIDE = frozenset({"system_prompt", "timeout", "tools"})
 """Keyword arguments of a call that are no fields of `StreamOptions`."""
 
 _ELSEWHERE = {
+    "api_base": "base_url",
     "max_completion_tokens": "max_tokens",
     "max_output_tokens": "max_tokens",
     "max_retries": "retry",
@@ -91,17 +92,17 @@ def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context
     try:
         given: Any = prompt
         if isinstance(prompt, list | tuple):
-            given = [load(Message, m, exact=True) if isinstance(m, Mapping) else m for m in prompt]
+            given = []
+            for each in prompt:
+                given.append(load(Message, each, exact=True) if isinstance(each, Mapping) else each)
         context = Context.of(given)
     except (TypeError, CodecError) as error:
-        raise InvalidContext(str(error)) from error
+        where = f"message {len(given)}: " if isinstance(error, CodecError) else ""
+        raise InvalidContext(f"{where}{error}") from error
     if system_prompt is not None:
         context = evolve(context, system_prompt=system_prompt)
     if tools is not None:
-        if not isinstance(tools, Sequence):
-            raise InvalidContext(
-                f"tools are of type {type(tools).__name__}", resolution="Pass a list of Tool."
-            )
+        _expect(tools, Sequence, "tools are", "Pass a list of Tool.")
         context = evolve(context, tools=list(tools))
     return context
 
@@ -197,8 +198,7 @@ def _check_content(where: str, message: Message) -> None:
     content: Any = message.content
     if isinstance(content, str):
         return
-    allowed = "Pass a string or a list of blocks."
-    _expect(content, list | tuple, f"{where}: content is", allowed)
+    _expect(content, list | tuple, f"{where}: content is", "Pass a string or a list of blocks.")
     for block in content:
         known = "Use the blocks of swink_core: TextBlock, ImageBlock, …"
         _expect(block, Block, f"a block of {where} is", known)

@@ -69,7 +69,7 @@ def test_it_says_that_the_tests_were_left_out(
     ("tag", "versions", "text", "fragments", "said"),
     [
         ("v0.2.0", {"0.2.0"}, TOLD, (), None),
-        ("v0.2.0", {"0.2.0"}, "\n## 0.1.0 (2026-01-01)\n", (), "CHANGELOG.md says nothing of 0.2.0"),
+        ("v0.2.0", {"0.2.0"}, "\n## 0.1.0 (2026-01-01)\n", (), "says nothing of 0.2.0"),
         ("v0.2.0", {"0.1.0"}, TOLD, (), "are 0.1.0, which is not the tag v0.2"),
         ("v0.2.0", {"0.1.0", "0.2.0"}, TOLD, (), "are 0.1.0, 0.2.0, which is"),
         ("0.2.0", {"0.2.0"}, TOLD, (), "which is not the tag 0.2.0"),
