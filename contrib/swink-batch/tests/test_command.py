@@ -54,16 +54,18 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
         (["--rpm", "nan"], "rpm is nan"),
         (["--prompt", "{"], "the prompt is no template"),
         (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),
+        (["--cancel"], "there is nothing to cancel"),
         (["--limits", "foo"], "limits cannot be shared at 'foo'"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_asked(
     swink: Any, rows: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
-    output = str(tmp_path / "out.jsonl")
-    done = swink("batch", str(rows), "-o", output, "-m", "echo/echo", *arguments)
+    output = tmp_path / "out.jsonl"
+    done = swink("batch", str(rows), "-o", str(output), "-m", "echo/echo", *arguments)
     assert done.returncode == 2
     assert said in done.stderr
+    assert not output.exists()
 
 
 def test_a_prompt_in_a_file_begins_behind_a_mark_of_byte_order(

@@ -198,6 +198,7 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
         ({"models": [("echo/echo", "echo/think")]}, "not one of type tuple"),
         ({"models": {"echo/echo": {}}}, "not one of type dict"),
         ({"budget": 1.0, "via": "batch"}, "no budget stops a batch"),
+        ({"cancel": True}, "there is nothing to cancel: rows are not handed over"),
     ],
     ids=str,
 )

@@ -80,6 +80,15 @@ def _template(job: Job, attribute: Any, value: str | None) -> None:
     Form(value)
 
 
+def _cancel(job: Job, attribute: Any, value: bool) -> None:
+    if value and job.via != "batch":
+        raise UsageError(
+            "there is nothing to cancel: rows are not handed over, but asked in calls",
+            resolution="Add --via batch, with which the rows were handed over (via='batch'), or "
+            "leave --cancel out.",
+        )
+
+
 def _positive(job: Job, attribute: Any, value: float | None) -> None:
     if value is not None and not value > 0:  # nor is NaN
         raise UsageError(f"{attribute.name} is {value}", resolution="Give a number above 0.")
@@ -125,7 +134,7 @@ class Job:
     retry_failed: bool = False
     shard: tuple[int, int] = field(default=(1, 1), converter=_shard)
     via: Via = "calls"
-    cancel: bool = False
+    cancel: bool = field(default=False, validator=_cancel)
     client: Mapping[str, Any] = field(factory=dict, repr=False)
 
     def open_journal(self) -> Journal | None:
