@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias, get_args
 
 from attrs import define, evolve, field
 
@@ -80,6 +80,25 @@ def _template(job: Job, attribute: Any, value: str | None) -> None:
     Form(value)
 
 
+def _one_of(name: str, kind: Any, value: object) -> None:
+    if value not in (allowed := get_args(kind)):
+        raise UsageError(
+            f"{name} is {value!r}", resolution=f"Give {' or '.join(map(repr, allowed))}."
+        )
+
+
+def _via(job: Job, attribute: Any, value: object) -> None:
+    _one_of("via", Via, value)
+
+
+def _turns(job: Job, attribute: Any, value: object) -> None:
+    if value is not None and not isinstance(value, Turns):
+        raise UsageError(
+            f"turns are of type {type(value).__name__}, which hands out none",
+            resolution="Give swink_batch.shared.RedisTurns(url).",
+        )
+
+
 def _cancel(job: Job, attribute: Any, value: bool) -> None:
     if value and job.via != "batch":
         raise UsageError(
@@ -127,13 +146,13 @@ class Job:
     concurrency: int = field(default=CONCURRENCY, validator=_positive)
     rpm: float | None = field(default=None, validator=_positive)
     tpm: float | None = field(default=None, validator=_positive)
-    turns: Turns | None = field(default=None, repr=False)
+    turns: Turns | None = field(default=None, validator=_turns, repr=False)
     budget: float | None = field(default=None, validator=_positive)
     journal: str | Path | Journal | None = None
     resume: bool = True
     retry_failed: bool = False
     shard: tuple[int, int] = field(default=(1, 1), converter=_shard)
-    via: Via = "calls"
+    via: Via = field(default="calls", validator=_via)
     cancel: bool = field(default=False, validator=_cancel)
     client: Mapping[str, Any] = field(factory=dict, repr=False)
 
@@ -204,6 +223,7 @@ class Job:
         the output, under its name and `.journal`. Raises SwinkError, before anything is asked,
         where the output cannot be.
         """
+        _one_of("order", Order, order)
         check_place(path := Path(output))
         job = self if self.journal is not None else evolve(self, journal=f"{output}.journal")
         if order == "input" and not isinstance(rows, str | Path):
