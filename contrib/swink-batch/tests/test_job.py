@@ -133,6 +133,36 @@ async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path)
     assert "the row's 'text', which the prompt names, is null" in output.read_text()
 
 
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (None, "row 2 is neither a mapping nor a string"),
+        (7, "row 2 is neither a mapping nor a string"),
+        ([1], "row 2 is neither a mapping nor a string"),
+        (({"id": 1},), "row 2 is neither a mapping nor a string"),
+        (b"text", "row 2 is neither a mapping nor a string"),
+        ({"id": 1, "text": "\ud800"}, "the row has no JSON form: 'utf-8' codec can't encode"),
+        ({"id": "\ud800", "text": "one"}, "the row has no JSON form: 'utf-8' codec can't encode"),
+        ({"id": 1, "text": "one", ("a",): 2}, "the row has no JSON form: Only dicts with str keys"),
+    ],
+    ids=ascii,
+)
+async def test_what_is_no_row_ends_no_run(bad: Any, why: str, tmp_path: Path) -> None:
+    output = tmp_path / "answers.jsonl"
+    rows: list[Any] = [{"id": 0, "text": "zero"}, bad, {"id": 2, "text": "two"}]
+    tally = await run("echo/echo", rows, output, prompt="{text}", order="input")
+    lines = written(output)
+    assert [(line["id"], line.get("text")) for line in lines] == [
+        (0, "zero"),
+        ("row 2", None),
+        (2, "two"),
+    ]
+    assert why in lines[1]["error"]["message"]
+    assert (tally.answered, tally.kinds) == (2, {"bad_row": 1})
+    again = await run("echo/echo", rows, output, prompt="{text}")
+    assert (again.done, again.kept, again.kept_failed) == (0, 2, 1)
+
+
 async def test_a_mark_of_byte_order_before_the_first_line_is_none_of_it(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
     for begin in ("", "\n"):

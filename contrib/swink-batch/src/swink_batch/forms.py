@@ -67,8 +67,11 @@ class Form:
         if isinstance(row, BadRow):
             return unasked(f"row {number}", row.why)  # the number alone may be another row's id
         named = {"prompt": row} if isinstance(row, str) else row
-        id = str(number) if (given := named.get(self._id_field)) is None else _id(given)
-        key, check = key_of(id), digest(_ENCODER.encode(row))
+        try:
+            id = str(number) if (given := named.get(self._id_field)) is None else _id(given)
+            key, check = key_of(id), digest(_ENCODER.encode(row))
+        except (ValueError, TypeError) as error:
+            return unasked(f"row {number}", f"the row has no JSON form: {error}")
         try:
             prompt, options = self._asked(named)
         except (ValueError, TypeError) as error:

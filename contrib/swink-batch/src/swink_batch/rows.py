@@ -46,7 +46,9 @@ class BadRow:
 def read_rows(source: Rows) -> Iterator[Row | BadRow]:
     """Yield the rows of a file or an iterable. Raises UsageError for a file that cannot be read."""
     if not isinstance(source, str | Path):
-        yield from source
+        for number, row in enumerate(source, 1):
+            is_row = isinstance(row, Mapping | str)
+            yield row if is_row else BadRow(f"row {number} is neither a mapping nor a string")
         return
     path = _checked(Path(source))
     if path.suffix == ".csv":
