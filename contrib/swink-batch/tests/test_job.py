@@ -81,6 +81,29 @@ async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_th
     assert (tally.answered, tally.kinds) == (3, {"bad_row": 2})
 
 
+async def test_a_line_of_csv_that_is_not_utf_8_is_not_asked(tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.csv", tmp_path / "answers.jsonl"
+    path.write_bytes(b"id,text\na,caf\xc3\xa9\nb,caf\xe9\nc,\xed\xa0\x80\nd,one\n")
+    tally = await run("echo/echo", path, output, prompt="{text}", order="input")
+    told = [line.get("text") or line["error"]["message"] for line in written(output)]
+    assert told == [
+        "café",
+        "line 3 is not UTF-8: save the file as UTF-8",
+        "line 4 is not UTF-8: save the file as UTF-8",
+        "one",
+    ]
+    assert (tally.total, tally.answered, tally.kinds) == (4, 2, {"bad_row": 2})
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+async def test_a_csv_whose_names_are_not_utf_8_is_refused(encoding: str, tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.csv", tmp_path / "answers.jsonl"
+    path.write_text("id,façade\na,one\n", encoding)
+    with pytest.raises(MediaError, match=r"rows\.csv: its first line is not UTF-8"):
+        await run("echo/echo", path, output, prompt="{id}")
+    assert not output.exists()
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 async def test_a_run_knows_how_many_rows_a_csv_file_has(end: str, tmp_path: Path) -> None:
     path, seen = tmp_path / "rows.csv", list[tuple[int | None, int]]()

@@ -93,8 +93,13 @@ def _checked(path: Path) -> Path:
 def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
     with _csv_file(path) as file:
         rows = csv.DictReader(file)
+        names = rows.fieldnames or ()
+        if not _is_utf8(names):
+            raise MediaError(
+                f"{path}: its first line is not UTF-8", resolution="Save the file as UTF-8."
+            )
+        named = len(names)
         for row in rows:
-            named = len(rows.fieldnames or ())
             if None in row:
                 many = named + len(row[None])  # where DictReader puts the rest
                 yield BadRow(
@@ -104,13 +109,24 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
             elif None in row.values():
                 few = named - [*row.values()].count(None)
                 yield BadRow(f"line {rows.line_num} has {few} fields, and the first line {named}")
+            elif not _is_utf8(row.values()):
+                yield BadRow(f"line {rows.line_num} is not UTF-8: save the file as UTF-8")
             else:
                 yield row
 
 
 def _csv_file(path: Path) -> IO[str]:
     csv.field_size_limit(MOST_FIELD)
-    return path.open(newline="", encoding="utf-8-sig", errors="replace")
+    return path.open(newline="", encoding="utf-8-sig", errors="surrogateescape")
+
+
+def _is_utf8(fields: Iterable[str]) -> bool:
+    """Tell whether no field has a byte of which the decoder could make no character."""
+    try:
+        "".join(fields).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _json_lines(path: Path) -> Iterator[Row | BadRow]:
