@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,7 +135,7 @@ async def test_an_id_that_is_a_number_stays_one(
         assert (tally.answered, tally.kept) == ((0, len(IDS)) if again else (len(IDS), 0))
         found = {line["text"]: line["id"] for line in written(output)}
         told = [found[f"of {id!r}"] for id in IDS]
-        assert told == [1, "2", 3.5, 10**30, -4, "", "True", "8", "['a']"]
+        assert told == [1, "2", 3.5, 10**30, -4, "", "true", "8", '["a"]']
         assert type(told[0]) is int
 
 
@@ -144,6 +145,23 @@ async def test_a_number_and_its_digits_are_one_id_and_what_is_no_number_in_json_
     assert [answer.id for answer in found] == [1, "row 2", "nan", "inf"]
     assert found[1].error is not None
     assert "the row has the id of an earlier one, '1'" in found[1].error.message
+
+
+async def test_a_value_that_is_more_than_text_goes_out_as_json() -> None:
+    values = [
+        {"a": [1, None], "é": "x"},
+        ["one", True],
+        (1, 2),
+        True,
+        3,
+        0.5,
+        "['a']",
+        Decimal("1.50"),
+    ]
+    rows = [{"text": value} for value in values]
+    found = [answer async for answer in answers("echo/echo", rows, prompt="{text}", concurrency=1)]
+    said = ['{"a":[1,null],"é":"x"}', '["one",true]', "[1,2]", "true", "3", "0.5", "['a']", "1.50"]
+    assert [answer.text for answer in found] == said
 
 
 async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path) -> None:

@@ -100,7 +100,14 @@ def _id(given: object) -> Id:
     """Return an id as JSON has it: as a number, or as text."""
     if type(given) is int or (type(given) is float and isfinite(given)):
         return given
-    return str(given)
+    return _text(given)
+
+
+def _text(value: object) -> str:
+    """Return a value as text: what JSON has a form of its own for, in that form."""
+    if isinstance(value, bool | list | tuple | dict):
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    return str(value)
 
 
 def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
@@ -124,7 +131,7 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
             if name not in row:
                 has = ", ".join(map(str, row))
                 raise ValueError(f"the row has no {name!r}, which the prompt names; it has {has}")
-            said.append(str(row[name]))
+            said.append(_text(row[name]))
         return "".join(said)
 
     return fill
