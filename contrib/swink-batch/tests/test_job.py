@@ -497,6 +497,17 @@ async def test_a_row_that_repeats_an_id_has_a_line_of_its_own(
     assert len(written(output)) == len(rows)
 
 
+async def test_a_line_that_cannot_be_read_tells_why_whatever_its_name(tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    path.write_text('{"id": "row 2", "prompt": "one"}\nnot json\n{"id": "row 2"}')
+    await run("echo/echo", path, output, order="input")
+    told = {line["id"]: line.get("text") or line["error"]["message"] for line in written(output)}
+    assert [*told] == ["row 2", "row row 2", "row 3"]
+    assert told["row 2"] == "one"
+    assert "line 2 is no JSON" in told["row row 2"]
+    assert "neither prompt nor messages" in told["row 3"]
+
+
 async def test_a_hostile_server_leaves_no_row_without_an_answer_or_a_reason(
     tmp_path: Path,
 ) -> None:
