@@ -194,6 +194,25 @@ def test_the_report_has_latency_tokens_cost_and_kinds() -> None:
         assert part in text
 
 
+def test_the_report_tells_the_first_failure_of_a_kind_as_one_of_them() -> None:
+    state = tally()
+    assert "  1 timeout: late" in lines(state)
+    for number in range(1_500):
+        state.add(Answer(id=number, error=Failed("bad_row", f"no {number}")), 122.0)
+    assert "  1,500 bad_row, the first: no 0" in lines(state)
+
+
+@pytest.mark.parametrize(
+    ("dollars", "said"),
+    [(0.0, "$0"), (4.2e-05, "$0.000042"), (0.5, "$0.50"), (1234.5, "$1,234.50")],
+)
+def test_money_is_told_as_elsewhere(dollars: float, said: str) -> None:
+    state = Tally(0.0, now=1.0)
+    state.add(Answer(id="x", usage={"total": 2}, cost=dollars), 1.0)
+    assert f"cost: {said}" in lines(state)
+    assert f" · {said} · " in told(state)
+
+
 def test_the_chart_is_svg() -> None:
     for state in (tally(), Tally(0.0)):
         root = ElementTree.fromstring(chart(state))
