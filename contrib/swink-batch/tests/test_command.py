@@ -54,6 +54,7 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
         (["--rpm", "nan"], "rpm is nan"),
         (["--prompt", "{"], "the prompt is no template"),
         (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),
+        (["-o", "-"], "answers are not written to standard output"),
         (["--cancel"], "there is nothing to cancel"),
         (["--limits", "foo"], "limits cannot be shared at 'foo'"),
     ],
