@@ -105,6 +105,16 @@ async def test_a_csv_whose_names_are_not_utf_8_is_refused(encoding: str, tmp_pat
     assert not output.exists()
 
 
+async def test_a_csv_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.csv", tmp_path / "answers.jsonl"
+    path.write_text("id,text,id\na,one,b\n")
+    with pytest.raises(MediaError, match=r"rows\.csv: its first line names 'id' twice"):
+        await run("echo/echo", path, output, prompt="{text}")
+    assert not output.exists()
+    path.write_text("id,text,,\na,one,,\n")  # as of a sheet with columns to spare
+    assert (await run("echo/echo", path, output, prompt="{text}")).answered == 1
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 async def test_a_run_knows_how_many_rows_a_csv_file_has(end: str, tmp_path: Path) -> None:
     path, seen = tmp_path / "rows.csv", list[tuple[int | None, int]]()

@@ -98,6 +98,11 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
             raise MediaError(
                 f"{path}: its first line is not UTF-8", resolution="Save the file as UTF-8."
             )
+        if twice := [name for name in names if name and names.count(name) > 1]:
+            raise MediaError(
+                f"{path}: its first line names {twice[0]!r} twice",
+                resolution="Give each column a name of its own.",
+            )
         named = len(names)
         for row in rows:
             if None in row:
