@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias, get_args
 
@@ -19,7 +19,15 @@ from swink_batch.rows import Rows
 from swink_batch.runner import Deliver, Runner, Watch
 from swink_batch.tally import Tally
 from swink_batch.via_batch import BatchRunner
-from swink_core import InvalidModel, Model, RetryPolicy, StreamErrorKind, SwinkError, UsageError
+from swink_core import (
+    InvalidContext,
+    InvalidModel,
+    Model,
+    RetryPolicy,
+    StreamErrorKind,
+    SwinkError,
+    UsageError,
+)
 from swink_core.providers import Clock, LoopClock
 
 __all__ = ["CONCURRENCY", "RETRIES", "Job", "Order", "answers", "check_place", "run"]
@@ -249,8 +257,8 @@ class Job:
         gates = [limiter, *self.client.get("gates", ())]
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
         client = Client(**given)
-        for model in self.each_model():
-            client.catalog.resolve(model)
+        with suppress(InvalidContext):  # nothing is said: all else is right
+            client.stream(self.models, "", type=self.type, **self.options)
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner
         return kind(self, client, limiter, journal, clock, rows, deliver, watch)
