@@ -54,16 +54,19 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
         (["--rpm", "nan"], "rpm is nan"),
         (["--prompt", "{"], "the prompt is no template"),
         (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),
+        (["-o", "-"], "answers are not written to standard output"),
+        (["--cancel"], "there is nothing to cancel"),
         (["--limits", "foo"], "limits cannot be shared at 'foo'"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_asked(
     swink: Any, rows: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
-    output = str(tmp_path / "out.jsonl")
-    done = swink("batch", str(rows), "-o", output, "-m", "echo/echo", *arguments)
+    output = tmp_path / "out.jsonl"
+    done = swink("batch", str(rows), "-o", str(output), "-m", "echo/echo", *arguments)
     assert done.returncode == 2
     assert said in done.stderr
+    assert not output.exists()
 
 
 def test_a_prompt_in_a_file_begins_behind_a_mark_of_byte_order(
@@ -190,6 +193,25 @@ def test_the_report_has_latency_tokens_cost_and_kinds() -> None:
     text = "\n".join(lines(tally()))
     for part in ("20 answered, 1 failed in 21.0 s", "300 total", "cost: $5.00", "1 timeout: late"):
         assert part in text
+
+
+def test_the_report_tells_the_first_failure_of_a_kind_as_one_of_them() -> None:
+    state = tally()
+    assert "  1 timeout: late" in lines(state)
+    for number in range(1_500):
+        state.add(Answer(id=number, error=Failed("bad_row", f"no {number}")), 122.0)
+    assert "  1,500 bad_row, the first: no 0" in lines(state)
+
+
+@pytest.mark.parametrize(
+    ("dollars", "said"),
+    [(0.0, "$0"), (4.2e-05, "$0.000042"), (0.5, "$0.50"), (1234.5, "$1,234.50")],
+)
+def test_money_is_told_as_elsewhere(dollars: float, said: str) -> None:
+    state = Tally(0.0, now=1.0)
+    state.add(Answer(id="x", usage={"total": 2}, cost=dollars), 1.0)
+    assert f"cost: {said}" in lines(state)
+    assert f" · {said} · " in told(state)
 
 
 def test_the_chart_is_svg() -> None:

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -81,6 +82,39 @@ async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_th
     assert (tally.answered, tally.kinds) == (3, {"bad_row": 2})
 
 
+async def test_a_line_of_csv_that_is_not_utf_8_is_not_asked(tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.csv", tmp_path / "answers.jsonl"
+    path.write_bytes(b"id,text\na,caf\xc3\xa9\nb,caf\xe9\nc,\xed\xa0\x80\nd,one\n")
+    tally = await run("echo/echo", path, output, prompt="{text}", order="input")
+    told = [line.get("text") or line["error"]["message"] for line in written(output)]
+    assert told == [
+        "café",
+        "line 3 is not UTF-8: save the file as UTF-8",
+        "line 4 is not UTF-8: save the file as UTF-8",
+        "one",
+    ]
+    assert (tally.total, tally.answered, tally.kinds) == (4, 2, {"bad_row": 2})
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+async def test_a_csv_whose_names_are_not_utf_8_is_refused(encoding: str, tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.csv", tmp_path / "answers.jsonl"
+    path.write_text("id,façade\na,one\n", encoding)
+    with pytest.raises(MediaError, match=r"rows\.csv: its first line is not UTF-8"):
+        await run("echo/echo", path, output, prompt="{id}")
+    assert not output.exists()
+
+
+async def test_a_csv_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.csv", tmp_path / "answers.jsonl"
+    path.write_text("id,text,id\na,one,b\n")
+    with pytest.raises(MediaError, match=r"rows\.csv: its first line names 'id' twice"):
+        await run("echo/echo", path, output, prompt="{text}")
+    assert not output.exists()
+    path.write_text("id,text,,\na,one,,\n")  # as of a sheet with columns to spare
+    assert (await run("echo/echo", path, output, prompt="{text}")).answered == 1
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 async def test_a_run_knows_how_many_rows_a_csv_file_has(end: str, tmp_path: Path) -> None:
     path, seen = tmp_path / "rows.csv", list[tuple[int | None, int]]()
@@ -111,7 +145,7 @@ async def test_an_id_that_is_a_number_stays_one(
         assert (tally.answered, tally.kept) == ((0, len(IDS)) if again else (len(IDS), 0))
         found = {line["text"]: line["id"] for line in written(output)}
         told = [found[f"of {id!r}"] for id in IDS]
-        assert told == [1, "2", 3.5, 10**30, -4, "", "True", "8", "['a']"]
+        assert told == [1, "2", 3.5, 10**30, -4, "", "true", "8", '["a"]']
         assert type(told[0]) is int
 
 
@@ -123,6 +157,23 @@ async def test_a_number_and_its_digits_are_one_id_and_what_is_no_number_in_json_
     assert "the row has the id of an earlier one, '1'" in found[1].error.message
 
 
+async def test_a_value_that_is_more_than_text_goes_out_as_json() -> None:
+    values = [
+        {"a": [1, None], "é": "x"},
+        ["one", True],
+        (1, 2),
+        True,
+        3,
+        0.5,
+        "['a']",
+        Decimal("1.50"),
+    ]
+    rows = [{"text": value} for value in values]
+    found = [answer async for answer in answers("echo/echo", rows, prompt="{text}", concurrency=1)]
+    said = ['{"a":[1,null],"é":"x"}', '["one",true]', "[1,2]", "true", "3", "0.5", "['a']", "1.50"]
+    assert [answer.text for answer in found] == said
+
+
 async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
     lines = [json.dumps({"id": number, "text": f"row {number}"}) for number in range(5)]
@@ -131,6 +182,36 @@ async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path)
     assert [line["id"] for line in written(output)] == [0, 1, "row 3", 3, 4, 6]
     assert (tally.answered, tally.kinds) == (4, {"bad_row": 2})
     assert "the row's 'text', which the prompt names, is null" in output.read_text()
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (None, "row 2 is neither a mapping nor a string"),
+        (7, "row 2 is neither a mapping nor a string"),
+        ([1], "row 2 is neither a mapping nor a string"),
+        (({"id": 1},), "row 2 is neither a mapping nor a string"),
+        (b"text", "row 2 is neither a mapping nor a string"),
+        ({"id": 1, "text": "\ud800"}, "the row has no JSON form: 'utf-8' codec can't encode"),
+        ({"id": "\ud800", "text": "one"}, "the row has no JSON form: 'utf-8' codec can't encode"),
+        ({"id": 1, "text": "one", ("a",): 2}, "the row has no JSON form: Only dicts with str keys"),
+    ],
+    ids=ascii,
+)
+async def test_what_is_no_row_ends_no_run(bad: Any, why: str, tmp_path: Path) -> None:
+    output = tmp_path / "answers.jsonl"
+    rows: list[Any] = [{"id": 0, "text": "zero"}, bad, {"id": 2, "text": "two"}]
+    tally = await run("echo/echo", rows, output, prompt="{text}", order="input")
+    lines = written(output)
+    assert [(line["id"], line.get("text")) for line in lines] == [
+        (0, "zero"),
+        ("row 2", None),
+        (2, "two"),
+    ]
+    assert why in lines[1]["error"]["message"]
+    assert (tally.answered, tally.kinds) == (2, {"bad_row": 1})
+    again = await run("echo/echo", rows, output, prompt="{text}")
+    assert (again.done, again.kept, again.kept_failed) == (0, 2, 1)
 
 
 async def test_a_mark_of_byte_order_before_the_first_line_is_none_of_it(tmp_path: Path) -> None:
@@ -198,6 +279,16 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
         ({"models": [("echo/echo", "echo/think")]}, "not one of type tuple"),
         ({"models": {"echo/echo": {}}}, "not one of type dict"),
         ({"budget": 1.0, "via": "batch"}, "no budget stops a batch"),
+        ({"via": "foo"}, "via is 'foo'\n.*'calls' or 'batch'"),
+        ({"via": ["batch"]}, r"via is \['batch'\]"),
+        ({"order": "foo"}, "order is 'foo'\n.*'completion' or 'input'"),
+        ({"turns": "redis://x"}, "turns are of type str"),
+        ({"options": {"temprature": 1}}, "no option 'temprature'; did you mean 'temperature'"),
+        ({"options": {"temperature": "x"}}, "temperature='x': expected"),
+        ({"options": {"settings": {"no": 1}}}, "echo has no setting 'no'"),
+        ({"models": [("echo/echo", {"top": 1})]}, "no option 'top'"),
+        ({"type": object}, "JSON schema"),
+        ({"cancel": True}, "there is nothing to cancel: rows are not handed over"),
     ],
     ids=str,
 )
@@ -419,6 +510,17 @@ async def test_a_row_that_repeats_an_id_has_a_line_of_its_own(
     assert (again.done, again.kept, again.kept_failed) == (0, 2, 3)
     assert {line["id"]: line for line in written(output)} == lines
     assert len(written(output)) == len(rows)
+
+
+async def test_a_line_that_cannot_be_read_tells_why_whatever_its_name(tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    path.write_text('{"id": "row 2", "prompt": "one"}\nnot json\n{"id": "row 2"}')
+    await run("echo/echo", path, output, order="input")
+    told = {line["id"]: line.get("text") or line["error"]["message"] for line in written(output)}
+    assert [*told] == ["row 2", "row row 2", "row 3"]
+    assert told["row 2"] == "one"
+    assert "line 2 is no JSON" in told["row row 2"]
+    assert "neither prompt nor messages" in told["row 3"]
 
 
 async def test_a_hostile_server_leaves_no_row_without_an_answer_or_a_reason(

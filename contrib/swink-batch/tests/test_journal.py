@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -227,6 +228,25 @@ def test_a_journal_that_something_else_wrote_to_is_refused(line: bytes, tmp_path
     file.write_bytes(file.read_bytes() + line)
     with pytest.raises(SwinkError, match="line 2 is no answer"):
         opened(tmp_path / "journal")
+
+
+def test_a_damaged_line_is_named_with_its_file_and_its_number_there(tmp_path: Path) -> None:
+    for shard in ("1-of-2", "2-of-2"):
+        journal = Journal(FileEngine(tmp_path / "journal", shard), JOB)
+        for number in range(3):
+            journal.add(key_of(f"{shard} {number}"), 7, Answer(id=f"{shard} {number}", text="one"))
+        journal.close()
+    damaged = tmp_path / "journal" / "1-of-2.journal"
+    lines = damaged.read_bytes().splitlines(keepends=True)
+    damaged.write_bytes(b"".join([*lines[:2], b"what is this\n", *lines[2:]]))
+    with pytest.raises(SwinkError, match=re.escape(f"{damaged}: line 3 is no answer")):
+        Journal(FileEngine(tmp_path / "journal"), JOB)
+
+    with closing(SQLiteEngine(tmp_path / "runs.db")) as engine:
+        engine.append(b'{"job": {}}')
+        engine.append(b"what is this")
+    with pytest.raises(SwinkError, match=re.escape(f"{tmp_path / 'runs.db'}: line 2 is no answer")):
+        Journal(SQLiteEngine(tmp_path / "runs.db"), {})
 
 
 @given(

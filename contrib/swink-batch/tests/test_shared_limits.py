@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -56,6 +57,18 @@ def test_what_is_no_servers_address_is_told_without_its_secrets(url: str, told: 
     assert f"limits cannot be shared at {told}" in raised.value.message
     assert "redis://HOST:6379" in raised.value.resolution
     assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [("foo", "at 'foo': it begins with none of"), ("redis://host", "not installed")],
+)
+def test_an_address_is_looked_at_before_what_reaches_it(
+    url: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(UsageError, match=told):
+        RedisTurns(url)
 
 
 async def test_turns_follow_each_other_whoever_takes_them(two: tuple[Turns, Turns]) -> None:

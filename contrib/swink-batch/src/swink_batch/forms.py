@@ -67,8 +67,11 @@ class Form:
         if isinstance(row, BadRow):
             return unasked(f"row {number}", row.why)  # the number alone may be another row's id
         named = {"prompt": row} if isinstance(row, str) else row
-        id = str(number) if (given := named.get(self._id_field)) is None else _id(given)
-        key, check = key_of(id), digest(_ENCODER.encode(row))
+        try:
+            id = str(number) if (given := named.get(self._id_field)) is None else _id(given)
+            key, check = key_of(id), digest(_ENCODER.encode(row))
+        except (ValueError, TypeError) as error:
+            return unasked(f"row {number}", f"the row has no JSON form: {error}")
         try:
             prompt, options = self._asked(named)
         except (ValueError, TypeError) as error:
@@ -97,7 +100,14 @@ def _id(given: object) -> Id:
     """Return an id as JSON has it: as a number, or as text."""
     if type(given) is int or (type(given) is float and isfinite(given)):
         return given
-    return str(given)
+    return _text(given)
+
+
+def _text(value: object) -> str:
+    """Return a value as text: what JSON has a form of its own for, in that form."""
+    if isinstance(value, bool | list | tuple | dict):
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    return str(value)
 
 
 def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
@@ -121,7 +131,7 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
             if name not in row:
                 has = ", ".join(map(str, row))
                 raise ValueError(f"the row has no {name!r}, which the prompt names; it has {has}")
-            said.append(str(row[name]))
+            said.append(_text(row[name]))
         return "".join(said)
 
     return fill

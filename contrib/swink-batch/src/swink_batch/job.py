@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias, get_args
 
 from attrs import define, evolve, field
 
@@ -19,7 +19,15 @@ from swink_batch.rows import Rows
 from swink_batch.runner import Deliver, Runner, Watch
 from swink_batch.tally import Tally
 from swink_batch.via_batch import BatchRunner
-from swink_core import InvalidModel, Model, RetryPolicy, StreamErrorKind, SwinkError, UsageError
+from swink_core import (
+    InvalidContext,
+    InvalidModel,
+    Model,
+    RetryPolicy,
+    StreamErrorKind,
+    SwinkError,
+    UsageError,
+)
 from swink_core.providers import Clock, LoopClock
 
 __all__ = ["CONCURRENCY", "RETRIES", "Job", "Order", "answers", "check_place", "run"]
@@ -80,6 +88,34 @@ def _template(job: Job, attribute: Any, value: str | None) -> None:
     Form(value)
 
 
+def _one_of(name: str, kind: Any, value: object) -> None:
+    if value not in (allowed := get_args(kind)):
+        raise UsageError(
+            f"{name} is {value!r}", resolution=f"Give {' or '.join(map(repr, allowed))}."
+        )
+
+
+def _via(job: Job, attribute: Any, value: object) -> None:
+    _one_of("via", Via, value)
+
+
+def _turns(job: Job, attribute: Any, value: object) -> None:
+    if value is not None and not isinstance(value, Turns):
+        raise UsageError(
+            f"turns are of type {type(value).__name__}, which hands out none",
+            resolution="Give swink_batch.shared.RedisTurns(url).",
+        )
+
+
+def _cancel(job: Job, attribute: Any, value: bool) -> None:
+    if value and job.via != "batch":
+        raise UsageError(
+            "there is nothing to cancel: rows are not handed over, but asked in calls",
+            resolution="Add --via batch, with which the rows were handed over (via='batch'), or "
+            "leave --cancel out.",
+        )
+
+
 def _positive(job: Job, attribute: Any, value: float | None) -> None:
     if value is not None and not value > 0:  # nor is NaN
         raise UsageError(f"{attribute.name} is {value}", resolution="Give a number above 0.")
@@ -118,14 +154,14 @@ class Job:
     concurrency: int = field(default=CONCURRENCY, validator=_positive)
     rpm: float | None = field(default=None, validator=_positive)
     tpm: float | None = field(default=None, validator=_positive)
-    turns: Turns | None = field(default=None, repr=False)
+    turns: Turns | None = field(default=None, validator=_turns, repr=False)
     budget: float | None = field(default=None, validator=_positive)
     journal: str | Path | Journal | None = None
     resume: bool = True
     retry_failed: bool = False
     shard: tuple[int, int] = field(default=(1, 1), converter=_shard)
-    via: Via = "calls"
-    cancel: bool = False
+    via: Via = field(default="calls", validator=_via)
+    cancel: bool = field(default=False, validator=_cancel)
     client: Mapping[str, Any] = field(factory=dict, repr=False)
 
     def open_journal(self) -> Journal | None:
@@ -195,6 +231,7 @@ class Job:
         the output, under its name and `.journal`. Raises SwinkError, before anything is asked,
         where the output cannot be.
         """
+        _one_of("order", Order, order)
         check_place(path := Path(output))
         job = self if self.journal is not None else evolve(self, journal=f"{output}.journal")
         if order == "input" and not isinstance(rows, str | Path):
@@ -220,8 +257,8 @@ class Job:
         gates = [limiter, *self.client.get("gates", ())]
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
         client = Client(**given)
-        for model in self.each_model():
-            client.catalog.resolve(model)
+        with suppress(InvalidContext):  # nothing is said: all else is right
+            client.stream(self.models, "", type=self.type, **self.options)
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner
         return kind(self, client, limiter, journal, clock, rows, deliver, watch)

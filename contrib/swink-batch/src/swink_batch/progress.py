@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import IO
 
 from swink_batch.tally import Tally
+from swink_cli.summary import money
 
-__all__ = ["Progress", "duration", "money", "told"]
+__all__ = ["Progress", "duration", "told"]
 
 DRAW_SECONDS = 0.2
 
@@ -64,11 +65,6 @@ def told(tally: Tally) -> str:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in tally.kinds.most_common())
         parts.append(f"{tally.failed:,} failed ({kinds})")
     return " · ".join([*parts, f"{tally.under_way} under way"])
-
-
-def money(dollars: float) -> str:
-    """Return US dollars as people write them."""
-    return f"${dollars:,.2f}" if dollars >= 1 or not dollars else f"${dollars:.4g}"
 
 
 def duration(seconds: float) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from swink_batch.progress import duration, money
+from swink_batch.progress import duration
 from swink_batch.tally import FINENESS, SHORTEST, Tally
+from swink_cli.summary import money
 from swink_core import UsageError
 
 __all__ = ["chart", "data", "lines", "write_report"]
@@ -43,7 +44,8 @@ def lines(tally: Tally) -> list[str]:
     if tally.stopped:
         told.append(f"stopped: {tally.stopped}")
     for kind, count in tally.kinds.most_common():
-        told.append(f"  {count:,} {kind}: {shorten(tally.told[kind], MOST_WORDS, placeholder='…')}")
+        first = shorten(tally.told[kind], MOST_WORDS, placeholder="…")
+        told.append(f"  {count:,} {kind}{', the first' if count > 1 else ''}: {first}")
     used = ", ".join(f"{count:,} {name}" for name, count in tally.tokens.items() if count)
     told.append(f"tokens: {used or 'none that were told'}")
     unpriced = f", and {tally.unpriced:,} answers whose price is not known"

@@ -46,7 +46,9 @@ class BadRow:
 def read_rows(source: Rows) -> Iterator[Row | BadRow]:
     """Yield the rows of a file or an iterable. Raises UsageError for a file that cannot be read."""
     if not isinstance(source, str | Path):
-        yield from source
+        for number, row in enumerate(source, 1):
+            is_row = isinstance(row, Mapping | str)
+            yield row if is_row else BadRow(f"row {number} is neither a mapping nor a string")
         return
     path = _checked(Path(source))
     if path.suffix == ".csv":
@@ -91,8 +93,18 @@ def _checked(path: Path) -> Path:
 def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
     with _csv_file(path) as file:
         rows = csv.DictReader(file)
+        names = rows.fieldnames or ()
+        if not _is_utf8(names):
+            raise MediaError(
+                f"{path}: its first line is not UTF-8", resolution="Save the file as UTF-8."
+            )
+        if twice := [name for name in names if name and names.count(name) > 1]:
+            raise MediaError(
+                f"{path}: its first line names {twice[0]!r} twice",
+                resolution="Give each column a name of its own.",
+            )
+        named = len(names)
         for row in rows:
-            named = len(rows.fieldnames or ())
             if None in row:
                 many = named + len(row[None])  # where DictReader puts the rest
                 yield BadRow(
@@ -102,13 +114,24 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
             elif None in row.values():
                 few = named - [*row.values()].count(None)
                 yield BadRow(f"line {rows.line_num} has {few} fields, and the first line {named}")
+            elif not _is_utf8(row.values()):
+                yield BadRow(f"line {rows.line_num} is not UTF-8: save the file as UTF-8")
             else:
                 yield row
 
 
 def _csv_file(path: Path) -> IO[str]:
     csv.field_size_limit(MOST_FIELD)
-    return path.open(newline="", encoding="utf-8-sig", errors="replace")
+    return path.open(newline="", encoding="utf-8-sig", errors="surrogateescape")
+
+
+def _is_utf8(fields: Iterable[str]) -> bool:
+    """Tell whether no field has a byte of which the decoder could make no character."""
+    try:
+        "".join(fields).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _json_lines(path: Path) -> Iterator[Row | BadRow]:

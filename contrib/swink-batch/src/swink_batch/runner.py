@@ -166,10 +166,11 @@ class Runner:
             request = self._form.request(position, row)
             if count > 1 and request.key % count != number - 1:
                 continue
-            name, why = str(position), f"the row has the id of an earlier one, '{request.id}'"
+            name, twice = str(position), f"the row has the id of an earlier one, '{request.id}'"
+            why = request.why or f"{twice}: give each row its own"
             while not self._ids.meet(request.key, again):
                 name = f"row {name}"  # which may be another row's id itself
-                request = unasked(name, f"{why}: give each row its own")
+                request = unasked(name, why)
             yield position, request
 
     def _requests(self) -> Iterator[Request]:

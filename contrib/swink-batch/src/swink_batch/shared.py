@@ -13,6 +13,8 @@ __all__ = ["RedisTurns"]
 
 PREFIX = "swink:batch:"
 
+SCHEMES = ("redis://", "rediss://", "unix://")
+
 # `turn` of limits/turns.py, by Redis's own clock, which is the same for everybody
 _TAKE = f"""
 local time = redis.call('TIME')
@@ -40,6 +42,8 @@ class RedisTurns:
     """
 
     def __init__(self, url: str) -> None:
+        if not url.startswith(SCHEMES):
+            raise _no_address(url, f"it begins with none of {', '.join(SCHEMES)}")
         try:
             from redis import RedisError
             from redis import asyncio as redis
@@ -53,14 +57,7 @@ class RedisTurns:
             pool: Any = redis.ConnectionPool.from_url(url)
             pool.make_connection()  # it alone knows what a query may say
         except (ValueError, TypeError, RedisError) as error:
-            user, _, server = url.rpartition("@")  # a password's part may be in the error as well
-            given, why = ("…@", "") if user else ("", f": {error}")
-            given += server.partition("?")[0]
-            raise UsageError(
-                f"limits cannot be shared at {given!r}{why}",
-                resolution="Give the address of a Redis server: redis://HOST:6379, rediss://HOST, "
-                "or unix:///PATH.",
-            ) from error
+            raise _no_address(url, str(error)) from error
         self._redis: Any = redis.Redis.from_pool(pool)
         self._take = self._redis.register_script(_TAKE)
         self._members = self._redis.register_script(_MEMBERS)
@@ -89,3 +86,14 @@ class RedisTurns:
             raise ProviderFailure(
                 Failure("connect", kind=kind, code="limits", message=why)
             ) from error
+
+
+def _no_address(url: str, why: str) -> UsageError:
+    user, _, server = url.rpartition("@")  # a password's part may be in the reason as well
+    given, why = ("…@", "") if user else ("", f": {why}")
+    given += server.partition("?")[0]
+    return UsageError(
+        f"limits cannot be shared at {given!r}{why}",
+        resolution="Give the address of a Redis server: redis://HOST:6379, rediss://HOST, "
+        "or unix:///PATH.",
+    )

@@ -140,6 +140,11 @@ def command(
         check_place(report)
     if prompt is not None and prompt.startswith("@"):
         prompt = _text(Path(prompt[1:]))
+    if output == Path("-"):
+        raise UsageError(
+            "answers are not written to standard output",
+            resolution="Name a file: a run that is stopped writes it anew when it goes on.",
+        )
     if output.resolve() == requests.resolve():
         raise UsageError(f"{output} is the file of requests", resolution="Name another output.")
     options = dict(call.options)

@@ -38,6 +38,9 @@ class Engine(Protocol):
     def read(self, place: int) -> bytes:
         """Return a line."""
 
+    def where(self, place: int) -> str:
+        """Tell a person where a line is."""
+
     def close(self) -> None:
         """Have all written to the disk, and let other processes write."""
 
@@ -107,6 +110,14 @@ class FileEngine:
                 data, size = file.read(size), size * 4
         return data[: data.index(b"\n")]
 
+    def where(self, place: int) -> str:
+        """Tell the file and the line's number in it."""
+        path, number = self._paths[place >> PLACE_BITS], 1
+        with path.open("rb") as file:
+            while file.tell() < place & (1 << PLACE_BITS) - 1 and file.readline():
+                number += 1
+        return f"{path}: line {number}"
+
     def close(self) -> None:
         """Have all written to the disk, and close the files."""
         os.fsync(self._file.fileno())
@@ -151,6 +162,10 @@ class SQLiteEngine:
         with self._used():
             row = self._db.execute("SELECT line FROM lines WHERE rowid = ?", (place,)).fetchone()
             return bytes(row[0])
+
+    def where(self, place: int) -> str:
+        """Tell the database and the line's number in it."""
+        return f"{self._path}: line {place}"
 
     def close(self) -> None:
         """Have all written to the disk, and close the database."""

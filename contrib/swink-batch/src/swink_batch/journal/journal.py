@@ -88,7 +88,7 @@ class Journal:
                     written, head, _ = None, _read_head(line[17:]), int(line[:16], 16)
             except (msgspec.DecodeError, ValueError) as error:
                 raise SwinkError(
-                    f"line {lines} is no answer: {error}",
+                    f"{self._engine.where(place)} is no answer: {error}",
                     title="The journal is damaged",
                     resolution="Nothing that swink writes looks so. Restore the journal, or take "
                     "the line out: its row is asked again.",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from swink_core.providers import Clock
 
 __all__ = ["LocalTurns", "Turns", "turn"]
 
 
+@runtime_checkable
 class Turns(Protocol):
     """Hands out turns, so that all who ask together keep to a rate."""
 
