@@ -9,8 +9,8 @@
     the bytes of all reads, one after the other
 
 Most of an answer are its deltas: those of a block are one text, and those that came with one
-network read are one row. Bytes are kept as they came. What is hidden of a stream stays as long as it
-was.
+network read are one row. Bytes are kept as they came. What is hidden of a stream stays as long as
+it was.
 """
 
 from __future__ import annotations
