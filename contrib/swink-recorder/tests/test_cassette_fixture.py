@@ -163,3 +163,4 @@ def test_a_marker_is_checked_and_pytest_starts_without_the_core(suite: Path) -> 
     said = [line for line in output.splitlines() if line.startswith("E  ")]  # not the summary's
     refusal = "UsageError: @pytest.mark.cassette takes a name, mode and speed"
     assert sum(refusal in line for line in said) == 4, output
+    assert "which leads out of the folder of cassettes: '../a'" in output
