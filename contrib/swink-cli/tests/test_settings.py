@@ -193,6 +193,15 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
         ("providers.openai.api_key", "sk-0123456789", "swink keys set openai"),
         ("default.x", "y", "default is no model's name"),
         ("a..b", "y", "is no key"),
+        ("default", "nosuch", "'nosuch' is not a model name"),
+        ("default", '["echo/echo", "nosuch"]', "'nosuch' is not a model name"),
+        ("aliases.quick", "nobody/x", "nobody"),
+        ("profiles.work.default", "nosuch", "'nosuch' is not a model name"),
+        ("providers.nosuch.base_url", "http://x", 'no provider "nosuch"'),
+        ("providers.openai.base_url", "5", "providers.openai.base_url=5: expected an address"),
+        ("providers.openai.bse_url", "http://x", "no option 'bse_url'; did you mean 'base_url'?"),
+        ("providers.openai.timouts.idle", "1", "no option 'timouts'"),
+        ("profiles.work.providers.openai.seed", "x", "providers.openai.seed='x'"),
     ],
 )
 def test_what_the_file_may_not_hold_is_not_written(
@@ -200,7 +209,46 @@ def test_what_the_file_may_not_hold_is_not_written(
 ) -> None:
     done = swink("config", "set", key, value)
     assert (done.returncode, said in " ".join(done.stderr.split())) == (2, True)
+    assert "Mend the file" not in done.stderr  # it is not the file that is wrong
     assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[providers.echo]\nbase_url = 5", "providers.echo.base_url=5: expected an address"),
+        ("[providers.echo]\nbse_url = 'x'", "providers.echo has no option 'bse_url'"),
+        ("[providers.echo.timeouts]\nidel = 1", "providers.echo.timeouts has no part 'idel'"),
+        ("default = ", "Invalid value"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_told_with_its_key_and_the_files_name(
+    swink: Any, file: Path, keep: Any, text: str, said: str
+) -> None:
+    keep(text)
+    for line in (["ask", "-m", "echo/echo", "Hi"], ["doctor"]):
+        done = swink(*line)
+        told = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode in (1, 2)
+        assert said in told
+        assert str(file) in told
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("default = 'nosuch'", "'nosuch' is not a model name"),
+        ("[aliases]\nquick = ['echo/echo', 'nosuch']", "'nosuch' is not a model name"),
+        ("[providers.nosuch]\nbase_url = 'http://x'", 'no provider "nosuch"'),
+    ],
+)
+def test_the_doctor_names_what_is_configured_and_could_not_be_used(
+    swink: Any, file: Path, keep: Any, text: str, said: str
+) -> None:
+    keep(text)
+    done = swink("doctor")
+    assert (done.returncode, said in done.stdout) == (1, True)
+    assert f"{file}, " in done.stdout
 
 
 def test_the_editor_is_the_users(swink: Any, file: Path, tmp_path: Path) -> None:

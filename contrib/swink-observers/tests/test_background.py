@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from typing import Any
 
@@ -91,6 +92,22 @@ async def test_an_event_finds_the_call_as_it_was() -> None:
     )
     assert found[-2] == ("text_end", (2, False))
     assert found[-1] == ("done", (2, True))
+
+
+class Misnamed:
+    def on_event(self, e: swink.AssistantMessageEvent, call: swink.Call) -> None: ...
+
+
+class Named:
+    def on_event(self, event: swink.AssistantMessageEvent) -> None: ...
+
+
+@pytest.mark.parametrize(("observer", "said"), [(Misnamed(), "takes e$"), (Named, "takes self$")])
+def test_an_observer_that_could_see_nothing_is_refused(observer: Any, said: str) -> None:
+    with pytest.raises(swink.PluginError) as refused:
+        Background(observer)
+    assert re.search(said, refused.value.message)
+    assert "event and call" in (refused.value.resolution or "")
 
 
 async def test_a_full_queue_drops_deltas_first_and_counts_them(

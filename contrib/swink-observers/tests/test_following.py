@@ -113,6 +113,59 @@ def test_where_there_is_no_feed_one_is_told_what_to_do(swink: Any, command: str)
     assert "SWINK_FEED=8765" in done.stderr
 
 
+@pytest.mark.parametrize("option", ["", "--gateway"])
+@pytest.mark.parametrize("command", ["tail", "top"])
+def test_a_password_in_an_address_is_sent_and_not_shown(
+    swink: Any, command: str, option: str
+) -> None:
+    async def run() -> tuple[Any, list[str]]:
+        asked = []
+
+        async def answer(request: web.Request) -> web.Response:
+            asked.append(request.headers.get("Authorization", ""))
+            return web.Response(text="no feed")
+
+        app, server = web.Application(), Server()
+        app.router.add_get("/{path:.*}", answer)
+        server.runner = web.AppRunner(app)
+        await server.runner.setup()
+        await web.TCPSite(server.runner, "127.0.0.1", server.port).start()
+        address = server.url.replace("//", "//user:pw%2F1234@") + "?token=canary"
+        done = await asyncio.to_thread(lambda: swink(command, *option.split(), address))
+        await server.stop()
+        return done, asked
+
+    done, asked = asyncio.run(run())
+    assert asked == ["Basic dXNlcjpwdy8xMjM0"]
+    assert done.returncode == 1
+    assert "no feed of calls at http://127.0.0.1:" in done.stderr
+    for secret in ("pw%2F1234", "pw/1234", "dXNlcjpwdy8xMjM0", "canary"):
+        assert secret not in done.stdout + done.stderr
+
+
+# (an address, what is wrong with it)
+NO_ADDRESSES = [
+    ("127.0.0.1:18766", "it does not begin with http:// or https://"),
+    ("localhost:18766/events", "it does not begin with http:// or https://"),
+    ("http://user:pw1234@127.0.0.1:99999/events?token=pw1234", "Port out of range"),
+    ("http://127.0.0.1:port/", "port"),
+    ("http://[::1/", "Invalid IPv6 URL"),
+    ("http:///events", "it names no host"),
+    ("", "it does not begin with http:// or https://"),
+]
+
+
+@pytest.mark.parametrize("gateway", [False, True])
+@pytest.mark.parametrize(("address", "fault"), NO_ADDRESSES)
+def test_what_is_no_address_is_refused_and_how_one_is_written_is_told(
+    address: str, fault: str, gateway: bool
+) -> None:
+    with pytest.raises(swink.UsageError, match=re.escape(fault)) as refused:
+        Place.of("http://localhost/", address) if gateway else Place.of(address, None)
+    assert "http://127.0.0.1:8765/events" in refused.value.resolution
+    assert "pw1234" not in f"{refused.value} {refused.value.resolution}"
+
+
 async def test_what_answers_otherwise_is_no_feed() -> None:
     server = Server()
     await server.start(Feed())

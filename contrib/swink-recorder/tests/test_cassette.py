@@ -416,6 +416,36 @@ async def test_credentials_that_were_wrong_are_told_to_be_those_of_the_recording
     assert evolve(replayed, resolution=recorded.resolution) == recorded
 
 
+async def test_a_refusal_that_quotes_the_key_is_replayed_in_the_words_in_which_it_was_told(
+    path: Path,
+) -> None:
+    said = {"error": {"code": "no", "message": f'wrong key: "Bearer {KEY}".'}}
+    with Cassette(path):
+        recorded = (await events_of(acme(MemoryResponse.of_json(said, 401))))[-1]
+    with Cassette(path):
+        replayed = (await events_of(acme()))[-1]
+    assert recorded.error_message == 'wrong key: "Bearer [hidden]".'
+    assert replayed.error_message == recorded.error_message
+    assert "[hidden]" in kept(path)
+    assert "**" not in kept(path)  # whose number would be the key's length
+
+
+@pytest.mark.parametrize("status", [401, 500])
+async def test_a_replayed_failure_is_logged_as_one(
+    status: int, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Cassette(path):
+        await events_of(acme(refused(status, "no")), retry=ONCE)
+    assert "swink_recorder.cassette" not in [record.name for record in caplog.records]
+    with Cassette(path):
+        kind = (await events_of(acme(), retry=ONCE))[-1].error_kind
+    [record] = [one for one in caplog.records if one.name == "swink_recorder.cassette"]
+    assert record.getMessage() == (
+        f"acme/large fails ({kind}). No provider was asked: it is what {path} holds. "
+        f"Record {path} anew with the mode `all`, if the call is as it should be."
+    )
+
+
 async def test_a_stream_that_was_left_can_be_left_there_again_and_read_no_further(
     path: Path,
 ) -> None:

@@ -115,6 +115,22 @@ def test_a_suite_records_once_and_replays_until_its_program_changes(suite: Path)
     assert "ERROR test_suite.py::test_a_program_gets_over_it" in output  # though the test passed
 
 
+FAILED = """
+import swink_core as swink
+
+def test_it(cassette):
+    swink.complete_sync("echo/fail-overloaded", "Hi", retry=False)
+"""
+
+
+def test_a_test_that_a_replayed_failure_fails_says_so(suite: Path) -> None:
+    (suite / "test_failed.py").write_text(FAILED)
+    hint = f"No provider was asked: it is what {suite}/cassettes/test_failed/test_it.json holds."
+    assert hint not in run(suite, "one", "test_failed.py")[1]
+    code, output = run(suite, "one", "test_failed.py")
+    assert (code, hint in output) == (1, True), output
+
+
 MARKED = """
 import pytest
 
@@ -147,3 +163,4 @@ def test_a_marker_is_checked_and_pytest_starts_without_the_core(suite: Path) -> 
     said = [line for line in output.splitlines() if line.startswith("E  ")]  # not the summary's
     refusal = "UsageError: @pytest.mark.cassette takes a name, mode and speed"
     assert sum(refusal in line for line in said) == 4, output
+    assert "which leads out of the folder of cassettes: '../a'" in output

@@ -101,6 +101,18 @@ def test_a_recording_that_is_there_is_replaced_when_that_is_asked_for(
     assert recorded({"say": "Again."}, STOP, more=("--force",)).stdout == "Again.\n"
 
 
+@pytest.mark.parametrize("place", ["kept", "kept/deep/er"])
+def test_nobody_is_asked_where_nothing_could_be_kept(
+    recorded: Any, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "kept").write_text("mine")
+    done = recorded(*ANSWER, STOP, more=("--force", "--output", str(tmp_path / place)))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{tmp_path / 'kept'} is a file" in done.stderr
+    assert (tmp_path / "kept").read_text() == "mine"
+
+
 def test_an_answer_that_came_over_no_network_cannot_be_recorded(swink: Any, tmp_path: Path) -> None:
     done = swink("record", "-m", "echo/echo", "--output", str(tmp_path / "kept"), "Hi")
 

@@ -139,6 +139,9 @@ def test_what_cannot_be_done_is_told(log: Run, run: Run, tmp_path: Path) -> None
     assert (nothing.returncode, "SWINK_RECORD is off" in nothing.stderr) == (2, True)
     absent = run("log", "--store", str(tmp_path / "none.db"), "list")
     assert (absent.returncode, "there is no" in absent.stderr) == (2, True)
+    (tmp_path / "plain.txt").write_text("no calls")
+    plain = run("log", "--store", str(tmp_path / "plain.txt"), "list")
+    assert (plain.returncode, "is a file, and holds no calls" in plain.stderr) == (2, True)
     assert log("delete").returncode == 2
     (tmp_path / "broken.db").write_bytes(b"no database " * 100)
     broken = run("log", "--store", str(tmp_path / "broken.db"), "list")

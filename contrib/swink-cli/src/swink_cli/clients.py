@@ -13,11 +13,14 @@ from typing import Any
 import swink_core as swink
 from swink_cli.keys import kept_keys, read_key
 from swink_cli.pairs import with_parts
-from swink_cli.settings import read_settings
+from swink_cli.settings import read_settings, settings_path
 from swink_core import Client, Host
 from swink_core.providers import Catalog
 
-__all__ = ["client_parts", "full_name", "kept_options", "make_client"]
+__all__ = [
+    "checked_options", "client_parts", "configured_options", "full_name", "kept_options",
+    "make_client",
+]  # fmt: skip
 
 
 @cache
@@ -50,11 +53,55 @@ def kept_options(
     installed = host.provider_names() if settings or kept else []
     found: dict[str, dict[str, Any]] = {}
     for name in installed if providers is None else set(installed).intersection(providers):
-        options = with_parts(dict(settings.get(name, {})), f"configured: providers.{name}.")
+        options = configured_options(name, settings.get(name, {}))
         if name in kept and not _in_environment(catalog, name):
             options["api_key"] = read_key(name)
         found[name] = {option: value for option, value in options.items() if value is not None}
     return {name: options for name, options in found.items() if options}
+
+
+def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is configured for a provider as a client takes it.
+
+    Raises InvalidOption, which names the key and the file.
+    """
+    try:
+        return checked_options(f"configured: providers.{provider}", options)
+    except swink.InvalidOption as error:
+        raise swink.InvalidOption(
+            error.message,
+            resolution=f"{error.resolution or 'Correct it.'} The file is {settings_path()}",
+        ) from error
+
+
+def checked_options(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options that stand in tables as a client takes them.
+
+    Raises InvalidOption, which begins with `where` they stand.
+    """
+    for name in options:
+        _check_name(where, name)
+    made = with_parts(dict(options), f"{where}.")
+    for name in swink.StreamOptions.names() & made.keys():
+        try:
+            swink.StreamOptions(**{name: made[name]})
+        except ValueError as error:
+            raise swink.InvalidOption(
+                f"{where}.{error}", resolution="Correct the value."
+            ) from error
+    return made
+
+
+def _check_name(where: str, name: str) -> None:
+    known = sorted(swink.StreamOptions.names() - {"api_key"} | {"timeout"})
+    if name not in (*known, "api_key"):  # where a key is kept, who reads the file says
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, known, 1)
+        raise swink.InvalidOption(
+            f"{where} has no option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
+            resolution=f"Options are {', '.join(known)}.",
+        )
 
 
 def full_name(model: str) -> str:

@@ -1,4 +1,5 @@
-"""What is wrong with the plugins that are installed, beyond those that cannot be loaded.
+"""What is wrong with what is configured, and with the plugins that are installed, beyond those
+that cannot be loaded.
 
 A finding says where it is, what is wrong, and what to do. Nothing is asked over a network.
 """
@@ -9,19 +10,23 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.util import find_spec
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from swink_cli.clients import configured_options
+from swink_cli.commands.default import check_models
 from swink_cli.extensions import GROUP as COMMAND_GROUP
 from swink_cli.extensions import distribution_of
 from swink_cli.listing import PROVIDER_GROUP
+from swink_cli.settings import read_settings, settings_path
 from swink_cli.tools import GROUP as TOOL_GROUP
 from swink_core import Host, SwinkError
 from swink_core.providers import HTTPProvider, package_catalog
 
-__all__ = ["Finding", "examine"]
+__all__ = ["Finding", "configuration", "examine"]
 
 GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
 
@@ -73,6 +78,33 @@ def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list
         else:
             found += _shared(where, entry.load)
     return list(dict.fromkeys(found))
+
+
+def configuration(host: Host) -> list[Finding]:
+    """Look at the configuration file, as far as the profile at hand has it."""
+    try:
+        settings = read_settings()
+    except SwinkError as error:
+        return [Finding("the configuration", error.message, error.resolution or "")]
+    checks: dict[str, Callable[[], object]] = {}
+    for name, options in settings.providers.items():
+        checks[f"providers.{name}"] = partial(_usable, host, name, options)
+    for name, models in {"default": settings.default, **settings.aliases}.items():
+        if models:
+            checks[name if name == "default" else f"aliases.{name}"] = partial(check_models, models)
+    found = []
+    for key, check in checks.items():
+        try:
+            check()
+        except SwinkError as error:
+            where = f"{settings_path()}, {key}"
+            found.append(Finding(where, error.message, error.resolution or ""))
+    return found
+
+
+def _usable(host: Host, provider: str, options: dict[str, Any]) -> None:
+    host.entry(provider)
+    configured_options(provider, options)
 
 
 # -- metadata ------------------------------------------------------------------------------------

@@ -135,16 +135,23 @@ def _changed(path: Path, table: Sequence[str], name: str, value: Any) -> str:
     profile = profile_at_hand() or said.get("profile")
     document = tomlkit.parse(path.read_text("utf-8") if path.exists() else "")
     place: Any = document
-    for part in [*(["profiles", profile] if profile and name != "profile" else []), *table]:
-        place = place.setdefault(part, tomlkit.table())
-        if not isinstance(place, dict):
-            raise _wrong(path, f"{part} is a value, and has no parts")
-    if value is None:
-        place.pop(name, None)
-    else:
-        place[name] = value
-    text = tomlkit.dumps(document)
-    _settings(path, tomllib.loads(text), begins=True)
+    try:
+        for part in [*(["profiles", profile] if profile and name != "profile" else []), *table]:
+            place = place.setdefault(part, tomlkit.table())
+            if not isinstance(place, dict):
+                raise _wrong(path, f"{part} is a value, and has no parts")
+        if value is None:
+            place.pop(name, None)
+        else:
+            place[name] = value
+        text = tomlkit.dumps(document)
+        _settings(path, tomllib.loads(text), begins=True)
+    except swink.UsageError as error:  # it is not the file that is wrong
+        raise swink.UsageError(
+            error.message,
+            title="Nothing was kept",
+            resolution="Name another key, or give it another value; the file is as it was.",
+        ) from error
     return text
 
 

@@ -41,7 +41,8 @@ class Background:
     `size` is how many deltas may wait, `flush_seconds` how long `aclose()` waits for what is
     queued. The observer gets copies of the call: one made with each event that is no delta, which
     the deltas after it share. What it raises is logged, and it gets no more events of that call.
-    `dropped` counts the events that it will not see.
+    `dropped` counts the events that it will not see. Raises PluginError where its `on_event` takes
+    something else.
     """
 
     def __init__(
@@ -52,6 +53,12 @@ class Background:
         self._observer = observer
         self.other_events: bool = getattr(observer, "other_events", False)
         self._names = tuple(inspect.signature(observer.on_event).parameters)
+        if others := set(self._names) - {"event", "call"}:
+            raise swink.PluginError(
+                f"observer {self.name}: on_event takes {', '.join(sorted(others))}",
+                resolution="Its arguments are event and call, or one of them, by these names; pass "
+                "an object, not its class.",
+            )
         self._size = size
         self._flush_seconds = flush_seconds
         self._queue: SimpleQueue[tuple[Any, swink.Call] | None] = SimpleQueue()

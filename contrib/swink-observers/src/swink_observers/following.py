@@ -10,7 +10,7 @@ from contextlib import aclosing, contextmanager
 from typing import Any
 
 import msgspec
-from aiohttp import ClientError, ClientSession, ClientTimeout
+from aiohttp import BasicAuth, ClientError, ClientSession, ClientTimeout
 from aiohttp_sse_client2.client import EventSource
 from attrs import define, field
 from multidict import MultiDict
@@ -42,7 +42,8 @@ AGAIN_SECONDS = 1.0
 class Place:
     """Where a feed is, and what to do where there is none.
 
-    `spending` is where a gateway tells what the owners of keys spent; `headers` have the key.
+    `spending` is where a gateway tells what the owners of keys spent; `headers` have the key, or
+    the user and the password of an address, which itself holds neither.
     """
 
     url: str
@@ -52,16 +53,43 @@ class Place:
 
     @classmethod
     def of(cls, url: str, gateway: str | None, environ: Mapping[str, str] | None = None) -> Place:
-        """Return the place of a feed, or of a gateway's."""
+        """Return the place of a feed, or of a gateway's. Raises UsageError for no address."""
+        url, headers = _address(url if gateway is None else gateway)
         if gateway is None:
-            return cls(url)
+            return cls(url, headers=headers)
         key = next(
             iter((os.environ if environ is None else environ).get(GATEWAY_KEY, "").split()), ""
         )
-        base = gateway.rstrip("/")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        base = url.rstrip("/")
+        if key:
+            headers = {"Authorization": f"Bearer {key}"}
         advice = f"Start swink gateway there; {GATEWAY_KEY} has to hold the key of an operator."
         return cls(f"{base}/v1/events", f"{base}/v1/spending", headers, advice)
+
+    @property
+    def shown(self) -> str:
+        """The address for people: without its query, which may hold a credential."""
+        return self.url.partition("?")[0]
+
+
+def _address(given: str) -> tuple[str, dict[str, str]]:
+    """Return an address without its user information, and the header that stands for that."""
+    shown = given.rpartition("@")[2].partition("?")[0]
+    try:
+        url = URL(given)
+        if url.scheme not in ("http", "https"):
+            raise ValueError("it does not begin with http:// or https://")
+        if not url.host:
+            raise ValueError("it names no host")
+    except ValueError as error:
+        raise swink.UsageError(
+            f"{shown!r} is not an address: {error}",
+            title="No feed",
+            resolution=f"Write it in full, as in {DEFAULT_URL}",
+        ) from None
+    user = BasicAuth.from_url(url, encoding="utf-8")
+    headers = {"Authorization": user.encode()} if user else {}
+    return (str(url.with_user(None)) if user else given), headers
 
 
 async def spending(place: Place) -> list[dict[str, Any]]:
@@ -138,8 +166,9 @@ def _none(place: Place, error: Exception) -> swink.SwinkError:
     why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if refused := _STATUS.search(why):
         why = f"HTTP {refused[1]}"
+    why = re.sub(rf"{re.escape(place.shown)}\S*", place.shown, why)
     return swink.SwinkError(
-        f"there is no feed of calls at {place.url} ({why})",
+        f"there is no feed of calls at {place.shown} ({why})",
         title="No feed",
         resolution=place.advice,
     )

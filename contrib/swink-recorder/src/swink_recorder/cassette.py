@@ -118,6 +118,8 @@ class Cassette:
         if number < 0:
             raise self._refused(self._why(asked))
         hint = f"No provider was asked: it is what {self.path} holds. {self._anew}"
+        for kind in _failed(self._takes[number]):  # told as it was then, as if it were of now
+            log.warning("%s fails (%s). %s", asked["model"], kind, hint)
         return play(self._takes[number], call, self.speed, lambda: self._refused(_CUT), hint)
 
     def observe(self, event: AssistantMessageEvent, call: Call) -> None:

@@ -9,7 +9,8 @@
     the bytes of all reads, one after the other
 
 Most of an answer are its deltas: those of a block are one text, and those that came with one
-network read are one row. Bytes are kept as they came. What is hidden stays as long as it was.
+network read are one row. Bytes are kept as they came. What is hidden of a stream stays as long as
+it was.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import msgspec
 from swink_recorder.capture import AttemptTape, KeptDeltas
 from swink_recorder.entries import Buffer, Entry, FirstLine
 from swink_recorder.recording import RecordingError
-from swink_recorder.scrub import hidden, hidden_text, scrubbed
+from swink_recorder.scrub import hidden, hidden_text
 from swink_recorder.takes import Take, TakeHead, take_from, take_head, take_of, to_json
 
 __all__ = ["read_document", "write_document"]
@@ -54,10 +55,11 @@ def write_document(
     attempts, bodies = [], list[Buffer]()
     for tape, request in asked:
         take = take_of(tape, request, with_events=False)
-        reads = [(round(at, 6), size) for at, size in take.recording.chunks]
+        body, chunks = take.recording.without(secrets)
+        reads = [(round(at, 6), size) for at, size in chunks]
         attempts.append({**take_head(take), "reads": reads, **_columns(tape, secrets)})
-        body = memoryview(scrubbed(take.recording.body, secrets))
-        bodies += [body[start : start + PART] for start in range(0, len(body), PART)]
+        whole = memoryview(body)
+        bodies += [whole[start : start + PART] for start in range(0, len(whole), PART)]
     lines = FirstLine(entry), {"swink_call": VERSION, "attempts": attempts}
     return [*(hidden(to_json(line).encode() + b"\n", secrets) for line in lines), *bodies]
 

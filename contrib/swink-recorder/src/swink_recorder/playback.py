@@ -22,12 +22,10 @@ from swink_core import (
     StreamErrorKind,
 )
 from swink_core.providers import Clock, HTTPProvider, HTTPRequest, Phase, Timer, load_event
+from swink_recorder.recording import STREAMED
 from swink_recorder.takes import Take
 
 __all__ = ["AtOnce", "play"]
-
-_STREAMED = (200, 101)
-"""Statuses of an answer whose body is a stream."""
 
 _PHASES = get_args(Phase)
 
@@ -134,7 +132,7 @@ async def _wait(call: Call, began: float, seconds: float, speed: float) -> None:
 def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
     """Return why there was no stream; `None` if there was one."""
     recording, told = take.recording, take.failure
-    if recording.status in (0, *_STREAMED):
+    if recording.status in STREAMED:
         unread = recording.status == 0 and not recording.body
         return _told(take) if told and (unread or told.phase == "request") else None
     body, headers = recording.body, _headers(recording.headers)

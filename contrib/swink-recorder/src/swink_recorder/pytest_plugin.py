@@ -68,7 +68,12 @@ def _marked(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     marker = request.node.get_closest_marker("cassette") or pytest.mark.cassette().mark
     owner = f"{request.cls.__name__}." if request.cls else ""
     name = marker.args[0] if marker.args else f"{owner}{request.node.name}".replace("/", "-")
-    wrong = any(not isinstance(arg, str) or ".." in Path(arg).parts for arg in marker.args)
-    if len(marker.args) > 1 or marker.kwargs.keys() - {"mode", "speed"} or wrong:
+    wrong = len(marker.args) > 1 or any(not isinstance(arg, str) for arg in marker.args)
+    if wrong or marker.kwargs.keys() - {"mode", "speed"}:
         raise pytest.UsageError(f"@pytest.mark.cassette takes a name, mode and speed, not {marker}")
+    if marker.args and ".." in Path(name).parts:
+        raise pytest.UsageError(
+            "@pytest.mark.cassette takes a name, mode and speed, and a name without the part `..`, "
+            f"which leads out of the folder of cassettes: {name!r}"
+        )
     return re.sub(r"[^\w.\-\[\]/]", "-", name.lstrip("/")), dict(marker.kwargs)

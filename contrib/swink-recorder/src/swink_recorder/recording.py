@@ -28,9 +28,10 @@ import msgspec
 from attrs import Factory, define, field
 
 from swink_core import AssistantMessage, CodecError, UsageError, dump, load
-from swink_recorder.scrub import hidden, scrub_headers, scrub_url, scrubbed
+from swink_recorder.scrub import HIDDEN, hidden, scrub_headers, scrub_url, scrubbed
 
 __all__ = [
+    "STREAMED",
     "RecordedRequest",
     "Recording",
     "RecordingError",
@@ -38,6 +39,9 @@ __all__ = [
     "bundled_recordings",
     "find_recordings",
 ]
+
+STREAMED = (0, 101, 200)
+"""Statuses of an answer whose body is a stream; one that did not come over HTTP has 0."""
 
 VERSION = 1
 HEAD_FILE = "recording.json"
@@ -162,12 +166,13 @@ class Recording:
     def save(self, folder: str | Path, secrets: Iterable[str] = ()) -> None:
         """Write the recording, with everything hidden that looks like a credential.
 
-        `secrets` are hidden wherever they occur, in pieces too, in the body by as many asterisks,
+        `secrets` are hidden wherever they occur, in pieces too: in a stream by as many asterisks,
         so that the sizes still hold. Raises RecordingError where the sizes do not add up to it.
         """
         folder = Path(folder)
         _check_chunks(folder / HEAD_FILE, self.chunks, len(self.body))
         secrets = {*secrets}
+        body, chunks = self.without(secrets)
         request = self.request
         head = {
             "version": VERSION,
@@ -185,15 +190,27 @@ class Recording:
             "headers": scrub_headers(self.headers),
             "body": self.body_file,
         }
-        rows = ",\n  ".join(json.dumps([round(at, 6), size]) for at, size in self.chunks)
+        rows = ",\n  ".join(json.dumps([round(at, 6), size]) for at, size in chunks)
         text = f'{_pretty(head)[:-2]},\n "chunks": [\n  {rows}\n ]\n}}'  # a chunk a line
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / HEAD_FILE, text, secrets)
-        _inside(folder / self.body_file).write_bytes(scrubbed(self.body, secrets))
+        _inside(folder / self.body_file).write_bytes(body)
         if self.message is not None:
             _write(folder / MESSAGE_FILE, _pretty(dump(self.message)), secrets)
         if self.notices:
             _write(folder / NOTICES_FILE, _pretty(self.notices), secrets)
+
+    def without(self, secrets: set[str]) -> tuple[bytes, list[tuple[float, int]]]:
+        """Return the body without secrets, and its chunks.
+
+        A stream stays as long as it was, since its frames may count their bytes. A refusal, whose
+        text is shown, has what the failure had where it was told, and is one chunk if it had any.
+        """
+        body = self.body
+        if self.status not in STREAMED:
+            body = hidden(body, secrets, HIDDEN)
+        body, kept = scrubbed(body, secrets), body is self.body or len(body) == len(self.body)
+        return body, self.chunks if kept else [(self.chunks[-1][0], len(body))]
 
     def pieces(self) -> list[tuple[float, bytes]]:
         """Return each network read with its time in seconds."""

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
-__all__ = ["SHORTEST_SECRET", "hidden", "hidden_text", "scrub_headers", "scrub_url", "scrubbed"]
+__all__ = [
+    "HIDDEN", "SHORTEST_SECRET", "hidden", "hidden_text", "scrub_headers", "scrub_url", "scrubbed",
+]  # fmt: skip
 
 HIDDEN = "[hidden]"
 
@@ -52,12 +54,15 @@ def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
     return _without_pieces(hidden(data, suspects), suspects) if suspects else data
 
 
-def hidden(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Hide secrets that stand in one piece, as they are or as JSON writes them."""
+def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
+    """Hide secrets that stand in one piece, as they are or as JSON writes them.
+
+    Each becomes a `mark`, or as many asterisks.
+    """
     for secret in _worth_hiding(secrets):
         for form in _forms(secret):
             found = form.encode("utf-8", "surrogatepass")
-            data = data.replace(found, b"*" * len(found))
+            data = data.replace(found, mark.encode() or b"*" * len(found))
     return data
 
 

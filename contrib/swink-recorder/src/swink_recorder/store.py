@@ -29,6 +29,7 @@ from swink_recorder.entries import (
 from swink_recorder.sqlite_store import SQLiteStore
 
 __all__ = [
+    "SUFFIXES",
     "Entry",
     "FirstLine",
     "FolderStore",

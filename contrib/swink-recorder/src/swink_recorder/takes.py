@@ -204,8 +204,9 @@ def take_head(take: Take) -> dict[str, Any]:
 
 def _take_text(take: Take, secrets: set[str]) -> str:
     recording, head = take.recording, take_head(take)
-    body, rows, start = scrubbed(recording.body, secrets), [], 0
-    for at, size in recording.chunks:
+    body, chunks = recording.without(secrets)
+    rows, start = [], 0
+    for at, size in chunks:
         cells = [round(at, 6), *_readable(body[start : start + size])]
         rows.append("[" + _lines(cells).replace("\n", ",\n   ") + "]")
         start += size

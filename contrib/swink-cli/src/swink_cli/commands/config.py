@@ -10,11 +10,13 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from swink_cli.clients import checked_options
+from swink_cli.commands.default import check_models
 from swink_cli.files import private_folder
 from swink_cli.listing import print_lines
 from swink_cli.settings import change, configured, read_settings, settings_path
 from swink_cli.terminal import say, table
-from swink_core import UsageError
+from swink_core import Host, UsageError
 from swink_recorder.scrub import scrub_url
 
 __all__ = ["command"]
@@ -81,7 +83,23 @@ def put(key: str, value: str) -> None:
     *tables, name = key.split(".")
     if not all([*tables, name]):
         raise UsageError(f"{key!r} is no key", resolution="Write for example aliases.quick")
-    say(f"kept in {change(tables, name, _value(value))}")
+    _check(tables, name, meant := _value(value))
+    say(f"kept in {change(tables, name, meant)}")
+
+
+def _check(tables: list[str], name: str, value: Any) -> None:
+    """Refuse what could not be used; of what the file may not hold, whoever writes it tells."""
+    if tables[:1] == ["profiles"]:
+        tables = tables[2:]
+    models = value if isinstance(value, list) else [value]
+    is_of_models = (tables, name) == ([], "default") or tables == ["aliases"]
+    if is_of_models and all(isinstance(model, str) for model in models):
+        check_models(models)
+    if tables[:1] == ["providers"] and len(tables) > 1:
+        Host().entry(tables[1])  # raises for an unknown one
+        # of an option that is given part by part, its name alone
+        given = {name: value} if len(tables) == 2 else {tables[2]: None}
+        checked_options(f"providers.{tables[1]}", given)
 
 
 @command.command("unset")

@@ -1,10 +1,10 @@
-"""`swink doctor`: what is wrong with the plugins that are installed, and what to do."""
+"""`swink doctor`: what is wrong with the configuration and with plugins, and what to do."""
 
 from __future__ import annotations
 
 import click
 
-from swink_cli.doctor import examine
+from swink_cli.doctor import configuration, examine
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import left_out, print_lines
 from swink_cli.terminal import printable
@@ -15,14 +15,14 @@ __all__ = ["command"]
 
 @click.command("doctor")
 def command() -> int:
-    """Say what is wrong with installed plugins: those that nobody finds, too.
+    """Say what is wrong with the configuration, and with plugins: those that nobody finds, too.
 
     It finds entry points of misspelt groups, rows of models.toml that belong to none, hooks without
     @hookimpl, methods that override nothing, and installs that are stale. All are loaded. The exit
     code is 1 where something is found.
     """
     host = Host()
-    found = examine(host)
+    found = [*configuration(host), *examine(host)]
     for finding in found:
         print_lines(printable(line) for line in (finding.where, f"  {finding.what}"))
         print_lines([f"  {printable(finding.advice)}", ""] if finding.advice else [""])

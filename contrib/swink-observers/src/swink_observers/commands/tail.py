@@ -43,7 +43,7 @@ def command(url: str, last: int, gateway: str | None, as_json: bool) -> int:
 
 async def _tail(place: Place, last: int, as_json: bool) -> int:
     def lost() -> None:
-        say(f"the feed has ended; waiting for {place.url}")
+        say(f"the feed has ended; waiting for {place.shown}")
 
     async with aclosing(following(place, last, lost)) as records:
         async for name, data in records:

@@ -23,7 +23,7 @@ from swink_recorder.commands.rows import print_rows, reads
 from swink_recorder.documents import read_document
 from swink_recorder.plugin import PATH_ENV
 from swink_recorder.recording import Recording
-from swink_recorder.store import Entry, FolderStore, SQLiteStore, open_store
+from swink_recorder.store import SUFFIXES, Entry, FolderStore, SQLiteStore, open_store
 from swink_recorder.takes import Take, write_takes
 
 __all__ = ["command"]
@@ -78,10 +78,9 @@ def _path() -> Path:
     given = click.get_current_context().obj
     path = open_store(given).path if given else memory_path()
     if path is None:
-        raise UsageError(
+        raise _nothing(
             f"calls are not kept: {PATH_ENV} is off, or `log = false` is configured",
-            title="Nothing to look into",
-            resolution="Name a folder or a SQLite file of calls with --store.",
+            "Name a folder or a SQLite file of calls with --store.",
         )
     return path
 
@@ -89,12 +88,16 @@ def _path() -> Path:
 def _store() -> FolderStore | SQLiteStore:
     store = open_store(_path())
     if not store.path.exists():
-        raise UsageError(
-            f"there is no {store.path}",
-            title="Nothing to look into",
-            resolution="It is made with the first call that is kept.",
-        )
+        raise _nothing(f"there is no {store.path}", "It is made with the first call that is kept.")
+    if isinstance(store, FolderStore) and not store.path.is_dir():
+        names = ", ".join(SUFFIXES)
+        resolution = f"Name a folder, or a SQLite file: its name ends in one of {names}."
+        raise _nothing(f"{store.path} is a file, and holds no calls", resolution)
     return store
+
+
+def _nothing(why: str, resolution: str) -> UsageError:
+    return UsageError(why, title="Nothing to look into", resolution=resolution)
 
 
 @command.command("path")

@@ -65,6 +65,12 @@ def command(
     With --from-sse the answer is one that was saved, and PROMPT may be left out.
     """
     call.require_model()
+    if file := next((part for part in (folder, *folder.parents) if part.is_file()), None):
+        raise swink.UsageError(
+            f"{file} is a file",
+            title="Nothing was recorded",
+            resolution="A recording is a folder of files: choose another place.",
+        )
     if (folder / "recording.json").exists() and not force:
         raise swink.UsageError(
             f"{folder} holds a recording already",
