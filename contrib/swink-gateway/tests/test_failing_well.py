@@ -15,6 +15,7 @@ from test_seed_scenarios import OWN, THINKING
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
+from swink_gateway.config import Source
 from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.failures import UNAVAILABLE_SECONDS
 from swink_gateway.limits import MemoryLedger
@@ -99,6 +100,35 @@ async def test_credentials_of_the_gateways_that_are_refused_are_no_clients_to_me
     assert [words for words in told_to_others if words in said] == []
     assert answer.status == (200 if stream else 401)
     assert "openai/gpt-4.1-mini accepts: Incorrect API key provided" in caplog.text
+
+
+WORDS = (swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0))
+ANSWER = [swink.Start(), *WORDS, swink.Done(swink.StopReason.STOP)]
+
+POLICIES = {
+    "the gateway's": "",
+    "the route's": 'options.retry.fall_back_on = ["content_filtered"]',
+    "a default": 'transforms.defaults.retry.fall_back_on = ["content_filtered"]',
+}
+
+
+@EACH
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_where_one_key_is_refused_the_next_account_is_asked(
+    protocol: str, stream: bool, policy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = '[routes.two]\ntiers = [["echo/echo"], "echo/think"]\n' + POLICIES[policy]
+    upstream = failing(Kind.AUTH)
+    upstream.answers.append([ANSWER])
+    async with serving(upstream, config=Source("team.toml", said).config({})) as gateway:
+        answer = await asked(gateway, protocol, stream, "two")
+    assert answer.status == 200
+    assert "Hello" in answer.body.decode()
+    assert len(upstream.calls) == 2
+    assert caplog.text.count("no credentials that echo/echo accepts: it broke") == 1
+    own = upstream.options.retry.fall_back_on - {Kind.AUTH}
+    assert own == ({Kind.CONTENT_FILTERED} if POLICIES[policy] else set())
 
 
 @EACH
