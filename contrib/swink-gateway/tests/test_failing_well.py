@@ -81,6 +81,13 @@ async def test_a_key_that_is_missing_is_for_the_gateways_owner_to_set(protocol: 
     assert "api_key=" not in said
 
 
+REFUSED = {"messages": 503, "gemini": 400}
+"""What keeps clients from asking again that take no `x-should-retry` with a 502."""
+
+BLAMING = ("authentication_error", "invalid_api_key", "UNAUTHENTICATED")
+"""By which the vendors' clients tell their user that the key is wrong which they have sent."""
+
+
 @EACH
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("status", [401, 403])
@@ -98,7 +105,10 @@ async def test_credentials_of_the_gateways_that_are_refused_are_no_clients_to_me
     assert "whoever runs the gateway" in said
     told_to_others = ("OPENAI_API_KEY", "it may use", "for gpt", "sk-ab")
     assert [words for words in told_to_others if words in said] == []
-    assert answer.status == (200 if stream else 401)
+    assert answer.status == (200 if stream else REFUSED.get(protocol, 502))
+    assert [word for word in BLAMING if word in said] == []
+    if not stream:
+        assert answer.headers["x-should-retry"] == "false"
     assert "openai/gpt-4.1-mini accepts: Incorrect API key provided" in caplog.text
 
 

@@ -19,7 +19,8 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 
 __all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
-__all__ += ["for_clients", "header_text", "is_exhausted", "of_bad_request", "passed_on", "refusal"]
+__all__ += ["for_clients", "header_text", "is_exhausted", "is_final", "of_bad_request", "passed_on"]
+__all__ += ["refusal"]
 
 STATUSES: dict[Kind, int] = {
     Kind.THROTTLED: 429,
@@ -28,7 +29,7 @@ STATUSES: dict[Kind, int] = {
     Kind.EMPTY_RESPONSE: 502,
     Kind.TIMEOUT: 504,
     Kind.PROTOCOL: 502,
-    Kind.AUTH: 401,
+    Kind.AUTH: 502,
     Kind.QUOTA_EXHAUSTED: 429,
     Kind.CONTEXT_WINDOW_EXCEEDED: 400,
     Kind.CONTENT_FILTERED: 400,
@@ -41,7 +42,11 @@ STATUSES: dict[Kind, int] = {
     Kind.INTERNAL: 500,
     Kind.UNKNOWN: 502,
 }
-"""RFC 9110 section 15: what a client does about each kind is up to it, by these."""
+"""RFC 9110 section 15: what a client does about each kind is up to it, by these.
+
+Credentials that are refused are the gateway's own: of a 401 clients make that the key is wrong
+which they have sent.
+"""
 
 PASSING = (
     Kind.THROTTLED, Kind.OVERLOADED, Kind.NETWORK, Kind.TIMEOUT, Kind.EMPTY_RESPONSE, Kind.RESOURCE,
@@ -85,7 +90,9 @@ def headers_of(error: Error) -> dict[str, str]:
     """Return headers that go with a failure."""
     headers = {}
     if is_exhausted(error):
-        headers = {"Retry-After": str(UNAVAILABLE_SECONDS), NOT_AGAIN: "false"}
+        headers["Retry-After"] = str(UNAVAILABLE_SECONDS)
+    if is_final(error):
+        headers[NOT_AGAIN] = "false"
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, ceil(error.retry_after)))
     return headers
@@ -109,6 +116,11 @@ def is_exhausted(error: Error) -> bool:
     """
     waits = error.error_kind is Kind.THROTTLED and error.retry_after is not None
     return error.error_kind in PASSING and not waits
+
+
+def is_final(error: Error) -> bool:
+    """Tell whether asking again at once does not help, although the status might have it tried."""
+    return is_exhausted(error) or error.error_kind is Kind.AUTH
 
 
 def for_clients(error: Error) -> Error:
