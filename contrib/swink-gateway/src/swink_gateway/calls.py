@@ -42,7 +42,7 @@ from swink_gateway.reading import MOST_BYTES, Refused, come, read_body, size_of
 from swink_gateway.relay import Limits
 from swink_gateway.routing import Chain, Routing, persistent
 
-__all__ = ["OWNER", "Calls", "respond"]
+__all__ = ["ACTIVE", "OWNER", "Calls", "respond"]
 
 log = logging.getLogger(__name__)
 
