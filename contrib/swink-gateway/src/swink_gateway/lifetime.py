@@ -40,7 +40,6 @@ class Lifetime:
     """Is given a line for people who wait."""
     _told: asyncio.Event = field(factory=asyncio.Event)
     _told_at: float = 0.0
-    _is_over: bool = False
 
     def tell(self, number: int = signal.SIGINT) -> None:
         """Begin the end, or the second time, by the signal of this number, end at once."""
@@ -48,8 +47,7 @@ class Lifetime:
         if not self._told.is_set():
             self._told.set()
             self._told_at = loop.time()
-        elif loop.time() - self._told_at > TOGETHER_SECONDS and not self._is_over:
-            self._is_over = True
+        elif loop.time() - self._told_at > TOGETHER_SECONDS:
             raise SystemExit(SIGNALLED + number)
 
     async def told(self) -> None:
@@ -60,9 +58,9 @@ class Lifetime:
 async def serve_until_told(gateway: Gateway, lifetime: Lifetime, worker: Worker | None) -> None:
     """Serve until a signal comes, or the parent of a worker is gone; then drain."""
     loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
+    for name in _ENDING:
         with suppress(NotImplementedError):  # Windows; Ctrl-C cancels there
-            loop.add_signal_handler(name, lifetime.tell, name)
+            loop.add_signal_handler(name, _heed, name, loop, lifetime)
     if worker is not None:
         loop.add_reader(worker.alive, _orphaned, loop, worker.alive, lifetime)
         worker.ready()
@@ -72,6 +70,19 @@ async def serve_until_told(gateway: Gateway, lifetime: Lifetime, worker: Worker 
         answers = "1 answer" if under_way == 1 else f"{under_way} answers"
         lifetime.say(f"{who}finishing {answers}; Ctrl-C again ends at once")
     await gateway.drain(lifetime.drain, lifetime.notice)
+
+
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
+def _heed(number: int, loop: asyncio.AbstractEventLoop, lifetime: Lifetime) -> None:
+    try:
+        lifetime.tell(number)
+    except SystemExit:
+        for name in _ENDING:
+            loop.remove_signal_handler(name)
+            signal.signal(name, signal.SIG_IGN)  # or it would break off what is put away now
+        raise
 
 
 def _orphaned(loop: asyncio.AbstractEventLoop, alive: int, lifetime: Lifetime) -> None:
