@@ -141,6 +141,23 @@ async def test_where_one_key_is_refused_the_next_account_is_asked(
     assert own == ({Kind.CONTENT_FILTERED} if POLICIES[policy] else set())
 
 
+FOR_CALLERS = ("extra=", "max_output_chars", "malformed=", "Timeouts(", "DEBUG", "swink models")
+"""Of what the library advises: words for programs in Python, and for who runs them."""
+
+
+@pytest.mark.parametrize("protocol", sorted({*ASKING} - {"native"}))  # its clients are in Python
+@pytest.mark.parametrize("stream", [True, False])
+async def test_no_client_is_advised_in_words_of_the_library(protocol: str, stream: bool) -> None:
+    upstream = Scripted()
+    async with serving(upstream) as gateway:
+        for kind in Kind:
+            error = swink.Error(error_message="it broke", error_kind=kind)
+            upstream.answers = [[[swink.Start(), error]]]
+            said = (await asked(gateway, protocol, stream)).body.decode()
+            assert "it broke" in said
+            assert [words for words in FOR_CALLERS if words in said] == [], kind
+
+
 @EACH
 async def test_with_nobody_left_to_ask_a_stream_says_so_inside_a_200(protocol: str) -> None:
     async with serving(failing(Kind.OVERLOADED)) as gateway:

@@ -70,7 +70,12 @@ async def test_an_answer_under_way_finishes_and_new_ones_go_elsewhere() -> None:
     assert b"[DONE]" in rest
 
 
-ENDS = {CHAT: b"[DONE]", "/v1/messages": b"event: error", "/api/chat": b'"error"'}
+ENDS = {
+    CHAT: b"[DONE]",
+    "/v1/messages": b"event: error",
+    "/api/chat": b'"error"',
+    "/v1/stream": b'"error"',
+}
 
 
 @pytest.mark.parametrize("path", ENDS)
@@ -85,6 +90,8 @@ async def test_an_answer_that_takes_too_long_ends_in_words(path: str) -> None:
         rest = await answer.content.read()
     assert ENDS[path] in rest, rest
     assert b"second" not in rest
+    assert b"the gateway was stopped before the answer was whole" in rest
+    assert [words for words in (b"the caller", b"partial") if words in rest] == []
 
 
 async def test_while_notice_is_given_requests_are_answered_and_connections_close() -> None:
@@ -113,8 +120,6 @@ async def test_a_second_signal_ends_at_once_but_not_one_that_comes_with_the_firs
     with pytest.raises(SystemExit) as ended:
         lifetime.tell()
     assert ended.value.code == 130
-    now[0] += 2 * TOGETHER_SECONDS
-    lifetime.tell()  # what is being put away is left to it
     monkeypatch.undo()
 
 

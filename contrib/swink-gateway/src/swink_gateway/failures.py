@@ -74,6 +74,26 @@ KEY_HERE = (", or pass api_key=…", " where the gateway runs")
 """What the library advises who lacks a provider's key, and what helps here: a client's is ours."""
 
 
+OTHER_MODELS = (
+    "GET /v1/models lists what may be asked for; its owner gives a model another name with "
+    "swink gateway --route NAME=MODEL."
+)
+"""What a client can do about a model that is none here, and who has the gateway."""
+
+ADVICE: dict[Kind, str] = {
+    Kind.MODEL_NOT_FOUND: OTHER_MODELS,
+    Kind.PROTOCOL: "",
+    Kind.OUTPUT_TOO_LARGE: "Lower max_tokens.",
+    Kind.INTERNAL: "",
+    Kind.UNKNOWN: "",
+}
+"""What helps a client, where the library advises who calls it in Python, or runs it."""
+
+TO_CALLERS = " Options in extra= go to the provider as they are."
+
+STOPPED = "core:closed"
+"""The rule of a call that the gateway closed itself, at its end: who leaves is told nothing."""
+
 NOT_LET_IN = "The gateway was not let in"
 ITS_OWNER = "Tell whoever runs the gateway, whose log says more; no key of yours is at fault."
 """What helps a client where it is the gateway's own credentials that a provider refused."""
@@ -127,8 +147,13 @@ def for_clients(error: Error) -> Error:
     """Return a failure as clients are told it.
 
     An upstream that refuses the gateway's credentials says so to the gateway's owner: its words are
-    about a key that clients do not have, and may name the model behind a name of ours.
+    about a key that clients do not have, and may name the model behind a name of ours. Of a call
+    that was closed the library's words are for whoever closed it.
     """
+    if error.rule == STOPPED:
+        told = evolve(error, title="The gateway was stopped", resolution="Ask again.")
+        told.error_message = "the gateway was stopped before the answer was whole"
+        return told
     advice = error.resolution or ""
     if error.error_kind is not Kind.AUTH or KEY_HERE[0] in advice:
         return error
@@ -144,15 +169,9 @@ def text_of(error: Error) -> str:
     what = error.error_message or error.title
     if error.error_kind in PASSING and error.error_kind is not Kind.QUOTA_EXHAUSTED:
         return what or ""  # "try again", as is advised then, is what some clients look for, and do
-    advice = (error.resolution or "").replace(*KEY_HERE)
+    advice = (error.resolution or "").replace(*KEY_HERE).replace(TO_CALLERS, "")
+    advice = ADVICE.get(error.error_kind or Kind.UNKNOWN, advice)
     return "\n".join(line for line in (what, advice) if line)
-
-
-OTHER_MODELS = (
-    "GET /v1/models lists what may be asked for; its owner gives a model another name with "
-    "swink gateway --route NAME=MODEL."
-)
-"""What a client can do about a model that is none here, and who has the gateway."""
 
 
 def of_bad_request(why: object) -> Error:
