@@ -15,6 +15,7 @@ from test_seed_scenarios import OWN, THINKING
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
+from swink_gateway.config import Source
 from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.failures import UNAVAILABLE_SECONDS
 from swink_gateway.limits import MemoryLedger
@@ -80,6 +81,13 @@ async def test_a_key_that_is_missing_is_for_the_gateways_owner_to_set(protocol: 
     assert "api_key=" not in said
 
 
+REFUSED = {"messages": 503, "gemini": 400}
+"""What keeps clients from asking again that take no `x-should-retry` with a 502."""
+
+BLAMING = ("authentication_error", "invalid_api_key", "UNAUTHENTICATED")
+"""By which the vendors' clients tell their user that the key is wrong which they have sent."""
+
+
 @EACH
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("status", [401, 403])
@@ -97,8 +105,57 @@ async def test_credentials_of_the_gateways_that_are_refused_are_no_clients_to_me
     assert "whoever runs the gateway" in said
     told_to_others = ("OPENAI_API_KEY", "it may use", "for gpt", "sk-ab")
     assert [words for words in told_to_others if words in said] == []
-    assert answer.status == (200 if stream else 401)
+    assert answer.status == (200 if stream else REFUSED.get(protocol, 502))
+    assert [word for word in BLAMING if word in said] == []
+    if not stream:
+        assert answer.headers["x-should-retry"] == "false"
     assert "openai/gpt-4.1-mini accepts: Incorrect API key provided" in caplog.text
+
+
+WORDS = (swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0))
+ANSWER = [swink.Start(), *WORDS, swink.Done(swink.StopReason.STOP)]
+
+POLICIES = {
+    "the gateway's": "",
+    "the route's": 'options.retry.fall_back_on = ["content_filtered"]',
+    "a default": 'transforms.defaults.retry.fall_back_on = ["content_filtered"]',
+}
+
+
+@EACH
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("policy", POLICIES)
+async def test_where_one_key_is_refused_the_next_account_is_asked(
+    protocol: str, stream: bool, policy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = '[routes.two]\ntiers = [["echo/echo"], "echo/think"]\n' + POLICIES[policy]
+    upstream = failing(Kind.AUTH)
+    upstream.answers.append([ANSWER])
+    async with serving(upstream, config=Source("team.toml", said).config({})) as gateway:
+        answer = await asked(gateway, protocol, stream, "two")
+    assert answer.status == 200
+    assert "Hello" in answer.body.decode()
+    assert len(upstream.calls) == 2
+    assert caplog.text.count("no credentials that echo/echo accepts: it broke") == 1
+    own = upstream.options.retry.fall_back_on - {Kind.AUTH}
+    assert own == ({Kind.CONTENT_FILTERED} if POLICIES[policy] else set())
+
+
+FOR_CALLERS = ("extra=", "max_output_chars", "malformed=", "Timeouts(", "DEBUG", "swink models")
+"""Of what the library advises: words for programs in Python, and for who runs them."""
+
+
+@pytest.mark.parametrize("protocol", sorted({*ASKING} - {"native"}))  # its clients are in Python
+@pytest.mark.parametrize("stream", [True, False])
+async def test_no_client_is_advised_in_words_of_the_library(protocol: str, stream: bool) -> None:
+    upstream = Scripted()
+    async with serving(upstream) as gateway:
+        for kind in Kind:
+            error = swink.Error(error_message="it broke", error_kind=kind)
+            upstream.answers = [[[swink.Start(), error]]]
+            said = (await asked(gateway, protocol, stream)).body.decode()
+            assert "it broke" in said
+            assert [words for words in FOR_CALLERS if words in said] == [], kind
 
 
 @EACH

@@ -156,7 +156,7 @@ async def test_a_fault_of_an_encoder_is_a_failure_in_words(monkeypatch: Any) -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "status"), [(Kind.THROTTLED, 429), (Kind.OVERLOADED, 503), (Kind.AUTH, 401)]
+    ("kind", "status"), [(Kind.THROTTLED, 429), (Kind.OVERLOADED, 503), (Kind.AUTH, 502)]
 )
 async def test_a_failed_answer_that_is_not_streamed_has_the_status_of_its_kind(
     kind: Kind, status: int

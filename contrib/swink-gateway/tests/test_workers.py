@@ -18,7 +18,7 @@ import pytest
 from serving import ask, serving, until
 
 import swink_core as swink
-from swink_gateway.lifetime import TOGETHER_SECONDS, Lifetime
+from swink_gateway.lifetime import TOGETHER_SECONDS, Lifetime, serve_until_told
 from swink_gateway.server import Gateway
 from swink_testing.command_line import swink_command
 
@@ -70,7 +70,12 @@ async def test_an_answer_under_way_finishes_and_new_ones_go_elsewhere() -> None:
     assert b"[DONE]" in rest
 
 
-ENDS = {CHAT: b"[DONE]", "/v1/messages": b"event: error", "/api/chat": b'"error"'}
+ENDS = {
+    CHAT: b"[DONE]",
+    "/v1/messages": b"event: error",
+    "/api/chat": b'"error"',
+    "/v1/stream": b'"error"',
+}
 
 
 @pytest.mark.parametrize("path", ENDS)
@@ -85,6 +90,8 @@ async def test_an_answer_that_takes_too_long_ends_in_words(path: str) -> None:
         rest = await answer.content.read()
     assert ENDS[path] in rest, rest
     assert b"second" not in rest
+    assert b"the gateway was stopped before the answer was whole" in rest
+    assert [words for words in (b"the caller", b"partial") if words in rest] == []
 
 
 async def test_while_notice_is_given_requests_are_answered_and_connections_close() -> None:
@@ -110,9 +117,34 @@ async def test_a_second_signal_ends_at_once_but_not_one_that_comes_with_the_firs
     await lifetime.told()
     lifetime.tell()
     now[0] += 2 * TOGETHER_SECONDS
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as ended:
         lifetime.tell()
+    assert ended.value.code == 130
     monkeypatch.undo()
+
+
+async def test_who_waits_is_told_what_for() -> None:
+    upstream, said = Slow(), list[str]()
+    lifetime = Lifetime(3600.0, say=said.append)
+    async with serving(upstream) as gateway, aiohttp.ClientSession() as session:
+        serving_on = asyncio.ensure_future(serve_until_told(gateway, lifetime, None))
+        async with asked(session, gateway, CHAT, stream=True) as answer:
+            await answer.content.readany()
+            lifetime.tell()
+            await until(lambda: bool(said))
+            upstream.go_on.set()
+            await answer.content.read()
+        await serving_on
+        assert said == ["finishing 1 answer; Ctrl-C again ends at once"]
+
+
+async def test_with_nothing_under_way_nobody_waits() -> None:
+    said = list[str]()
+    lifetime = Lifetime(3600.0, say=said.append)
+    async with serving() as gateway:
+        lifetime.tell()
+        await serve_until_told(gateway, lifetime, None)
+    assert said == []
 
 
 # -- processes -------------------------------------------------------------------------------------
@@ -178,6 +210,31 @@ async def test_a_worker_that_dies_is_replaced_and_all_end_together(
             assert f"worker {pid} ended with -9; another one begins\n" in said
         assert said.endswith("stopped\n")
         assert [name for name in os.listdir(tmp_path) if "swink" in name] == []
+
+
+@LINUX
+async def test_ctrl_c_twice_ends_answers_under_way_without_a_traceback(
+    swink_environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(f'[store]\nengine = "sqlite"\npath = "{tmp_path}/ledger.db"\n')
+    arguments = ["--workers", "2", "--config", str(file)]
+    with started(swink_environment, *arguments) as parent:
+        body = {**HI, "model": "echo/slow", "stream": True}
+        body["messages"] = [{"role": "user", "content": "word " * 1000}]
+        url = f"http://127.0.0.1:{port_of(parent)}{CHAT}"
+        async with aiohttp.ClientSession() as session, session.post(url, json=body) as answer:
+            await answer.content.readany()
+            for _ in range(2):
+                for pid in (*children(parent.pid), parent.pid):  # as a terminal tells all
+                    os.kill(pid, signal.SIGINT)
+                await asyncio.sleep(2 * TOGETHER_SECONDS)
+        assert parent.stdout is not None
+        said = parent.stdout.read()
+        assert parent.wait() == 130
+    assert "finishing 1 answer" in said
+    assert "Traceback" not in said
+    assert "Exception" not in said
 
 
 @LINUX

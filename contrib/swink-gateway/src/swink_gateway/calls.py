@@ -29,7 +29,6 @@ from swink_core import (
     StreamErrorKind,
     SwinkError,
 )
-from swink_core.providers import redact
 from swink_gateway.addressing import Spoken, addressed, answerable
 from swink_gateway.charging import Charge, charged
 from swink_gateway.counting import ESTIMATED, estimated_tokens
@@ -41,9 +40,9 @@ from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.reading import MOST_BYTES, Refused, come, read_body, size_of
 from swink_gateway.relay import Limits
-from swink_gateway.routing import Chain, Routing, restarted
+from swink_gateway.routing import Chain, Routing, persistent
 
-__all__ = ["OWNER", "Calls", "respond"]
+__all__ = ["ACTIVE", "OWNER", "Calls", "respond"]
 
 log = logging.getLogger(__name__)
 
@@ -82,14 +81,6 @@ def refusing() -> Iterator[None]:
     except SwinkError as error:
         wrong = of_exception(error)
         raise Refused(wrong, status_of(wrong)) from error
-
-
-def _log_refused(stream: EventStream) -> None:
-    """Log what a provider said of the gateway's credentials, which its clients are not told."""
-    message = stream.message
-    if message.error_kind is StreamErrorKind.AUTH:
-        said = redact(message.error_message or "", stream.call.secrets)
-        log.warning("no credentials that %s accepts: %s", stream.call.model, said)
 
 
 @define
@@ -219,7 +210,6 @@ class Calls:
             charge.stream = stream
             async with stream:
                 yield stream, facts, len(chain)
-                _log_refused(stream)
 
     def _stream(
         self, protocol: ClientProtocol, chain: Chain, asked: Asked
@@ -233,10 +223,9 @@ class Calls:
         first = chain[0][0].provider
         found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
-        targets: Any = chain if asked.stream else [(one, restarted(own)) for one, own in chain]
-        options = {"retry": self.retry, **found.options}
-        if not asked.stream:
-            options = restarted(options)
+        unseen = not asked.stream
+        targets: Any = [(one, persistent(own, unseen)) for one, own in chain]
+        options = persistent({"retry": self.retry, **found.options}, unseen)
         stream = self.client.stream(targets, found.context, **options)
         self._streams.add(stream)
         if asked.inherited:

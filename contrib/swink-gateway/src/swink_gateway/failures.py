@@ -19,7 +19,8 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 
 __all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
-__all__ += ["for_clients", "header_text", "is_exhausted", "of_bad_request", "passed_on", "refusal"]
+__all__ += ["for_clients", "header_text", "is_exhausted", "is_final", "of_bad_request", "passed_on"]
+__all__ += ["refusal"]
 
 STATUSES: dict[Kind, int] = {
     Kind.THROTTLED: 429,
@@ -28,7 +29,7 @@ STATUSES: dict[Kind, int] = {
     Kind.EMPTY_RESPONSE: 502,
     Kind.TIMEOUT: 504,
     Kind.PROTOCOL: 502,
-    Kind.AUTH: 401,
+    Kind.AUTH: 502,
     Kind.QUOTA_EXHAUSTED: 429,
     Kind.CONTEXT_WINDOW_EXCEEDED: 400,
     Kind.CONTENT_FILTERED: 400,
@@ -41,7 +42,11 @@ STATUSES: dict[Kind, int] = {
     Kind.INTERNAL: 500,
     Kind.UNKNOWN: 502,
 }
-"""RFC 9110 section 15: what a client does about each kind is up to it, by these."""
+"""RFC 9110 section 15: what a client does about each kind is up to it, by these.
+
+Credentials that are refused are the gateway's own: of a 401 clients make that the key is wrong
+which they have sent.
+"""
 
 PASSING = (
     Kind.THROTTLED, Kind.OVERLOADED, Kind.NETWORK, Kind.TIMEOUT, Kind.EMPTY_RESPONSE, Kind.RESOURCE,
@@ -69,6 +74,26 @@ KEY_HERE = (", or pass api_key=…", " where the gateway runs")
 """What the library advises who lacks a provider's key, and what helps here: a client's is ours."""
 
 
+OTHER_MODELS = (
+    "GET /v1/models lists what may be asked for; its owner gives a model another name with "
+    "swink gateway --route NAME=MODEL."
+)
+"""What a client can do about a model that is none here, and who has the gateway."""
+
+ADVICE: dict[Kind, str] = {
+    Kind.MODEL_NOT_FOUND: OTHER_MODELS,
+    Kind.PROTOCOL: "",
+    Kind.OUTPUT_TOO_LARGE: "Lower max_tokens.",
+    Kind.INTERNAL: "",
+    Kind.UNKNOWN: "",
+}
+"""What helps a client, where the library advises who calls it in Python, or runs it."""
+
+TO_CALLERS = " Options in extra= go to the provider as they are."
+
+STOPPED = "core:closed"
+"""The rule of a call that the gateway closed itself, at its end: who leaves is told nothing."""
+
 NOT_LET_IN = "The gateway was not let in"
 ITS_OWNER = "Tell whoever runs the gateway, whose log says more; no key of yours is at fault."
 """What helps a client where it is the gateway's own credentials that a provider refused."""
@@ -85,7 +110,9 @@ def headers_of(error: Error) -> dict[str, str]:
     """Return headers that go with a failure."""
     headers = {}
     if is_exhausted(error):
-        headers = {"Retry-After": str(UNAVAILABLE_SECONDS), NOT_AGAIN: "false"}
+        headers["Retry-After"] = str(UNAVAILABLE_SECONDS)
+    if is_final(error):
+        headers[NOT_AGAIN] = "false"
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, ceil(error.retry_after)))
     return headers
@@ -111,12 +138,22 @@ def is_exhausted(error: Error) -> bool:
     return error.error_kind in PASSING and not waits
 
 
+def is_final(error: Error) -> bool:
+    """Tell whether asking again at once does not help, although the status might have it tried."""
+    return is_exhausted(error) or error.error_kind is Kind.AUTH
+
+
 def for_clients(error: Error) -> Error:
     """Return a failure as clients are told it.
 
     An upstream that refuses the gateway's credentials says so to the gateway's owner: its words are
-    about a key that clients do not have, and may name the model behind a name of ours.
+    about a key that clients do not have, and may name the model behind a name of ours. Of a call
+    that was closed the library's words are for whoever closed it.
     """
+    if error.rule == STOPPED:
+        told = evolve(error, title="The gateway was stopped", resolution="Ask again.")
+        told.error_message = "the gateway was stopped before the answer was whole"
+        return told
     advice = error.resolution or ""
     if error.error_kind is not Kind.AUTH or KEY_HERE[0] in advice:
         return error
@@ -132,15 +169,9 @@ def text_of(error: Error) -> str:
     what = error.error_message or error.title
     if error.error_kind in PASSING and error.error_kind is not Kind.QUOTA_EXHAUSTED:
         return what or ""  # "try again", as is advised then, is what some clients look for, and do
-    advice = (error.resolution or "").replace(*KEY_HERE)
+    advice = (error.resolution or "").replace(*KEY_HERE).replace(TO_CALLERS, "")
+    advice = ADVICE.get(error.error_kind or Kind.UNKNOWN, advice)
     return "\n".join(line for line in (what, advice) if line)
-
-
-OTHER_MODELS = (
-    "GET /v1/models lists what may be asked for; its owner gives a model another name with "
-    "swink gateway --route NAME=MODEL."
-)
-"""What a client can do about a model that is none here, and who has the gateway."""
 
 
 def of_bad_request(why: object) -> Error:

@@ -12,15 +12,15 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
 from aiohttp import web
 from attrs import Factory, define, field
 
-from swink_core import Done, Error, EventStream, StreamErrorKind
-from swink_core.providers import Clock, LoopClock
+from swink_core import Done, Error, EventStream, Retry, StreamErrorKind
+from swink_core.providers import Clock, LoopClock, redact
 from swink_gateway.outbox import read_ahead
 from swink_gateway.protocols import Encoder
 from swink_gateway.pulse import Pulse
@@ -33,6 +33,7 @@ __all__ = [
     "Limits",
     "Line",
     "StreamRelay",
+    "batches_of",
     "hold_little",
     "relayed",
 ]
@@ -177,6 +178,26 @@ def hold_little(transport: asyncio.Transport | None) -> None:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_UNREAD_BYTES)
 
 
+async def batches_of(stream: EventStream) -> AsyncGenerator[Sequence[Any], None]:
+    """Yield the batches of a call, and log which of the gateway's credentials are refused.
+
+    Its clients are not told what a provider says of them.
+    """
+    async with aclosing(stream.batches()) as batches:
+        async for batch in batches:
+            match batch[-1]:
+                case Error(error_kind=StreamErrorKind.AUTH, error_message=why):
+                    _log_refused(stream, why)
+                case Retry(error_kind=StreamErrorKind.AUTH, error=why):
+                    _log_refused(stream, why)
+            yield batch
+
+
+def _log_refused(stream: EventStream, why: str) -> None:
+    said = redact(why, stream.call.secrets)
+    log.warning("no credentials that %s accepts: %s", stream.call.model, said)
+
+
 async def relayed(
     stream: EventStream,
     encoder: Encoder,
@@ -199,7 +220,7 @@ async def relayed(
     def on_full() -> None:
         line.counters[BACKPRESSURE] += 1
 
-    batches: Any = stream.batches()
+    batches: Any = batches_of(stream)
     if line.limits.coalesce:
         batches = read_ahead(batches, on_full)
     with Pulse(line.limits.clock, beat) as pulse:

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import define, evolve
 
-from swink_core import Client, InvalidModel, Model, UsageError
+from swink_core import Client, InvalidModel, Model, StreamErrorKind, UsageError
 from swink_gateway.addressing import check_named_by_client
 from swink_gateway.config import Config, Fault, Route, Source, Transforms
 from swink_gateway.features import fits, is_named
@@ -17,7 +17,7 @@ from swink_gateway.limits.stores import ENGINES, Store
 from swink_gateway.permissions import permitted
 from swink_gateway.protocols import Asked
 
-__all__ = ["Chain", "Routing", "restarted", "usable"]
+__all__ = ["Chain", "Routing", "persistent", "usable"]
 
 Chain = list[tuple[Model, dict[str, Any]]]
 """Models in the order in which they are asked, each with options of its own."""
@@ -150,11 +150,18 @@ def _options(route: Route, own: dict[str, Any]) -> dict[str, Any]:
     return {**limits, **route.options, **own}
 
 
-def restarted(options: dict[str, Any]) -> dict[str, Any]:
-    """Let an answer begin anew of which the client has seen nothing."""
+def persistent(options: dict[str, Any], unseen: bool) -> dict[str, Any]:
+    """Have the retry policy of options, if they have one, do all that helps a client.
+
+    Credentials are the operator's: where one's are refused, the next model is asked. An answer
+    of which a client has seen nothing (`unseen`) begins anew.
+    """
     if "retry" not in options:
         return options
-    return {**options, "retry": evolve(options["retry"], restart_after_output=True)}
+    policy = options["retry"]
+    kinds = policy.fall_back_on | {StreamErrorKind.AUTH}
+    anew = policy.restart_after_output or unseen
+    return {**options, "retry": evolve(policy, fall_back_on=kinds, restart_after_output=anew)}
 
 
 def _transformed(asked: Asked, by: Transforms) -> Asked:

@@ -145,14 +145,20 @@ def command(
                     _say_stopped()
                 raise
             of_parent.pop_all()
-        asyncio.run(_serve(given, file, environ, store, Lifetime(drain, notice), worker))
+        lifetime = Lifetime(drain, notice, _say_below)
+        asyncio.run(_serve(given, file, environ, store, lifetime, worker))
     if worker is None:
         _say_stopped()
     return 0
 
 
 def _say_stopped() -> None:
-    say("\nstopped" if is_terminal(sys.stderr) else "stopped")  # below the ^C of a terminal
+    _say_below("stopped")
+
+
+def _say_below(line: str) -> None:
+    """Say a line below the ^C of a terminal."""
+    say(f"\n{line}" if is_terminal(sys.stderr) else line)
 
 
 class _Saying(logging.Handler):

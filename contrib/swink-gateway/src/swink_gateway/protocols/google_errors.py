@@ -24,7 +24,7 @@ WORDS: dict[Kind, tuple[str, str]] = {
     Kind.EMPTY_RESPONSE: ("INTERNAL", "MALFORMED_RESPONSE"),
     Kind.TIMEOUT: ("DEADLINE_EXCEEDED", ""),
     Kind.PROTOCOL: ("DATA_LOSS", ""),
-    Kind.AUTH: ("UNAUTHENTICATED", ""),
+    Kind.AUTH: ("FAILED_PRECONDITION", ""),
     Kind.QUOTA_EXHAUSTED: ("RESOURCE_EXHAUSTED", "QUOTA_EXHAUSTED"),
     Kind.CONTEXT_WINDOW_EXCEEDED: ("INVALID_ARGUMENT", ""),
     Kind.CONTENT_FILTERED: ("INVALID_ARGUMENT", ""),
@@ -39,12 +39,18 @@ WORDS: dict[Kind, tuple[str, str]] = {
 }
 """Status word and reason of a failure."""
 
+PRECONDITION = 400
+"""The status of `FAILED_PRECONDITION`, which is for what is not to be asked again before somebody
+has set it right. Gemini CLI asks ten times for any 5xx, and no header keeps it from that."""
+
 _TYPES = "type.googleapis.com/google.rpc."
 
 
 def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
     """Return an error as the value of the field `error`; `status` as its kind has it."""
     kind = error.error_kind or Kind.UNKNOWN
+    if kind is Kind.AUTH:
+        status = PRECONDITION
     word, reason = WORDS[kind]
     data = {"code": status or STATUSES[kind], "message": text_of(error), "status": word}
     details: list[dict[str, Any]] = []
@@ -67,4 +73,5 @@ def error_reply(error: Error, status: int) -> Reply:
     """Return what says that there is no answer."""
     if error.error_kind is Kind.CONTENT_FILTERED:
         return Reply(200, encode(blocked_prompt(error)))
-    return Reply(status, encode({"error": error_data(error, status)}), headers_of(error))
+    data = error_data(error, status)
+    return Reply(data["code"], encode({"error": data}), headers_of(error))

@@ -6,7 +6,7 @@ from typing import Any
 
 from swink_core import Error
 from swink_core import StreamErrorKind as Kind
-from swink_gateway.failures import headers_of, is_exhausted, text_of
+from swink_gateway.failures import headers_of, is_exhausted, is_final, text_of
 from swink_gateway.protocols import Reply
 from swink_gateway.protocols.frames import encode
 
@@ -15,7 +15,6 @@ __all__ = ["error_data", "error_reply"]
 ERRORS = {
     Kind.THROTTLED: "rate_limit_error",
     Kind.OVERLOADED: "overloaded_error",
-    Kind.AUTH: "authentication_error",
     Kind.QUOTA_EXHAUSTED: "billing_error",
     Kind.CONTEXT_WINDOW_EXCEEDED: "invalid_request_error",
     Kind.CONTENT_FILTERED: "invalid_request_error",
@@ -52,7 +51,6 @@ def error_data(error: Error, exhausted: bool = False) -> dict[str, Any]:
 
 def error_reply(error: Error, status: int) -> Reply:
     """Return what says that there is no answer."""
-    exhausted = is_exhausted(error)
-    if exhausted and status > 500:
+    if is_final(error) and status > 500:
         status = UNAVAILABLE
-    return Reply(status, encode(error_data(error, exhausted)), headers_of(error))
+    return Reply(status, encode(error_data(error, is_exhausted(error))), headers_of(error))

@@ -15,7 +15,7 @@ __all__ = ["error_data", "error_reply", "final_by_status", "final_in_chat", "fin
 _WORDS: dict[Kind, tuple[str, str]] = {
     Kind.THROTTLED: ("rate_limit_error", "rate_limit_exceeded"),
     Kind.OVERLOADED: ("server_error", "server_is_overloaded"),
-    Kind.AUTH: ("authentication_error", "invalid_api_key"),
+    Kind.AUTH: ("upstream_error", "upstream_credentials"),
     Kind.QUOTA_EXHAUSTED: ("insufficient_quota", "insufficient_quota"),
     Kind.CONTEXT_WINDOW_EXCEEDED: ("invalid_request_error", "context_length_exceeded"),
     Kind.CONTENT_FILTERED: ("invalid_request_error", "content_filter"),
