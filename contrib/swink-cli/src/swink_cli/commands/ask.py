@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 
 import click
@@ -17,7 +16,7 @@ from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory, memory_options
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
-from swink_cli.terminal import is_terminal, say
+from swink_cli.terminal import is_terminal, say, stdout
 from swink_cli.tools import ToolOptions, tool_options
 
 __all__ = ["command"]
@@ -106,7 +105,7 @@ def _sink(extract: bool, is_json: bool, plain: bool, restart: bool) -> Sink:
         from swink_cli.extraction import extracted
 
         return LastText(extracted)
-    if is_json and not is_terminal(sys.stdout):
+    if is_json and not is_terminal(stdout()):
         return LastText()
     return make_sink(plain=plain, held=restart)
 
