@@ -270,6 +270,14 @@ def test_ctrl_c_at_the_question_carries_nothing_out(start: Any, file: str) -> No
     assert b"18 in" not in running.output
 
 
+def test_ctrl_c_waits_for_no_tool(start: Any) -> None:
+    code = "import threading\ndef f():\n    print('here')\n    threading.Event().wait()"
+    running = start("ask", "-m", "echo/tool", "-y", "--functions", code, "Hi")
+    running.wait_for_error("here")
+    running.interrupt()
+    assert running.finish() == 130
+
+
 # -- MCP -----------------------------------------------------------------------------------------
 
 
