@@ -78,10 +78,21 @@ def command(
     is_json = bool(tools) and "response_format" in call.options
     asking = _ask(call, context, tools, _sink(extract, is_json, plain, restart), memory)
     said, code = asyncio.run(asking)
-    if copy and said is not None:
-        from swink_cli.extraction import code_in, copy_text
+    if said is None:
+        return code
+    text = said.text
+    if extract:
+        from swink_cli.extraction import code_in
 
-        text = (code_in(said.text) if extract else None) or said.text
+        text = code_in(text) or text
+    asked = call.options.get("response_format")
+    if asked and not (code or said.tool_calls):
+        from swink_cli.misfits import fits
+
+        code = 0 if fits(text, asked) else EXIT_INCOMPLETE
+    if copy:
+        from swink_cli.extraction import copy_text
+
         say(f"copied by {copy_text(text)}")
     return code
 
