@@ -45,6 +45,7 @@ REPLACED = [
     (r"swink demo$", "swink demo echo --speed 50"),
     (r"swink (gateway|tail|top)\b.*", r"swink \1 --help"),  # they end by Ctrl-C alone
     (r"(?=swink.* keys set)", "echo sk-test | "),  # which a person would be asked for
+    (r"openai/gpt-5\.4-mini(?= --schema)", "echo/echo"),  # a recording keeps to no schema
     (r"path/to/a/recording", "--help"),
     (r"\bc1c8\b", "$(swink log conversations | awk 'NR == 2 {print substr($1, 1, 6)}')"),
     (r"\bd974\b", "$(swink log list | awk 'NR == 2 {print substr($1, 1, 6)}')"),

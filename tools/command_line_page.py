@@ -26,7 +26,8 @@ CODES = (
     ),
     (
         exits.EXIT_INCOMPLETE,
-        "the answer ended early: at the token limit, by a filter, paused, or still calling tools",
+        "the answer ended early: at the token limit, by a filter, paused, or still calling tools; "
+        "or it is not the JSON that was asked for",
         "the run ended before the last row: the budget is used up, or nothing but failures came",
     ),
     (

@@ -107,7 +107,7 @@ OPTIONS: list[tuple[str, list[str], dict[str, Any]]] = [
 def test_options_reach_the_request(
     swink: Any, arguments: list[str], expected: dict[str, Any]
 ) -> None:
-    with ChatService(["ok"]) as service:
+    with ChatService(['{"ok": true}']) as service:
         done = swink(*to(service, *arguments, "Hi"))
     assert done.returncode == 0
     sent = service.requests[0]

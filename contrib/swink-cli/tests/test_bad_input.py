@@ -96,11 +96,19 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
     ("headers without a name", ["-o", "headers=x"], ["headers has parts", "headers.X-Team=a"]),
     ("unknown thinking level", ["--thinking", "hard"], ["off, minimal, low", "thinking='hard'"]),
     (
+        "a negative number of tokens to think",
+        ["--thinking", "-5"],
+        ["thinking='-5' is neither a level nor a number of tokens", "0 or more"],
+    ),
+    ("an empty key", ["--api-key", ""], ["the API key is empty", "leave the option out"]),
+    ("an empty key among options", ["-o", "api_key="], ["the API key is empty"]),
+    (
         "address without scheme",
         ["--base-url", "localhost"],
         ["base_url='localhost'", "begins with http"],
     ),
     ("JSON and a schema", ["--json", "--schema", "x"], ["--json and --schema exclude each other"]),
+    ("a field twice", ["--schema", "a, b, a"], ["--schema: 'a' is there twice", "each field one"]),
     ("schema that is absent", ["--schema", "no.json"], ["no.json: No such file", "Check that"]),
     ("schema that is no JSON", ["--schema", "broken.json"], ["broken.json is not JSON", "schema"]),
     ("schema that is a list", ["--schema", "list.json"], ["list.json holds a JSON array"]),
@@ -138,6 +146,14 @@ def test_a_mistake_is_named_and_nothing_is_sent(
     for text in expected:
         assert text in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_who_named_no_command_is_told_where_they_are(swink: Any) -> None:
+    said = "No command was named: 'swink --help' lists them."
+    for words, told in ((["--nonsense"], True), (["ask", "--nonsense"], False)):
+        done = swink(*words)
+        assert (done.returncode, said in done.stderr) == (2, told)
+        assert "No such option '--nonsense'" in done.stderr
 
 
 ADDRESSES: list[tuple[str, list[str], dict[str, str], str]] = [

@@ -98,6 +98,51 @@ def test_what_is_read_as_data_is_the_answer_alone(
     assert "void" not in done.stderr  # what an earlier turn said is not
 
 
+LOUD = """
+import os, subprocess, sys, threading
+print("at the top")
+
+def f(city: str) -> str:
+    print("in the tool")
+    thread = threading.Thread(target=print, args=["in its thread"])
+    thread.start(), thread.join()
+    os.write(1, b"at the descriptor\\n")
+    subprocess.run([sys.executable, "-c", "print('in a child')"])
+    try:
+        return input("a question?")
+    except EOFError:
+        return "no answer"
+"""
+SAID_BY_USERS = (
+    "at the top", "in the tool", "in its thread", "at the descriptor", "in a child", "a question?"
+)  # fmt: skip
+
+
+def test_what_users_code_writes_is_no_part_of_the_answer(swink: Any, tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(LOUD)
+    given = ("--functions", str(tmp_path / "loud.py"))
+    done = swink("ask", "-m", "echo/tool", "-y", *given, "--schema", "city", "Oslo")
+    assert (done.returncode, list(json.loads(done.stdout))) == (0, ["city"])
+    assert [said for said in SAID_BY_USERS if said not in done.stderr] == []
+    done = swink("chat", "-m", "echo/tool", "-y", *given, stdin="Oslo\n")
+    assert (done.returncode, done.stdout) == (0, "f returned: no answer\n")
+    done = swink("tools", *given, "--json")
+    assert [tool["name"] for tool in json.loads(done.stdout)] == ["f"]
+    assert "at the top" in done.stderr
+    assert swink("tools", *given).stdout == "f\n"
+
+
+def test_a_person_sees_what_users_code_writes(start: Any, tmp_path: Path) -> None:
+    (tmp_path / "loud.py").write_text(LOUD)
+    given = ("-y", "--functions", str(tmp_path / "loud.py"))
+    running = start("ask", "-m", "echo/tool", *given, "Oslo", size=(80, 24))
+    running.wait_for("a question?")
+    running.type("yes\n")
+    running.wait_for("f returned: yes")
+    assert running.finish() == 0
+    assert all(said.encode() in running.output for said in SAID_BY_USERS)
+
+
 def test_a_retry_voids_nothing_of_an_earlier_turn_on_a_screen(start: Any, file: str) -> None:
     turns = ["I look.", asks("get_weather", city="Oslo")], HTTPError(503, headers=SOON), ["Cold."]
     with ChatService(*turns) as service:
@@ -223,6 +268,14 @@ def test_ctrl_c_at_the_question_carries_nothing_out(start: Any, file: str) -> No
     running.interrupt()
     assert running.finish() == 130
     assert b"18 in" not in running.output
+
+
+def test_ctrl_c_waits_for_no_tool(start: Any) -> None:
+    code = "import threading\ndef f():\n    print('here')\n    threading.Event().wait()"
+    running = start("ask", "-m", "echo/tool", "-y", "--functions", code, "Hi")
+    running.wait_for_error("here")
+    running.interrupt()
+    assert running.finish() == 130
 
 
 # -- MCP -----------------------------------------------------------------------------------------

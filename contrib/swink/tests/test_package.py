@@ -66,6 +66,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda c: c.stream("echo/echo", "Hi", type=object()), "has no JSON schema"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], temprature=1), "'temperature'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], max_turn=1), "no option 'max_turn'"),
+    (lambda c: c.run("echo/echo", "Hi", tools=[], type=int), "what a run ends with is a message"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], max_tuns=1), "did you mean 'max_turns'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], aprove=print), "did you mean 'approve'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], max_retries=1), "did you mean 'retry'?"),

@@ -136,6 +136,30 @@ def test_a_blocking_tool_may_use_the_client_that_runs_it(client: swink.SyncClien
     assert run.conversation[2].content == "Hi"
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_tool_that_exits_ends_no_program(client: swink.SyncClient, is_async: bool) -> None:
+    def f() -> None:
+        sys.exit(0)
+
+    async def g() -> None:
+        sys.exit(0)
+
+    f.__name__ = g.__name__ = "leave"
+    run = client.run("echo/tool", "Hi", tools=[g if is_async else f])
+    assert run.result().text == "leave failed: SystemExit: 0"
+    assert client.complete("echo/echo", "Hi").text == "Hi"
+
+
+def test_a_tool_that_interrupts_interrupts_its_caller_alone(client: swink.SyncClient) -> None:
+    async def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    run = client.run("echo/tool", "Hi", tools=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        run.result()
+    assert client.complete("echo/echo", "Hi").text == "Hi"
+
+
 def test_a_closed_client_makes_no_calls() -> None:
     client = swink.SyncClient()
     client.close()
@@ -186,6 +210,18 @@ if os.fork() == 0:
     print(client.complete("echo/echo", "Hello").text, flush=True)
     os._exit(0)
 os.wait()
+""",
+    "beside a tool that goes on past its limit": """
+import threading, swink
+@swink.tool(timeout=0.01)
+def wait():
+    threading.Event().wait()
+async def main():
+    run = swink.Client().run("echo/tool", "Hi", tools=[wait])
+    assert "took longer" in (await run.result()).text
+import asyncio
+asyncio.run(main())
+print("Hello")
 """,
     "in two event loops": """
 import asyncio, swink

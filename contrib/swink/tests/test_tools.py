@@ -214,13 +214,41 @@ async def test_a_result_that_is_no_json_is_told_to_the_model() -> None:
     assert "a value of type object is no JSON data" in str(result.content)
 
 
-async def test_a_tool_that_raises_says_so_to_the_model() -> None:
-    def f() -> None:
-        raise LookupError("no such city")
+class _Outcome(BaseException):
+    """What is no Exception, as the outcomes of tests are none."""
 
-    assert await result_of(f, {}) == swink.ToolResultMessage(
-        "c1", "f", "LookupError: no such city", is_error=True
-    )
+
+# (what the function raises, what the model is told)
+RAISED: list[tuple[BaseException, str]] = [
+    (LookupError("no such city"), "LookupError: no such city"),
+    (SystemExit(0), "SystemExit: 0"),
+    (_Outcome("over"), "_Outcome: over"),
+    (StopIteration("none left"), "raised StopIteration"),
+]
+
+
+@pytest.mark.parametrize(("raised", "told"), RAISED, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_tool_that_raises_says_so_to_the_model(
+    raised: BaseException, told: str, is_async: bool
+) -> None:
+    def f() -> None:
+        raise raised
+
+    async def g() -> None:
+        raise raised
+
+    result = await result_of(g if is_async else f, {})
+    assert (result.is_error, told in str(result.content)) == (True, True)
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, asyncio.CancelledError])
+async def test_what_stops_a_tool_is_no_result(raised: type[BaseException]) -> None:
+    async def f() -> None:
+        raise raised
+
+    with pytest.raises(raised):
+        await result_of(f, {})
 
 
 async def test_a_blocking_function_runs_in_a_thread_and_an_async_one_does_not() -> None:

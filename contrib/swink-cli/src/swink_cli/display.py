@@ -7,7 +7,6 @@ begun on one is ended before the other goes on.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -15,7 +14,7 @@ from typing import Any, Protocol
 import click
 
 import swink_core as swink
-from swink_cli.terminal import is_dumb, is_terminal, one_screen, printable, say, styled
+from swink_cli.terminal import is_dumb, is_terminal, one_screen, printable, say, stdout, styled
 
 __all__ = ["Display", "HeldText", "LastText", "PlainText", "Sink", "describe_retry", "make_sink"]
 
@@ -52,9 +51,9 @@ class PlainText:
     """Text as it comes."""
 
     def __init__(self) -> None:
-        self._out = sys.stdout
+        self._out = stdout()
         self._shared = one_screen()
-        self._clean = printable if is_terminal(sys.stdout) else str
+        self._clean = printable if is_terminal(stdout()) else str
         self._in_line = False
         self._written = False
 
@@ -152,7 +151,7 @@ def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
 
     `held` keeps it back until it is complete, where it could not be taken back.
     """
-    if not plain and is_terminal(sys.stdout) and not is_dumb():
+    if not plain and is_terminal(stdout()) and not is_dumb():
         from swink_cli.markdown import LiveMarkdown
 
         return LiveMarkdown()

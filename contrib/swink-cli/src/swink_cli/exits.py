@@ -12,7 +12,8 @@ EXIT_FAILURE = 1
 EXIT_USAGE = 2
 """The call could not be made as it was asked for; the code that click uses too."""
 EXIT_INCOMPLETE = 3
-"""The answer ended before its end: at the token limit, by a filter, or paused."""
+"""The answer ended before its end: at the token limit, by a filter, or paused; or it is not the
+JSON that was asked for."""
 EXIT_INTERRUPTED = 130
 """128 + SIGINT, what shells report for a program stopped by Ctrl-C."""
 EXIT_BROKEN_PIPE = 141

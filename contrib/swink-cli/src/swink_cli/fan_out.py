@@ -10,6 +10,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import click
@@ -29,7 +30,7 @@ from swink_cli.calling import (
 )
 from swink_cli.clients import make_client
 from swink_cli.display import Display, HeldText
-from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
+from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
 from swink_cli.summary import amount, money, seconds, summary
@@ -51,8 +52,9 @@ ROOMY = 60
 class _Kept(HeldText):
     """The answer's text, for later."""
 
-    @property
+    @cached_property
     def text(self) -> str:
+        """The answer as it is written, once it is complete."""
         return self._made("".join(self._parts))
 
     @property
@@ -152,7 +154,20 @@ async def _ask_all(
     ends = [one.stream.message.stop_reason for one in asked]
     if swink.StopReason.ABORTED in ends:
         return EXIT_INTERRUPTED
-    return EXIT_FAILURE if swink.StopReason.ERROR in ends else 0
+    if swink.StopReason.ERROR in ends:
+        return EXIT_FAILURE
+    return 0 if _all_fit(asked, call.options.get("response_format")) else EXIT_INCOMPLETE
+
+
+def _all_fit(asked: list[_Asked], format_: Any) -> bool:
+    """Tell whether answers are JSON where that was asked for, and say of each that is not."""
+    if not format_:
+        return True
+    from swink_cli.misfits import fits
+
+    said = [one for one in asked if not one.stream.message.tool_calls]
+    found = [fits(one.sink.text, format_, f"The answer of {one.name}") for one in said]
+    return all(found)
 
 
 def _show(one: _Asked, console: Console) -> None:

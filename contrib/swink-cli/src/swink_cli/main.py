@@ -226,14 +226,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("\nstopped")
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        _show_usage(error)
+        _show_usage(error, arguments)
         return error.exit_code
     except Exception as error:
         return _explain(error, debug="--debug" in arguments[: _own_arguments(arguments)])
     return code if isinstance(code, int) else 0
 
 
-def _show_usage(error: click.ClickException) -> None:
+def _show_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
     """As click does, but no line is broken within a word."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()  # it is the help itself
@@ -241,6 +241,8 @@ def _show_usage(error: click.ClickException) -> None:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         hint = f"Try '{context.command_path} --help' for help."
+        if context.info_name == "ask" and "ask" not in arguments:
+            hint += " No command was named: 'swink --help' lists them."
         click.echo(f"{context.get_usage()}\n{hint}\n", err=True)
     click.echo(fitted(f"Error: {error.format_message()}"), err=True)
 

@@ -203,7 +203,7 @@ def _parse(
         "max_tokens": max_tokens,
         "base_url": base_url,
         "api_key": api_key,
-        "thinking": int(thinking) if thinking and thinking.isdecimal() else thinking,
+        "thinking": None if thinking is None else _thinking(thinking),
         "response_format": "json" if as_json else None,
     }
     options: dict[str, Any] = {n: value for n, value in plain.items() if value is not None}
@@ -214,6 +214,10 @@ def _parse(
     if timeout is not None:
         pairs = [*pairs, f"timeouts.total={timeout}"]
     options.update(parse_pairs(pairs))
+    if options.get("api_key") == "":  # for which the environment's key would be taken
+        raise swink.InvalidOption(
+            "the API key is empty", resolution="Give one, or leave the option out."
+        )
     if system is not None and system.startswith("@"):
         system = read_text(system[1:]).rstrip("\n")
     files = [
@@ -221,3 +225,16 @@ def _parse(
     ]
     names = [name for name in named_tools if name not in files]
     return CallOptions([], system, tools_of(files), options, tool_names=names)
+
+
+def _thinking(given: str) -> str | int:
+    """Return a level or a number of tokens. Raises InvalidOption for what is neither."""
+    if given.isdecimal():
+        return int(given)
+    levels = [level.value for level in swink.ThinkingLevel]
+    if given not in levels:
+        raise swink.InvalidOption(
+            f"thinking={given!r} is neither a level nor a number of tokens",
+            resolution=f"The levels are {', '.join(levels)}; of tokens there are 0 or more.",
+        )
+    return given

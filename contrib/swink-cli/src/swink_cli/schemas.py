@@ -78,11 +78,15 @@ def schema_of(words: str) -> dict[str, Any]:
     for field in filter(None, map(str.strip, re.split(r"\n" if "\n" in text else ",", text))):
         head, _, description = (part.strip() for part in field.rstrip(",").partition(":"))
         said = _FIELD.match(head)
-        if said is None or (said["type"] or "str") not in TYPES or said["name"] in properties:
+        if said is None or (said["type"] or "str") not in TYPES:
             raise swink.InvalidOption(
                 f"--schema: {field!r} is no field",
                 resolution=f"Write names, each with a type ({', '.join(TYPES)}) and a description "
                 "if need be: 'name, age int, bio: in one sentence'.",
+            )
+        if said["name"] in properties:
+            raise swink.InvalidOption(
+                f"--schema: {said['name']!r} is there twice", resolution="Give each field one name."
             )
         one: dict[str, Any] = {"type": TYPES[said["type"] or "str"]}
         if said["list"]:

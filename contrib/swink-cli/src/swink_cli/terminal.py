@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from itertools import accumulate
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 import click
 
@@ -22,9 +24,11 @@ __all__ = [
     "is_dumb",
     "is_terminal",
     "one_screen",
+    "own_stdout",
     "printable",
     "say",
     "show_error",
+    "stdout",
     "styled",
     "table",
 ]
@@ -67,9 +71,46 @@ def is_terminal(file: IO[Any] | None) -> bool:
         return False
 
 
+_kept: TextIOWrapper | None = None
+
+
+def stdout() -> TextIO:
+    """Return the standard output that this program was given."""
+    return _kept or sys.stdout
+
+
+@contextmanager
+def own_stdout() -> Iterator[None]:
+    """Have what is not ours go to stderr meanwhile: of users' code, and of what it starts.
+
+    The descriptor is stderr's then, and `stdout` a copy of what it was. A person who looks on has
+    both before their eyes, and needs no such thing.
+    """
+    global _kept
+    theirs = sys.stdout
+    if is_terminal(theirs) or not isinstance(theirs, TextIOWrapper):
+        yield
+        return
+    theirs.flush()
+    copy = os.dup(theirs.fileno())
+    to = sys.stderr.fileno() if sys.stderr is not None else os.open(os.devnull, os.O_WRONLY)
+    os.dup2(to, theirs.fileno())
+    theirs.reconfigure(line_buffering=True)
+    kept = _kept = open(copy, "w", encoding=theirs.encoding, errors=theirs.errors)  # noqa: SIM115
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            theirs.flush()
+        theirs.reconfigure(line_buffering=False)
+        os.dup2(copy, theirs.fileno())
+        _kept = None
+        kept.close()
+
+
 def one_screen() -> bool:
     """Tell whether stdout and stderr go to the same person's eyes."""
-    return is_terminal(sys.stdout) and is_terminal(sys.stderr)
+    return is_terminal(stdout()) and is_terminal(sys.stderr)
 
 
 def is_dumb() -> bool:
@@ -89,7 +130,7 @@ def say(text: str, **style: Any) -> None:
 
 def fitted(text: str, to_stdout: bool = False) -> str:
     """Break lines between words, where a terminal would break in the middle of one."""
-    if not is_terminal(sys.stdout if to_stdout else sys.stderr):
+    if not is_terminal(stdout() if to_stdout else sys.stderr):
         return text
     width = shutil.get_terminal_size().columns
     return "\n".join(
@@ -150,7 +191,7 @@ def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> 
         return []
     indent = 2 if any(isinstance(row, str) for row in rows) else 0
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    columns = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else 0
+    columns = shutil.get_terminal_size().columns if is_terminal(stdout()) else 0
     ends = [indent + end for end in accumulate(width + GAP for width in widths[:-1])]
     if columns and ends and ends[-1] - GAP > columns:
         fit = max(1, sum(end - GAP <= columns for end in ends))

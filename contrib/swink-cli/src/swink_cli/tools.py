@@ -11,7 +11,7 @@ import importlib.util
 import sys
 import types
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ import swink_core as swink
 from swink_cli.completion import complete_file, complete_server
 from swink_cli.files import user_path
 from swink_cli.options import Function, apply_options
+from swink_cli.terminal import own_stdout
 
 if TYPE_CHECKING:
     from swink.tools import FunctionTool
@@ -122,7 +123,8 @@ def tool_options(command: Function) -> Function:
                 "tools of a JSON file are only offered, and others carried out",
                 resolution="Give either --tool FILE, or tools that swink can carry out.",
             )
-        return command(tools=tools, **given)
+        with own_stdout() if tools else nullcontext():
+            return command(tools=tools, **given)
 
     return apply_options(_TOOL_OPTIONS, with_tools)
 

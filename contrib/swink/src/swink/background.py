@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
@@ -38,7 +39,10 @@ class BackgroundLoop:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while True:
+            with suppress(KeyboardInterrupt, SystemExit):  # of a task, whose waiter is told
+                self._loop.run_forever()
+                return
 
     @property
     def is_alive(self) -> bool:

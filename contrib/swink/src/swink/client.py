@@ -19,6 +19,7 @@ from swink_core import (
     ClientOptions,
     Context,
     EventStream,
+    InvalidOption,
     Model,
     ModelChain,
     Options,
@@ -173,6 +174,12 @@ class Client(swink_core.Client):
         def ask(context: Prompt, asked: Options) -> EventStream:
             return super(Client, self).stream(model, context, **asked)
 
+        if "type" in options:
+            raise InvalidOption(
+                "no option 'type': what a run ends with is a message",
+                resolution="Pass response_format={…}, or ask complete(…, run.conversation, type=…) "
+                "when it has ended.",
+            )
         check_names(options, RunOptions)
         max_turns, approve = options.pop("max_turns", MAX_TURNS), options.pop("approve", None)
         asked: Options = {**options, "tools": offered}  # type: ignore[typeddict-unknown-key]  # the rest

@@ -13,6 +13,7 @@ import msgspec
 from attrs import NOTHING, define, field
 
 from swink.schemas import Schema, plain_data
+from swink.threads import in_thread
 from swink_core import (
     AudioBlock,
     Block,
@@ -76,11 +77,13 @@ class FunctionTool(Generic[P, R]):
             if not limit.expired():
                 return self._raised(call, error)
             return failed(call, f"The tool took longer than {self.timeout:g} seconds.")
-        except Exception as error:
+        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
+            raise  # somebody stops it
+        except BaseException as error:  # sys.exit() too, which ends a function and no program
             return self._raised(call, error)
         return ToolResultMessage(call.id, call.name, content)
 
-    def _raised(self, call: ToolCallBlock, error: Exception) -> ToolResultMessage:
+    def _raised(self, call: ToolCallBlock, error: BaseException) -> ToolResultMessage:
         log.warning("tool %s raised", call.name, exc_info=error)
         return failed(call, f"{type(error).__name__}: {error}")
 
@@ -109,7 +112,7 @@ class FunctionTool(Generic[P, R]):
         if _is_async(self.function):
             result: Any = self.function(*bound.args, **bound.kwargs)
         else:
-            result = await asyncio.to_thread(self.function, *bound.args, **bound.kwargs)
+            result = await in_thread(self.function, *bound.args, **bound.kwargs)
         return await result if isinstance(result, Awaitable) else result
 
 

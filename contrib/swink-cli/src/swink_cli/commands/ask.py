@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 
 import click
@@ -17,7 +16,7 @@ from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory, memory_options
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
-from swink_cli.terminal import is_terminal, say
+from swink_cli.terminal import is_terminal, say, stdout
 from swink_cli.tools import ToolOptions, tool_options
 
 __all__ = ["command"]
@@ -79,10 +78,21 @@ def command(
     is_json = bool(tools) and "response_format" in call.options
     asking = _ask(call, context, tools, _sink(extract, is_json, plain, restart), memory)
     said, code = asyncio.run(asking)
-    if copy and said is not None:
-        from swink_cli.extraction import code_in, copy_text
+    if said is None:
+        return code
+    text = said.text
+    if extract:
+        from swink_cli.extraction import code_in
 
-        text = (code_in(said.text) if extract else None) or said.text
+        text = code_in(text) or text
+    asked = call.options.get("response_format")
+    if asked and not (code or said.tool_calls):
+        from swink_cli.misfits import fits
+
+        code = 0 if fits(text, asked) else EXIT_INCOMPLETE
+    if copy:
+        from swink_cli.extraction import copy_text
+
         say(f"copied by {copy_text(text)}")
     return code
 
@@ -106,7 +116,7 @@ def _sink(extract: bool, is_json: bool, plain: bool, restart: bool) -> Sink:
         from swink_cli.extraction import extracted
 
         return LastText(extracted)
-    if is_json and not is_terminal(sys.stdout):
+    if is_json and not is_terminal(stdout()):
         return LastText()
     return make_sink(plain=plain, held=restart)
 

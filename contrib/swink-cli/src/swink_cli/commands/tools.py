@@ -10,7 +10,7 @@ import click
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import print_json, print_lines
 from swink_cli.options import apply_options
-from swink_cli.terminal import show_error, table
+from swink_cli.terminal import own_stdout, show_error, table
 from swink_cli.tools import TOOL_SOURCES, ToolOptions, installed_tools, plugin_tools
 from swink_core import PluginError, Tool, dump
 
@@ -31,11 +31,12 @@ def command(
       swink tools --mcp "npx -y @modelcontextprotocol/server-everything"
     """
     broken: list[PluginError] = []
-    if not (names or files or servers):
-        names, broken = _whole()
-        for fault in broken:
-            show_error(fault.title, fault.message, fault.resolution or "")
-    tools = asyncio.run(_definitions(ToolOptions(names, files, servers)))
+    with own_stdout():
+        if not (names or files or servers):
+            names, broken = _whole()
+            for fault in broken:
+                show_error(fault.title, fault.message, fault.resolution or "")
+        tools = asyncio.run(_definitions(ToolOptions(names, files, servers)))
     code = EXIT_FAILURE if broken else 0
     if as_json:
         print_json(dump(tool) for tool in tools)

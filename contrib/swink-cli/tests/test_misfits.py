@@ -1,0 +1,107 @@
+"""Answers that are not the JSON that was asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from chat_service import ChatService
+
+from swink_cli.misfits import misfit
+from swink_cli.schemas import schema_of
+
+TREE = {
+    "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+    "$ref": "#/$defs/node",
+}
+NESTED = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/n"}},
+    "$defs": {"n": {"type": "integer"}},
+}
+CLOSED = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+EITHER = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "null"}}]}
+
+# an answer, what was asked for, part of what is said of it (None: it fits)
+ANSWERS: list[tuple[str, Any, str | None]] = [
+    ('{"a": 1}', "json", None),
+    ("[1]", "json", None),
+    ("Sorry, no.", "json", "it is no JSON: Expecting value"),
+    ('```json\n{"a": 1}\n```', "json", "it is no JSON"),
+    ("", "json", "it is no JSON"),
+    ("[" * 100_000, "json", "it is no JSON"),
+    ('{"city": "Oslo", "n": 2}', schema_of("city, n int"), None),
+    ('{"city": "Oslo", "n": 2.0}', schema_of("city, n int"), None),
+    ('{"city": "Oslo"}', schema_of("city, n int?"), None),
+    ('{"city": "Oslo", "more": 1}', schema_of("city"), None),
+    ("{}", schema_of("city"), "$ has no 'city'"),
+    ("[]", schema_of("city"), "$ is no object"),
+    ('{"n": "2"}', schema_of("n int"), "$.n is no integer"),
+    ('{"n": 2.5}', schema_of("n int"), "$.n is no integer"),
+    ('{"n": true}', schema_of("n float"), "$.n is no number"),
+    ('{"n": 1}', schema_of("n bool"), "$.n is no boolean"),
+    ('{"items": [{"n": 1}, {"n": null}]}', schema_of("[n int]"), "$.items[1].n is no integer"),
+    ('{"n": [1, "x"]}', schema_of("n int[]"), "$.n[1] is no integer"),
+    ('{"a": 1, "b": 2}', CLOSED, "$ has 'b', which is not among its fields"),
+    ('"red"', {"enum": ["red", "blue"]}, None),
+    ('"green"', {"enum": ["red", "blue"]}, '$ is none of ["red", "blue"]'),
+    ("2", {"const": 1}, "$ is none of [1]"),
+    ("null", {"type": ["string", "null"]}, None),
+    ("1", {"type": ["string", "null"]}, "$ is no string or null"),
+    ("[null]", EITHER, None),
+    ("[1]", EITHER, "$ is none of the 2 that it may be"),
+    ("1", {"allOf": [{}, {"type": "string"}]}, "$ is no string"),
+    ('{"a": "x"}', NESTED, "$.a is no integer"),
+    ('{"next": {"next": {}}}', TREE, None),
+    ("1", {"type": [["x"]], "required": [{}], "properties": [], "anyOf": 3, "enum": {}}, None),
+    ("{}", {"type": "objekt", "required": [[]], "items": 3}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "asked", "said"), ANSWERS)
+def test_what_keeps_an_answer_from_fitting_is_said(text: str, asked: Any, said: str | None) -> None:
+    why = misfit(text, asked)
+    assert why == said if said is None else said in str(why)
+
+
+# options, the answer, what stdout has, the exit code, part of what is said
+ASKED: list[tuple[list[str], str, int, str]] = [
+    (["--schema", "city"], '{"city": "Oslo"}', 0, "openai/any"),
+    (
+        ["--schema", "city"],
+        '{"town": "Oslo"}',
+        3,
+        "JSON of the schema that was asked for\n$ has no",
+    ),
+    (["--schema", "city"], "I cannot say {", 3, "it is no JSON"),
+    (["--json"], "I cannot say {", 3, "Error: The answer is not the JSON that was asked for"),
+    (["-o", "response_format=json"], "No.", 3, "Error: The answer is not the JSON"),
+    ([], "I cannot say {", 0, "openai/any"),
+]
+
+
+@pytest.mark.parametrize(("given", "answer", "code", "said"), ASKED)
+def test_the_exit_code_says_that_an_answer_does_not_fit(
+    swink: Any, given: list[str], answer: str, code: int, said: str
+) -> None:
+    with ChatService([answer]) as service:
+        where = ("-m", "openai/any", "--base-url", service.base_url, "--api-key", "k")
+        done = swink("ask", *where, *given, "Oslo?")
+    assert (done.returncode, done.stdout) == (code, f"{answer}\n")
+    assert said in done.stderr
+
+
+def test_code_that_is_extracted_is_what_has_to_fit(swink: Any) -> None:
+    with ChatService(['Here:\n```json\n{"a": 1}\n```']) as service:
+        where = ("-m", "openai/any", "--base-url", service.base_url, "--api-key", "k")
+        done = swink("ask", *where, "--json", "-x", "Oslo?")
+    assert (done.returncode, done.stdout) == (0, '{"a": 1}\n')
+
+
+def test_of_several_answers_each_that_does_not_fit_is_named(swink: Any) -> None:
+    with ChatService(["No."]) as service:
+        given = ("--base-url", service.base_url, "--api-key", "k", "--schema", "city")
+        done = swink("ask", "-m", "openai/any", "-m", "echo/echo", *given, "Oslo?")
+    assert done.returncode == 3
+    assert "The answer of openai/any is not the JSON of the schema" in done.stderr
+    assert "The answer of echo/echo" not in done.stderr
