@@ -69,6 +69,9 @@ class Routing:
     def faults(self) -> Iterator[Fault]:
         """Yield what cannot be: names of nothing, options that a provider does not take."""
         config = self.config
+        for kind, names in (("aliases", config.aliases), ("routes", config.routes)):
+            if "" in names:
+                yield Fault((kind, ""), "a name was expected")
         for name, meant in config.aliases.items():
             yield from self._unknown(("aliases", name), meant, known=config.routes)
             if name in config.routes:
