@@ -155,6 +155,7 @@ FAULTS = [
     ("[keys.a]\nkey = 'plain'", '2: keys.a.key: "sha256:" and 64 hexadecimal digits, or'),
     ("\n[routes.'']\ntiers = 'echo/echo'", '2: routes."": a name was expected'),
     ("\n[aliases]\n'' = 'echo/echo'", '3: aliases."": a name was expected'),
+    ("[routes.a]\ntiers = '${NONE}'", "2: routes.a.tiers: there is no variable 'NONE'"),
     ("keys = 3", "1: keys: a table was expected, not a number"),
     ("\n[[keys]]\nkey = '${SECRET}'", "2: keys: a table was expected, not a list"),
     ("[keys]\na = '${SECRET}'", "2: keys.a: a table was expected, not a text"),

@@ -204,6 +204,31 @@ def test_check_says_what_it_did_not_try(swink: Any, tmp_path: Path) -> None:
     assert not ledger.exists()
 
 
+def test_check_tells_faults_of_every_sort_at_once(swink: Any, tmp_path: Path) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(
+        "[routes.best]\n"
+        "tiers = [[{ model = 'echo/echo', weight = 0 }, 'ecoh/x']]\n"
+        "[store]\n"
+        "engine = 'sqlite'\n"
+        "path = 'absent/ledger.db'\n"
+    )
+    said = swink("gateway", "--check", str(file)).stderr
+    told = [line.partition("team.toml:")[2].split(": ")[:2] for line in said.splitlines()]
+    assert [line for line in told if line != [""]] == [
+        ["2", "routes.best.tiers[0][0].weight"],
+        ["2", "routes.best.tiers[0][1]"],
+        ["5", "store.path"],
+    ]
+
+
+@pytest.mark.parametrize("store", ["engine = 'mysql'\npath = 'ledger.db'", "engine = 'redis'"])
+def test_check_tells_one_fault_once(swink: Any, tmp_path: Path, store: str) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(f"[store]\n{store}\n")
+    assert swink("gateway", "--check", str(file)).stderr.count("team.toml:") == 1
+
+
 def test_check_tells_all_faults_and_ends_as_a_wrong_call_does(swink: Any, tmp_path: Path) -> None:
     file = tmp_path / "team.toml"
     file.write_text(BROKEN + '[keys.a]\nkey = "${NONE}"\n')

@@ -195,11 +195,14 @@ def _forget(worker: int) -> None:
         file.unlink(missing_ok=True)
 
 
+def _faults_of_place(config: Config) -> Iterator[Fault]:
+    return (Fault(("store", name), why) for name, why in faults_of_place(config.store))
+
+
 async def _check(file: Path) -> int:
     async with swink.Client(**client_parts(None, ())) as client:
         source = Source.of(file)
-        config = usable(client, source, os.environ)
-        source.refuse(Fault(("store", name), why) for name, why in faults_of_place(config.store))
+        config = usable(client, source, os.environ, _faults_of_place)
         print_lines(lines_of(Routing(client, config)))
     return 0
 
