@@ -131,7 +131,7 @@ FAULTS = [
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\ntransforms.max_tokens = 1.5",
-        "3: routes.a.transforms.max_tokens: a whole number above 0 was expected, not a number",
+        "3: routes.a.transforms.max_tokens: a whole number above 0 was expected, not 1.5",
     ),
     ("[aliases]\na = 'nobody'", "2: aliases.a: a route or a model was expected: 'nobody' is"),
     ("[aliases]\n'a b' = 1", '2: aliases."a b": a text was expected, not a number'),
@@ -153,6 +153,9 @@ FAULTS = [
         "3: rules[0].to: a route or a model was expected: 'nobody' is",
     ),
     ("[keys.a]\nkey = 'plain'", '2: keys.a.key: "sha256:" and 64 hexadecimal digits, or'),
+    ("\n[routes.'']\ntiers = 'echo/echo'", '2: routes."": a name was expected'),
+    ("\n[aliases]\n'' = 'echo/echo'", '3: aliases."": a name was expected'),
+    ("[routes.a]\ntiers = '${NONE}'", "2: routes.a.tiers: there is no variable 'NONE'"),
     ("keys = 3", "1: keys: a table was expected, not a number"),
     ("\n[[keys]]\nkey = '${SECRET}'", "2: keys: a table was expected, not a list"),
     ("[keys]\na = '${SECRET}'", "2: keys.a: a table was expected, not a text"),

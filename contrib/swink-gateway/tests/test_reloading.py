@@ -173,6 +173,8 @@ STORES = [
     ("redis", "url = 'redis://:pass/word@localhost'", "3: store.url: limits cannot be shared: the"),
     ("redis", "url = 'localhost:6379'", "such as redis://localhost:6379.)"),
     ("redis", "url = 'redis://localhost?pasword=word'", "no address of a Redis server"),
+    ("redis", "url = 'redis://localhost/notadb'", "no address of a Redis server"),
+    ("redis", "url = ' redis://localhost'", "no address of a Redis server"),
     ("redis", "url = 'redis://localhost'\npath = 'absent'", "4: store.path: a folder that is"),
     ("sqlite", "path = 'absent/ledger.db'", "3: store.path: a file in a folder that is there"),
     ("sqlite", "path = '.'", "3: store.path: a file that can be written was expected"),
@@ -200,6 +202,31 @@ def test_check_says_what_it_did_not_try(swink: Any, tmp_path: Path) -> None:
     file.write_text(f"[store]\nengine = 'sqlite'\npath = '{ledger}'\n")
     assert "\nnot tried: providers with" in swink("gateway", "--check", str(file)).stdout
     assert not ledger.exists()
+
+
+def test_check_tells_faults_of_every_sort_at_once(swink: Any, tmp_path: Path) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(
+        "[routes.best]\n"
+        "tiers = [[{ model = 'echo/echo', weight = 0 }, 'ecoh/x']]\n"
+        "[store]\n"
+        "engine = 'sqlite'\n"
+        "path = 'absent/ledger.db'\n"
+    )
+    said = swink("gateway", "--check", str(file)).stderr
+    told = [line.partition("team.toml:")[2].split(": ")[:2] for line in said.splitlines()]
+    assert [line for line in told if line != [""]] == [
+        ["2", "routes.best.tiers[0][0].weight"],
+        ["2", "routes.best.tiers[0][1]"],
+        ["5", "store.path"],
+    ]
+
+
+@pytest.mark.parametrize("store", ["engine = 'mysql'\npath = 'ledger.db'", "engine = 'redis'"])
+def test_check_tells_one_fault_once(swink: Any, tmp_path: Path, store: str) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(f"[store]\n{store}\n")
+    assert swink("gateway", "--check", str(file)).stderr.count("team.toml:") == 1
 
 
 def test_check_tells_all_faults_and_ends_as_a_wrong_call_does(swink: Any, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ Signals that come together, from a parent and from whoever ends a whole group of
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -66,9 +65,8 @@ async def serve_until_told(gateway: Gateway, lifetime: Lifetime, worker: Worker 
         worker.ready()
     await lifetime.told()
     if under_way := gateway.counters[ACTIVE]:
-        who = "" if worker is None else f"worker {os.getpid()}: "
         answers = "1 answer" if under_way == 1 else f"{under_way} answers"
-        lifetime.say(f"{who}finishing {answers}; Ctrl-C again ends at once")
+        lifetime.say(f"finishing {answers}; Ctrl-C again ends at once")
     await gateway.drain(lifetime.drain, lifetime.notice)
 
 

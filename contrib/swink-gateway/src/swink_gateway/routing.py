@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -69,6 +69,9 @@ class Routing:
     def faults(self) -> Iterator[Fault]:
         """Yield what cannot be: names of nothing, options that a provider does not take."""
         config = self.config
+        for kind, names in (("aliases", config.aliases), ("routes", config.routes)):
+            if "" in names:
+                yield Fault((kind, ""), "a name was expected")
         for name, meant in config.aliases.items():
             yield from self._unknown(("aliases", name), meant, known=config.routes)
             if name in config.routes:
@@ -130,10 +133,24 @@ class Routing:
         return [(resolve(name), {})]
 
 
-def usable(client: Client, source: Source, environ: Mapping[str, str]) -> Config:
-    """Return what a file says, if it can be done with what is installed. Raises ConfigError."""
-    config = source.config(environ)
-    source.refuse(Routing(client, config).faults())
+def usable(
+    client: Client,
+    source: Source,
+    environ: Mapping[str, str],
+    more: Callable[[Config], Iterable[Fault]] = lambda config: (),
+) -> Config:
+    """Return what a file says, if it can be done with what is installed.
+
+    Raises ConfigError, which tells all faults at once, and those that `more` finds in tables that
+    have none so far.
+    """
+    config, faults = source.read(environ)
+    if config is not None:
+        faults += Routing(client, config).faults()
+        wrong = {fault.path[0] for fault in faults}
+        faults += [fault for fault in more(config) if fault.path[0] not in wrong]
+    source.refuse(faults)
+    assert config is not None  # or there is a fault
     return config
 
 

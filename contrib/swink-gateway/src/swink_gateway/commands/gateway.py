@@ -15,6 +15,7 @@ from contextlib import (
     nullcontext,
     suppress,
 )  # fmt: skip
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -145,7 +146,7 @@ def command(
                     _say_stopped()
                 raise
             of_parent.pop_all()
-        lifetime = Lifetime(drain, notice, _say_below)
+        lifetime = Lifetime(drain, notice, lambda line: _say_below(_of(worker, line)))
         asyncio.run(_serve(given, file, environ, store, lifetime, worker))
     if worker is None:
         _say_stopped()
@@ -159,6 +160,15 @@ def _say_stopped() -> None:
 def _say_below(line: str) -> None:
     """Say a line below the ^C of a terminal."""
     say(f"\n{line}" if is_terminal(sys.stderr) else line)
+
+
+def _of(worker: Worker | None, line: str) -> str:
+    """Return a line that says whose it is where there are several who say it."""
+    return line if worker is None else f"worker {os.getpid()}: {line}"
+
+
+def _say_of(worker: Worker | None, line: str) -> None:
+    say(_of(worker, line))
 
 
 class _Saying(logging.Handler):
@@ -195,11 +205,14 @@ def _forget(worker: int) -> None:
         file.unlink(missing_ok=True)
 
 
+def _faults_of_place(config: Config) -> Iterator[Fault]:
+    return (Fault(("store", name), why) for name, why in faults_of_place(config.store))
+
+
 async def _check(file: Path) -> int:
     async with swink.Client(**client_parts(None, ())) as client:
         source = Source.of(file)
-        config = usable(client, source, os.environ)
-        source.refuse(Fault(("store", name), why) for name, why in faults_of_place(config.store))
+        config = usable(client, source, os.environ, _faults_of_place)
         print_lines(lines_of(Routing(client, config)))
     return 0
 
@@ -228,7 +241,8 @@ async def _serve(
             await ledger.spending([*config.keys])  # so that it knows them if its server is lost
             gateway = Gateway(client, **given, config=config, ledger=ledger, monitor=monitor)
             if file is not None:
-                monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, say)
+                tell = partial(_say_of, worker)
+                monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, tell)
                 watching = monitor.reloader.watching()
             for chain in given["routes"].values():
                 for model in chain:

@@ -61,6 +61,17 @@ class Source:
 
     def config(self, environ: Mapping[str, str]) -> Config:
         """Return what the text says. Raises ConfigError."""
+        config, faults = self.read(environ)
+        self.refuse(faults)
+        assert config is not None  # or there is a fault
+        return config
+
+    def read(self, environ: Mapping[str, str]) -> tuple[Config | None, list[Fault]]:
+        """Return what the text says, and all that is wrong with it.
+
+        Where a value has a fault that may be left out, it is; where one may not, there is no
+        configuration. Raises ConfigError for what is not TOML.
+        """
         try:
             data = tomllib.loads(self.text)
         except tomllib.TOMLDecodeError as error:
@@ -75,8 +86,14 @@ class Source:
             config = converter().structure(data, Config)
         except Exception as error:
             faults += _faults(error, ())
-        self.refuse(faults)
-        return config
+        if not faults:
+            return config, faults
+        try:
+            for fault in faults:
+                _leave_out(data, fault.path)
+            return converter().structure(data, Config), faults
+        except Exception:
+            return None, faults
 
     def variables_of_keys(self) -> set[str]:
         """Return the names of the variables that hold clients' keys, of a text that can be read."""
@@ -129,6 +146,15 @@ def _faults(error: BaseException, path: Path) -> Iterator[Fault]:
         yield Fault(path, "is missing")
     else:
         yield Fault(path, str(error))
+
+
+def _leave_out(data: Any, path: Path) -> None:
+    """Take a value of a table out. Raises TypeError for one of a list, whose others would move."""
+    for step in path[:-1]:
+        data = data[step]
+    if not isinstance(data, dict):
+        raise TypeError(path)
+    data.pop(path[-1], None)
 
 
 def _step(error: BaseException) -> Path:

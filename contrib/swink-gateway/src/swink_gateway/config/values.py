@@ -132,9 +132,9 @@ def _amount(data: Any, _: Any) -> Any:
 
 
 def _count(data: Any, _: Any) -> Any:
-    if type(data) is not int:
+    if type(data) not in (int, float):
         raise ValueError(_expected("a whole number above 0", data))
-    if data < 1:
+    if type(data) is float or data < 1:
         raise ValueError(f"a whole number above 0 was expected, not {data}")
     return data
 

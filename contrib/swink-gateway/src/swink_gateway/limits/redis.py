@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import re
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -65,6 +66,9 @@ _NOTHING = (0.0,) * 5
 _NO_BOUND = (math.inf,) * 5
 
 
+_ADDRESS = re.compile(r"unix://.+|rediss?://[^/?\s]*(/[0-9]*)?(\?\S*)?")
+
+
 class RedisLedger:
     """Keeps everything in the Redis server at an address such as `redis://localhost:6379`.
 
@@ -85,6 +89,8 @@ class RedisLedger:
                 resolution="pip install 'swink-gateway[redis]'",
             ) from error
         try:
+            if not _ADDRESS.fullmatch(url):  # of which redis would make another
+                raise ValueError(url)
             pool = redis.BlockingConnectionPool.from_url(
                 url, max_connections=MOST_CONNECTIONS, timeout=ANSWER_SECONDS,
                 socket_timeout=ANSWER_SECONDS, socket_connect_timeout=ANSWER_SECONDS,
