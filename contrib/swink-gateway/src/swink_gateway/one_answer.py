@@ -14,7 +14,7 @@ from swink_core import Done, EventStream, Notice
 from swink_gateway.failures import header_text, passed_on, status_of
 from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
 from swink_gateway.protocols.frames import JSON
-from swink_gateway.relay import Limits, StreamRelay, batches_of, relayed
+from swink_gateway.relay import Limits, StreamRelay, log_refused, relayed
 
 __all__ = ["OneAnswer", "respond"]
 
@@ -68,6 +68,7 @@ class OneAnswer:
         line = StreamRelay(self._request, kind, headers, self._limits, self._counters)
 
         def heard(batch: Sequence[Any]) -> None:
+            log_refused(stream, batch)
             if line.response is None:
                 self._listen(batch)
 
@@ -79,7 +80,8 @@ class OneAnswer:
     async def whole(self, stream: EventStream) -> web.Response:
         """Return the answer of a call when it has ended."""
         terminal: Any = None
-        async for batch in batches_of(stream):
+        async for batch in stream.batches():
+            log_refused(stream, batch)
             self._listen(batch)
             terminal = batch[-1]
         headers = self._headers(stream)

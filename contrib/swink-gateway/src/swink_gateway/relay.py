@@ -12,7 +12,7 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
@@ -33,8 +33,8 @@ __all__ = [
     "Limits",
     "Line",
     "StreamRelay",
-    "batches_of",
     "hold_little",
+    "log_refused",
     "relayed",
 ]
 
@@ -178,24 +178,14 @@ def hold_little(transport: asyncio.Transport | None) -> None:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_UNREAD_BYTES)
 
 
-async def batches_of(stream: EventStream) -> AsyncGenerator[Sequence[Any], None]:
-    """Yield the batches of a call, and log which of the gateway's credentials are refused.
-
-    Its clients are not told what a provider says of them.
-    """
-    async with aclosing(stream.batches()) as batches:
-        async for batch in batches:
-            match batch[-1]:
-                case Error(error_kind=StreamErrorKind.AUTH, error_message=why):
-                    _log_refused(stream, why)
-                case Retry(error_kind=StreamErrorKind.AUTH, error=why):
-                    _log_refused(stream, why)
-            yield batch
-
-
-def _log_refused(stream: EventStream, why: str) -> None:
-    said = redact(why, stream.call.secrets)
-    log.warning("no credentials that %s accepts: %s", stream.call.model, said)
+def log_refused(stream: EventStream, batch: Sequence[Any]) -> None:
+    """Log which of the gateway's credentials were refused, and what the provider says of them: its
+    clients are not told."""
+    for event in batch:
+        if isinstance(event, (Error, Retry)) and event.error_kind is StreamErrorKind.AUTH:
+            why = event.error if isinstance(event, Retry) else event.error_message
+            said = redact(why, stream.call.secrets)
+            log.warning("no credentials that %s accepts: %s", stream.call.model, said)
 
 
 async def relayed(
@@ -220,7 +210,7 @@ async def relayed(
     def on_full() -> None:
         line.counters[BACKPRESSURE] += 1
 
-    batches: Any = batches_of(stream)
+    batches: Any = stream.batches()
     if line.limits.coalesce:
         batches = read_ahead(batches, on_full)
     with Pulse(line.limits.clock, beat) as pulse:

@@ -31,7 +31,7 @@ from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
 from swink_gateway.reading import MOST_BLOCKS, Refused, asked_of, json_of, size_of, within
-from swink_gateway.relay import Line, hold_little, relayed
+from swink_gateway.relay import Line, hold_little, log_refused, relayed
 
 __all__ = ["ResponsesRoutes"]
 
@@ -227,7 +227,8 @@ class _Connection:
             return
         async with self._calls.begun(self._protocol, asked, self._owner) as (stream, facts, _):
             encoder = self._protocol.encoder(asked, facts)
-            if await relayed(stream, encoder, self._line.of(lane), self._protocol.name):
+            line, heard = self._line.of(lane), partial(log_refused, stream)
+            if await relayed(stream, encoder, line, self._protocol.name, heard):
                 _keep(self._kept, asked, stream.message, facts, size, self)
 
     async def _warm_up(self, asked: Asked, size: int, lane: str | None) -> None:
