@@ -68,13 +68,8 @@ _FAMILIES = {
     ),
     "partners": re.compile(r"^(?!(endpoints|models|tunedModels)/)[^/]+/[^/]+$"),
 }
-"""Which models others speak for, each by a module of this name."""
+"""Which models others speak for, each by a module of this name, for which an extra is installed."""
 
-_PACKAGES = {
-    "claude": "swink-provider-anthropic",
-    "mistral": "swink-provider-mistral",
-    "partners": "swink-provider-openai",
-}
 _PUBLISHERS = {"claude": "anthropic", "mistral": "mistralai"}
 
 
@@ -176,7 +171,8 @@ class VertexProvider(GeminiProvider):
             try:
                 module = import_module(f"{__package__}.{family}")
             except ImportError as error:
-                message = f"{model} speaks an API for which {_PACKAGES[family]} is needed"
+                needed = (error.name or family).partition(".")[0].replace("_", "-")
+                message = f"{model} speaks an API for which {needed} is needed"
                 failure = Failure("request", kind=Kind.UNSUPPORTED, code="extra", message=message)
                 failure.resolution = f"pip install 'swink-provider-gemini[{family}]'"
                 failure.exception = error
