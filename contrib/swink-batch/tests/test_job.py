@@ -287,7 +287,7 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
         ({"options": {"temperature": "x"}}, "temperature='x': expected"),
         ({"options": {"settings": {"no": 1}}}, "echo has no setting 'no'"),
         ({"models": [("echo/echo", {"top": 1})]}, "no option 'top'"),
-        ({"type": object}, "JSON schema"),
+        ({"type": range}, "JSON schema"),
         ({"cancel": True}, "there is nothing to cancel: rows are not handed over"),
     ],
     ids=str,

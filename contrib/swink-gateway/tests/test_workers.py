@@ -220,7 +220,9 @@ async def test_ctrl_c_twice_ends_answers_under_way_without_a_traceback(
     file = tmp_path / "team.toml"
     file.write_text(f'[store]\nengine = "sqlite"\npath = "{tmp_path}/ledger.db"\n')
     arguments = ["--workers", "2", "--config", str(file)]
-    with started(swink_environment, *arguments) as parent:
+    # as people have it: who ends at once leaves it to the system to close prometheus_client's files
+    environment = swink_environment | {"PYTHONWARNINGS": ""}
+    with started(environment, *arguments) as parent:
         body = {**HI, "model": "echo/slow", "stream": True}
         body["messages"] = [{"role": "user", "content": "word " * 1000}]
         url = f"http://127.0.0.1:{port_of(parent)}{CHAT}"
