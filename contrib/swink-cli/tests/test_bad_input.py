@@ -153,7 +153,7 @@ def test_who_named_no_command_is_told_where_they_are(swink: Any) -> None:
     for words, told in ((["--nonsense"], True), (["ask", "--nonsense"], False)):
         done = swink(*words)
         assert (done.returncode, said in done.stderr) == (2, told)
-        assert "No such option '--nonsense'" in done.stderr
+        assert re.search("No such option:? '?--nonsense", done.stderr)  # by click's version
 
 
 ADDRESSES: list[tuple[str, list[str], dict[str, str], str]] = [

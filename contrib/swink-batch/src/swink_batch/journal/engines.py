@@ -132,6 +132,7 @@ class SQLiteEngine:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_name(f"{path.name}.{shard}.lock"))
         self._read_to, self._path = 0, path
+        self._alone = Lock()  # with a statement, which sqlite3 keeps for whoever asks it next
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA busy_timeout=60000")
@@ -154,12 +155,12 @@ class SQLiteEngine:
 
     def append(self, line: bytes) -> int:
         """Write a line and return its place."""
-        with self._used():
+        with self._used(), self._alone:
             return int(self._db.execute("INSERT INTO lines VALUES (?)", (line,)).lastrowid or 0)
 
     def read(self, place: int) -> bytes:
         """Return a line."""
-        with self._used():
+        with self._used(), self._alone:
             row = self._db.execute("SELECT line FROM lines WHERE rowid = ?", (place,)).fetchone()
             return bytes(row[0])
 
