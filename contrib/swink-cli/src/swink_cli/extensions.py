@@ -80,7 +80,7 @@ def load_command(name: str, points: list[EntryPoint]) -> click.Command:
         raise PluginError(
             f"`swink {name}` of {owners} cannot be imported: {type(error).__name__}: {error}",
             title="Broken command",
-            resolution="All other commands work. Update that distribution, or uninstall it.",
+            resolution=_repair(points[0], error),
         ) from error
     if not isinstance(command, click.Command):
         raise PluginError(
@@ -89,6 +89,16 @@ def load_command(name: str, points: list[EntryPoint]) -> click.Command:
             resolution=f"Its author has to name one in the entry point, not {points[0].value}.",
         )
     return command
+
+
+def _repair(point: EntryPoint, error: BaseException) -> str:
+    """Say what to do where a command cannot be imported; `cli` is the extra that commands need."""
+    extras = point.dist.metadata.get_all("Provides-Extra") if point.dist else None
+    absent = (getattr(error, "name", None) or "").partition(".")[0]
+    is_needed = isinstance(error, ModuleNotFoundError) and absent != point.module.partition(".")[0]
+    if is_needed and "cli" in (extras or ()):
+        return f"Install what it needs: pip install '{_owner(point)}[cli]'"
+    return "Update that distribution, or uninstall it: all other commands work."
 
 
 def _owner(point: EntryPoint) -> str:
