@@ -18,12 +18,17 @@ from typing import Any, NamedTuple
 
 from swink_cli.clients import configured_options
 from swink_cli.commands.default import check_models
-from swink_cli.extensions import GROUP as COMMAND_GROUP
-from swink_cli.extensions import added_commands, distribution_of, load_command
+from swink_cli.extensions import (
+    COMMAND_GROUP,
+    TOOL_GROUP,
+    added_commands,
+    distribution_of,
+    installed_tools,
+    load_command,
+)
 from swink_cli.listing import PROVIDER_GROUP
 from swink_cli.settings import read_settings, settings_path
-from swink_cli.tools import GROUP as TOOL_GROUP
-from swink_cli.tools import installed_tools, plugin_tools
+from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
 from swink_core.providers import HTTPProvider, package_catalog
 

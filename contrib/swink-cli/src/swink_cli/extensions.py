@@ -1,4 +1,5 @@
-"""Commands that other distributions add through the entry-point group `swink.commands`.
+"""Commands and tools that other distributions add through the entry-point groups
+`swink.commands` and `swink.tools`.
 
 They are listed from metadata alone, and a command is imported when it is called. Whatever is wrong
 with one is an error of that command and of no other. Nothing heavy is imported here, because
@@ -18,18 +19,30 @@ from swink_cli.terminal import printable
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["GROUP", "added_commands", "describe_commands", "distribution_of", "load_command"]
+__all__ = [
+    "COMMAND_GROUP", "TOOL_GROUP", "added_commands", "describe_commands", "distribution_of",
+    "installed_tools", "load_command",
+]  # fmt: skip
 
-GROUP = "swink.commands"
+COMMAND_GROUP, TOOL_GROUP = "swink.commands", "swink.tools"
+
+
+def added_commands() -> dict[str, list[EntryPoint]]:
+    """Return, by name, the commands that distributions claim; more than one claim is a fault."""
+    return _claims(COMMAND_GROUP)
+
+
+def installed_tools() -> dict[str, list[EntryPoint]]:
+    """Return, by name, the tools that distributions claim, likewise."""
+    return _claims(TOOL_GROUP)
 
 
 @cache
-def added_commands() -> dict[str, list[EntryPoint]]:
-    """Return, by name, the commands that distributions claim; more than one claim is a fault."""
+def _claims(group: str) -> dict[str, list[EntryPoint]]:
     from importlib.metadata import entry_points
 
     claims: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _owner(point))):
+    for point in sorted(entry_points(group=group), key=lambda point: (point.name, _owner(point))):
         claims.setdefault(point.name, []).append(point)
     return claims
 
