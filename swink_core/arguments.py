@@ -154,7 +154,7 @@ def check_options(options: StreamOptions, context: Context) -> None:
     names = [tool.name for tool in context.tools]
     if choice == "required" and not names:
         raise InvalidOption(
-            "tool_choice is required, and there are no tools", resolution="Pass tools=[…]."
+            "tool_choice is required, and there are no tools", resolution="Pass at least one tool."
         )
     if choice != "required" and choice not in names:
         raise InvalidOption(

@@ -148,7 +148,7 @@ def _sendable(request: HTTPRequest) -> HTTPRequest:
             what = "a line break" if found[0] in "\r\n" else "a character that none may hold"
             message = f"the header {name!r} holds {what}"
             failure = Failure("request", kind=Kind.INVALID_REQUEST, code="header", message=message)
-            failure.resolution = "Check headers=…, and the key that is sent in it."
+            failure.resolution = "Check the headers, and the key that is sent in one."
             raise ProviderFailure(failure)
     url, credentials = basic_credentials(request.url)
     if not credentials:

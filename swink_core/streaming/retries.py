@@ -103,8 +103,7 @@ class Retries:
         if self.target.is_last:
             return None
         self._move_on()
-        named = self._policy.retries
-        most = 1 + max(named.get(kind, row.retries) for kind, row in KINDS.items())
+        most = 1 + max(self._policy.retries.get(kind, row.retries) for kind, row in KINDS.items())
         return self._retry(error, 1, most)
 
     def _move_on(self) -> None:
@@ -146,4 +145,4 @@ class Retries:
             "call %s: %s failed (%s: %s); attempt %d/%d on %s in %.2f s",
             call.id, call.model, kind, why, number, most, model, delay,
         )  # fmt: skip
-        return ev.Retry(number, most, delay, why, model, kind)
+        return ev.Retry(number, most, delay, why, model, kind, error.rule)

@@ -37,9 +37,8 @@ def held_to(annotation: Any, value: Any) -> Any:
     try:
         return msgspec.convert(value, annotation)
     except msgspec.ValidationError as error:
-        if meant := _meant(annotation):
-            raise ValueError(f"expected {meant}") from None
         said = str(error).replace("null`", "None`").replace("`object`", "`dict`")
+        said = f"expected {meant}" if (meant := _meant(annotation)) else said
         said = f"{said}; one of: {', '.join(_words(annotation))}".removesuffix("; one of: ")
         raise ValueError(said[0].lower() + said[1:]) from None
 

@@ -167,7 +167,7 @@ class Retry(AssistantMessageEvent, type="retry"):
 
     `attempt` is the number of the attempt that follows, counted from 1 on its model, of
     `max_attempts`; it begins after `delay` seconds, on `model` (`provider/id`, the same one or
-    the next of the fallback chain). `error` is why.
+    the next of the fallback chain). `error` is why, and `rule` names what matched.
     """
 
     attempt: int
@@ -176,6 +176,7 @@ class Retry(AssistantMessageEvent, type="retry"):
     error: str  # type: ignore[assignment]  # the design's name; shadows the helper on purpose
     model: str
     error_kind: StreamErrorKind | None = None
+    rule: str | None = None
 
 
 @define

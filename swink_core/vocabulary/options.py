@@ -50,6 +50,8 @@ PositiveInt: TypeAlias = Annotated[int, Meta(gt=0)]
 
 NonNegativeInt: TypeAlias = Annotated[int, Meta(ge=0)]
 
+TokenCount: TypeAlias = Annotated[int, Meta(ge=0, description="0 or more tokens, or a level")]
+
 NonNegativeFloat: TypeAlias = Annotated[float, Meta(ge=0)]
 
 PositiveFloat: TypeAlias = Annotated[float, Meta(gt=0)]
@@ -169,7 +171,7 @@ class StreamOptions(Checked):
     session_id: str | None = None
     user: str | None = None
     transport: Transport = "auto"
-    thinking: ThinkingLevel | NonNegativeInt | None = None
+    thinking: ThinkingLevel | TokenCount | None = None
     tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
     response_format: Literal["json"] | Mapping[str, Any] | None = None

@@ -334,6 +334,7 @@ async def test_a_retry_is_announced_with_its_wait_before_the_wait() -> None:
             error="HTTP 429: '{}'",
             model=MODEL,
             error_kind=Kind.THROTTLED,
+            rule="status:429",
         )
         assert clock.sleeps == []
         following = asyncio.ensure_future(anext(events))

@@ -176,6 +176,28 @@ def test_a_journal_without_an_answer_is_no_jobs(path: Path) -> None:
         Journal(engine_of(path), {"models": ["echo/ehco"]})
 
 
+def test_of_a_new_folder_that_nothing_was_kept_in_nothing_stays(tmp_path: Path) -> None:
+    new, shared, own = tmp_path / "new", tmp_path / "shared", tmp_path / "own"
+    FileEngine(new).close()
+    with closing(FileEngine(shared, "1-of-2")), closing(FileEngine(shared, "2-of-2")) as second:
+        second.append(b"kept")
+    own.mkdir()
+    FileEngine(own).close()
+    assert not new.exists()
+    assert [path.name for path in shared.iterdir()] == ["2-of-2.journal"]
+    assert own.exists()
+
+
+def test_a_file_that_is_taken_away_before_it_is_locked_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    own = tmp_path / "all.journal"
+    monkeypatch.setattr(fcntl, "flock", lambda file, operation: own.unlink())
+    with pytest.raises(UsageError, match="another process is writing"):
+        FileEngine(tmp_path)
+
+
 def test_a_disk_that_fills_in_the_middle_of_a_line_leaves_no_part_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -399,12 +399,28 @@ def test_the_version_is_told_in_a_letter(swink: Any) -> None:
     assert swink("-V").stdout == swink("--version").stdout != ""
 
 
-@pytest.mark.parametrize(
-    ("reason", "code"),
-    [("stop", 0), ("tool-use", 0), ("length", 3), ("content-filter", 3), ("pause", 3)],
-)
-def test_an_answer_that_ended_early_is_no_success(swink: Any, reason: str, code: int) -> None:
-    assert swink("ask", "-m", f"echo/stop-{reason}", "Hi").returncode == code
+TOOLS = ["-y", "--functions", "def f(): ..."]
+
+# options, how the answer ended, the exit code, what the last line says of that
+ENDS: list[tuple[list[str], str, int, list[str]]] = [
+    ([], "stop", 0, []),
+    ([], "tool-use", 0, ["waits for its tools"]),
+    ([], "length", 3, ["cut off at the token limit"]),
+    ([], "content-filter", 3, ["stopped by a content filter"]),
+    ([], "pause", 3, ["paused by the provider: ask again to go on"]),
+    (TOOLS, "stop", 0, []),
+    (TOOLS, "length", 3, ["cut off at the token limit"]),
+    (TOOLS, "content-filter", 3, ["stopped by a content filter"]),
+]
+
+
+@pytest.mark.parametrize(("given", "reason", "code", "said"), ENDS)
+def test_an_answer_that_ended_early_is_no_success_and_says_why(
+    swink: Any, given: list[str], reason: str, code: int, said: list[str]
+) -> None:
+    done = swink("ask", "-m", f"echo/stop-{reason}", *given, "Hi")
+    told = [why for *_, row in ENDS for why in row if done.stderr.endswith(f" · {why}\n")]
+    assert (done.returncode, [*dict.fromkeys(told)]) == (code, said)
 
 
 def test_a_schema_is_given_as_it_stands(swink: Any) -> None:

@@ -259,6 +259,10 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
     "Options in extra=": ("acme/large", {"base_url": "http://acme.invalid", "api_key": "k"}),
     "Raise max_output_chars": ("echo/echo", {"max_output_chars": 1}),
     "lower max_tokens": ("echo/echo", {"max_output_chars": 1}),
+    "raise max_tokens": ("echo/fail-empty-response", {}),
+    'malformed="skip"': ("acme/damaged", {"base_url": "http://acme.invalid", "api_key": "k"}),
+    "rules=False": ("openai/gpt-5", {"stop": ["END"], "api_key": "key-1234567"}),
+    "the log at DEBUG level": ("echo/fail-unknown", {}),
 }
 
 
@@ -266,7 +270,9 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
 async def test_what_is_spelled_anew_is_what_the_library_says(python: str) -> None:
     model, options = SAID[python]
     host = acme_host() if model.startswith("acme") else None
-    http = MemoryHTTPClient(MemoryResponse.of_json({}, 400))
+    damaged = MemoryResponse([b"data: {\n\n"], headers={"Content-Type": "text/event-stream"})
+    answer = damaged if model == "acme/damaged" else MemoryResponse.of_json({}, 400)
+    http = MemoryHTTPClient(answer)
     async with library.Client(host=host, http=http, retry=library.RetryPolicy.none()) as client:
         with pytest.raises(library.StreamError) as caught:
             await client.complete(model, "Hi there", **options)

@@ -166,6 +166,31 @@ def test_a_fault_is_told_with_whose_it_is(
     assert "Traceback" not in done.stderr
 
 
+# what the module of a command imports, what the command says to do
+NEEDS: list[tuple[str, str]] = [
+    ("aiohttp_of_nobody", "pip install 'acme-top[cli]'"),
+    ("aiohttp_of_nobody.client", "pip install 'acme-top[cli]'"),
+    ("acme_top.gone", "Update that distribution, or uninstall it"),
+]
+
+
+@pytest.mark.parametrize(("module", "advice"), NEEDS)
+def test_a_command_whose_extra_is_not_installed_names_it_and_so_does_the_doctor(
+    swink: Any, tmp_path: Path, module: str, advice: str
+) -> None:
+    points = {"swink.commands": {"watch": "acme_top:command"}, "swink.tools": {"t": "acme_top:t"}}
+    install(tmp_path, "acme-top", points, {"acme_top/__init__.py": f"import {module}\n"})
+    with (tmp_path / "acme_top-1.0.dist-info" / "METADATA").open("a") as file:
+        file.write("Provides-Extra: cli\n")
+
+    done = swink("watch", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, advice in done.stderr.splitlines()[-1]) == (1, True)
+    told = swink("doctor", PYTHONPATH=str(tmp_path))
+    assert (told.returncode, "the tool t\n" in told.stdout) == (1, True)
+    assert f"the command watch\n  {done.stderr.splitlines()[1]}\n" in told.stdout
+    assert advice in told.stdout
+
+
 def test_the_trace_of_a_broken_command_is_for_those_who_ask(extended: Any) -> None:
     done = extended("--debug", "raises")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,6 +90,38 @@ def test_the_exit_code_says_that_an_answer_does_not_fit(
         done = swink("ask", *where, *given, "Oslo?")
     assert (done.returncode, done.stdout) == (code, f"{answer}\n")
     assert said in done.stderr
+
+
+COMMANDS = [["ask"], ["events"], ["chat"], ["record", "--force", "--output"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+def test_the_exit_code_is_that_of_every_command_that_asks(
+    swink: Any, tmp_path: Path, command: list[str]
+) -> None:
+    given = [*command, *[str(tmp_path / "kept")] * (command[0] == "record"), "--schema", "city"]
+    with ChatService(['{"town": "Oslo"}'], ['{"city": "Oslo"}']) as service:
+        where = ("-m", "openai/any", "--base-url", service.base_url, "--api-key", "k")
+        misfit, fit = (swink(*given, *where, stdin="Oslo?") for _ in range(2))
+    assert (misfit.returncode, fit.returncode) == (3, 0)
+    assert "Error: The answer is not the JSON of the schema" in misfit.stderr
+    assert '"town": "Oslo"' in misfit.stdout.replace("\\", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["events", "-m", "echo/stop-length"], 3),
+        (["chat", "-m", "echo/stop-length"], 3),
+        (["ask", "-m", "echo/echo", "-m", "echo/stop-length"], 3),
+        (["ask", "-m", "echo/fail-auth", "-m", "echo/stop-length"], 1),
+        (["chat", "-m", "echo/fail-auth,echo/echo", "-o", "retry=false"], 1),
+    ],
+)
+def test_so_it_is_of_an_answer_that_ended_early_and_of_several_that_of_the_worst(
+    swink: Any, command: list[str], code: int
+) -> None:
+    assert swink(*command, stdin="Oslo?").returncode == code
 
 
 def test_code_that_is_extracted_is_what_has_to_fit(swink: Any) -> None:

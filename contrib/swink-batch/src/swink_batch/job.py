@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from swink_batch.via_batch import BatchRunner
 from swink_core import (
     InvalidContext,
     InvalidModel,
+    InvalidOption,
     Model,
     RetryPolicy,
     StreamErrorKind,
@@ -72,6 +74,15 @@ def _is_pair(value: Any) -> bool:
 
 def _said(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in UNSAID}
+
+
+def _options(job: Job, attribute: Any, value: Mapping[str, Any]) -> None:
+    named = inspect.signature(Client.stream).parameters.keys() - {"options"}
+    if taken := sorted(named & value.keys()):
+        raise InvalidOption(
+            f"no option {taken[0]!r}",
+            resolution="Models and a type are the job's own, and what is asked is the rows'.",
+        )
 
 
 def _shard(value: Any) -> tuple[int, int]:
@@ -149,7 +160,7 @@ class Job:
     models: list[Any] = field(converter=_chain, repr=False)
     prompt: str | None = field(default=None, validator=_template)
     type: Any = None
-    options: Mapping[str, Any] = field(factory=dict, repr=False)
+    options: Mapping[str, Any] = field(factory=dict, validator=_options, repr=False)
     id_field: str = "id"
     concurrency: int = field(default=CONCURRENCY, validator=_positive)
     rpm: float | None = field(default=None, validator=_positive)

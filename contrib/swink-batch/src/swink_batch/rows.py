@@ -115,7 +115,7 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
                 few = named - [*row.values()].count(None)
                 yield BadRow(f"line {rows.line_num} has {few} fields, and the first line {named}")
             elif not _is_utf8(row.values()):
-                yield BadRow(f"line {rows.line_num} is not UTF-8: save the file as UTF-8")
+                yield _not_utf8(rows.line_num)
             else:
                 yield row
 
@@ -123,6 +123,10 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
 def _csv_file(path: Path) -> IO[str]:
     csv.field_size_limit(MOST_FIELD)
     return path.open(newline="", encoding="utf-8-sig", errors="surrogateescape")
+
+
+def _not_utf8(number: int) -> BadRow:
+    return BadRow(f"line {number} is not UTF-8: save the file as UTF-8")
 
 
 def _is_utf8(fields: Iterable[str]) -> bool:
@@ -145,7 +149,9 @@ def _json_lines(path: Path) -> Iterator[Row | BadRow]:
             try:
                 row = decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                yield BadRow(f"line {number} is no JSON: {error}")
+                is_text = _is_utf8([line.decode(errors="surrogateescape")])
+                no_json = BadRow(f"line {number} is no JSON: {error}")
+                yield no_json if is_text else _not_utf8(number)
                 continue
             is_row = isinstance(row, dict | str)
             yield row if is_row else BadRow(f"line {number} is neither an object nor a string")

@@ -7,9 +7,9 @@ names in `__all__` of the following modules are public; everything else may chan
     terminal     what people read beside the answer: notes, errors, tables
     listing      a command's output as text or JSON
     options      the options of a call
-    settings     `chosen`: the models that are meant by names, short ones too
     prompts      what is asked: the prompt, what is piped in and attached
-    clients      the client of a call, with what the user keeps for its providers
+    clients      the client of a call, with what the user keeps for its providers; `chosen`: the
+                 models that are meant by names, short ones too
     calling      a call, shown as it streams, stopped by Ctrl-C
     display      where a call is shown
     memory       where calls and conversations are kept

@@ -1,4 +1,5 @@
-"""One call, shown as it streams, and stopped by Ctrl-C without losing what arrived."""
+"""One call, shown as it streams, stopped by Ctrl-C without losing what arrived, and what its end
+means to a script."""
 
 from __future__ import annotations
 
@@ -7,12 +8,13 @@ import difflib
 import os
 import signal
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import swink_core as swink
 from swink_cli.display import Display, Sink
+from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.summary import summary
 from swink_cli.terminal import one_screen, say, show_error
 from swink_cli.troubles import TROUBLES
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from swink import Run
 
 __all__ = [
+    "exit_code",
     "explain",
     "interruptible",
     "name_broken_plugins",
@@ -106,6 +109,31 @@ def show_end(stream: swink.EventStream, display: Display) -> bool:
     if display.first_token_at is not None or isinstance(terminal, swink.Done):
         say(summary(stream, display))
     return isinstance(terminal, swink.Done)
+
+
+def exit_code(
+    message: swink.AssistantMessage,
+    options: Mapping[str, Any],
+    text: str | None = None,
+    whose: str = "The answer",
+) -> int:
+    """Return the exit code of an answer, and say where it is not the JSON that was asked for.
+
+    `text` is what is made of it (`None`: nothing).
+    """
+    match message.stop_reason:
+        case swink.StopReason.ERROR:
+            return EXIT_FAILURE
+        case swink.StopReason.ABORTED:
+            return EXIT_INTERRUPTED
+        case swink.StopReason.LENGTH | swink.StopReason.CONTENT_FILTER | swink.StopReason.PAUSE:
+            return EXIT_INCOMPLETE
+    asked = options.get("response_format")
+    if not asked or message.tool_calls:
+        return 0
+    from swink_cli.misfits import fits
+
+    return 0 if fits(message.text if text is None else text, asked, whose) else EXIT_INCOMPLETE
 
 
 def explain(call: swink.Call, error: swink.Error) -> None:

@@ -15,15 +15,15 @@ import click
 
 import swink_core as swink
 from swink_cli.calling import name_broken_plugins, name_unknown_models
+from swink_cli.clients import chosen
 from swink_cli.completion import model_names
 from swink_cli.conversation import read_conversation
-from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
+from swink_cli.exits import EXIT_FAILURE, worst
 from swink_cli.extraction import code_in, copy_text
 from swink_cli.files import media_block
 from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
 from swink_cli.reader import Reader
-from swink_cli.settings import chosen
 from swink_cli.talk import Talk
 from swink_cli.templates import asked
 from swink_cli.terminal import say, show_error, table
@@ -47,12 +47,13 @@ class Chat:
         self._call = call
         self._talk = Talk(call, history, memory, tools)
         self._talk.plain = plain
-        self._leaving = self._interactive = self._failed = False
+        self._leaving = self._interactive = False
+        self._codes: set[int] = set()  # of answers
 
     def run(self, file: str | None = None) -> int:
         """Talk until the user leaves, and return an exit code.
 
-        From a script it is that of a failure if any answer failed; Ctrl-C ends a script.
+        From a script it is the worst of all answers'; Ctrl-C ends a script.
         """
         talk = self._talk
         talk.open(talk.models, "Hello")
@@ -71,9 +72,7 @@ class Chat:
                 self._loop(reader)
             finally:
                 talk.close()
-        if reader.interactive:
-            return 0
-        return EXIT_INTERRUPTED if talk.interrupted else EXIT_FAILURE if self._failed else 0
+        return 0 if reader.interactive else worst(self._codes)
 
     def _loop(self, reader: Reader) -> None:
         while not self._leaving and (reader.interactive or not self._talk.interrupted):
@@ -90,12 +89,12 @@ class Chat:
                     raise
                 say("\n(Ctrl-D or /quit leaves)")
             except swink.SwinkError as error:
-                self._failed = True
+                self._codes.add(EXIT_FAILURE)
                 show_error(error.title, error.message, error.resolution)
             except BrokenPipeError:
                 raise
             except Exception as error:
-                self._failed = True
+                self._codes.add(EXIT_FAILURE)
                 show_error("Unexpected failure", f"{type(error).__name__}: {error}")
 
     def _take(self, text: str) -> None:
@@ -116,14 +115,13 @@ class Chat:
 
     def _answer(self) -> None:
         try:
-            is_complete = self._talk.answer()
+            code = self._talk.answer()
         except KeyboardInterrupt:
             self._leaving = True  # the stream would not be closed; nothing more can be asked
             raise
-        if not is_complete:
-            self._failed = True
-            if not self._talk.interrupted:
-                say("the conversation is kept: /retry asks again, /undo takes the question back")
+        self._codes.add(code)
+        if code and not self._talk.interrupted:
+            say("the conversation is kept: /retry asks again, /undo takes the question back")
         if self._interactive:
             say(f"so far: {self._talk.totals()}\n")
 

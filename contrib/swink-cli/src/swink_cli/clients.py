@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -18,8 +19,8 @@ from swink_core import Client, Host
 from swink_core.providers import Catalog
 
 __all__ = [
-    "checked_options", "client_parts", "configured_options", "full_name", "kept_options",
-    "make_client",
+    "bare_names", "checked_options", "chosen", "client_parts", "configured_options",
+    "kept_options", "make_client",
 ]  # fmt: skip
 
 
@@ -104,7 +105,26 @@ def _check_name(where: str, name: str) -> None:
         )
 
 
-def full_name(model: str) -> str:
+def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
+    """Return the models that are meant: those named, short names resolved, or the default."""
+    settings = read_settings(begins=begins)
+    named = models or settings.default
+    meant = [model for name in named for model in settings.aliases.get(name, [name])]
+    return [name if "/" in name else _full_name(name) for name in meant]
+
+
+def bare_names(start: str = "") -> dict[str, str]:
+    """Return the models that begin so, each with a provider that lists it."""
+    host = _host()
+    catalog = Catalog(host)
+    owners: dict[str, str] = {}
+    for name in host.provider_names():
+        with suppress(swink.SwinkError):  # one broken catalogue is no reason to hide the others
+            owners |= {info.id: name for info in catalog.models(name) if info.id.startswith(start)}
+    return owners
+
+
+def _full_name(model: str) -> str:
     """Write a bare name as `provider/id`. Raises InvalidModel where it is none, or several.
 
     A kept key decides between providers as one in the environment does.
@@ -131,8 +151,6 @@ def full_name(model: str) -> str:
 def _like(model: str) -> list[str]:
     """Return short names and bare names that a misspelt one may be; none for one that is right."""
     from difflib import get_close_matches
-
-    from swink_cli.completion import bare_names
 
     known = {*read_settings().aliases, *bare_names()}
     return [] if model in known else get_close_matches(model, sorted(known), 2)

@@ -6,14 +6,15 @@ A fault completes nothing: no traceback between a person's keystrokes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 import click
 from click.shell_completion import CompletionItem
 
+from swink_cli.extensions import installed_tools
+
 __all__ = [
-    "bare_names", "complete_alias", "complete_file", "complete_model", "complete_provider",
-    "complete_server", "complete_tool", "model_names",
+    "complete_alias", "complete_file", "complete_model", "complete_provider", "complete_server",
+    "complete_tool", "model_names",
 ]  # fmt: skip
 
 
@@ -49,8 +50,6 @@ def complete_tool(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Offer tools of plugins; what begins none of their names is a file's."""
-    from swink_cli.tools import installed_tools
-
     named = _quietly(lambda: _beginning(incomplete, installed_tools()))
     return named or complete_file(ctx, parameter, incomplete)
 
@@ -101,6 +100,8 @@ def _models(start: str) -> list[CompletionItem]:
     if not slash:
         providers = _providers(start, "/")
         if not providers:
+            from swink_cli.clients import bare_names
+
             return [CompletionItem(id, help=name) for id, name in bare_names(start).items()]
         if len(providers) != 1:
             return providers
@@ -109,20 +110,6 @@ def _models(start: str) -> list[CompletionItem]:
     known = [f"{provider}/{info.id}" for info in Catalog(Host()).models(provider)]
     names = [name for name in known if name.startswith(start)]
     return [CompletionItem(name) for name in names or ([] if slash else [start])]
-
-
-def bare_names(start: str = "") -> dict[str, str]:
-    """Return the models that begin so, each with a provider that lists it."""
-    from swink_core import Host, SwinkError
-    from swink_core.providers import Catalog
-
-    host = Host()
-    catalog = Catalog(host)
-    owners: dict[str, str] = {}
-    for name in host.provider_names():
-        with suppress(SwinkError):  # one broken catalogue is no reason to hide the others
-            owners |= {info.id: name for info in catalog.models(name) if info.id.startswith(start)}
-    return owners
 
 
 def _quietly(offer: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:

@@ -18,15 +18,21 @@ from typing import Any, NamedTuple
 
 from swink_cli.clients import configured_options
 from swink_cli.commands.default import check_models
-from swink_cli.extensions import GROUP as COMMAND_GROUP
-from swink_cli.extensions import distribution_of
+from swink_cli.extensions import (
+    COMMAND_GROUP,
+    TOOL_GROUP,
+    added_commands,
+    distribution_of,
+    installed_tools,
+    load_command,
+)
 from swink_cli.listing import PROVIDER_GROUP
 from swink_cli.settings import read_settings, settings_path
-from swink_cli.tools import GROUP as TOOL_GROUP
+from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
 from swink_core.providers import HTTPProvider, package_catalog
 
-__all__ = ["Finding", "configuration", "examine"]
+__all__ = ["Finding", "added", "configuration", "examine"]
 
 GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
 
@@ -92,12 +98,26 @@ def configuration(host: Host) -> list[Finding]:
     for name, models in {"default": settings.default, **settings.aliases}.items():
         if models:
             checks[name if name == "default" else f"aliases.{name}"] = partial(check_models, models)
+    return _failing({f"{settings_path()}, {key}": check for key, check in checks.items()})
+
+
+def added() -> list[Finding]:
+    """Load the commands and the tools that distributions add."""
+    loads: dict[str, Callable[[], object]] = {}
+    for name, points in added_commands().items():
+        loads[f"the command {name}"] = partial(load_command, name, points)
+    for name in installed_tools():
+        loads[f"the tool {name}"] = partial(plugin_tools, name)
+    return _failing(loads)
+
+
+def _failing(checks: dict[str, Callable[[], object]]) -> list[Finding]:
+    """Make each check, and return what failed, with where that is."""
     found = []
-    for key, check in checks.items():
+    for where, check in checks.items():
         try:
             check()
         except SwinkError as error:
-            where = f"{settings_path()}, {key}"
             found.append(Finding(where, error.message, error.resolution or ""))
     return found
 

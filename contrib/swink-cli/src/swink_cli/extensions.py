@@ -1,4 +1,5 @@
-"""Commands that other distributions add through the entry-point group `swink.commands`.
+"""Commands and tools that other distributions add through the entry-point groups
+`swink.commands` and `swink.tools`.
 
 They are listed from metadata alone, and a command is imported when it is called. Whatever is wrong
 with one is an error of that command and of no other. Nothing heavy is imported here, because
@@ -18,18 +19,30 @@ from swink_cli.terminal import printable
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["GROUP", "added_commands", "describe_commands", "distribution_of", "load_command"]
+__all__ = [
+    "COMMAND_GROUP", "TOOL_GROUP", "added_commands", "describe_commands", "distribution_of",
+    "installed_tools", "load_command",
+]  # fmt: skip
 
-GROUP = "swink.commands"
+COMMAND_GROUP, TOOL_GROUP = "swink.commands", "swink.tools"
+
+
+def added_commands() -> dict[str, list[EntryPoint]]:
+    """Return, by name, the commands that distributions claim; more than one claim is a fault."""
+    return _claims(COMMAND_GROUP)
+
+
+def installed_tools() -> dict[str, list[EntryPoint]]:
+    """Return, by name, the tools that distributions claim, likewise."""
+    return _claims(TOOL_GROUP)
 
 
 @cache
-def added_commands() -> dict[str, list[EntryPoint]]:
-    """Return, by name, the commands that distributions claim; more than one claim is a fault."""
+def _claims(group: str) -> dict[str, list[EntryPoint]]:
     from importlib.metadata import entry_points
 
     claims: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _owner(point))):
+    for point in sorted(entry_points(group=group), key=lambda point: (point.name, _owner(point))):
         claims.setdefault(point.name, []).append(point)
     return claims
 
@@ -80,7 +93,7 @@ def load_command(name: str, points: list[EntryPoint]) -> click.Command:
         raise PluginError(
             f"`swink {name}` of {owners} cannot be imported: {type(error).__name__}: {error}",
             title="Broken command",
-            resolution="All other commands work. Update that distribution, or uninstall it.",
+            resolution=_repair(points[0], error),
         ) from error
     if not isinstance(command, click.Command):
         raise PluginError(
@@ -89,6 +102,16 @@ def load_command(name: str, points: list[EntryPoint]) -> click.Command:
             resolution=f"Its author has to name one in the entry point, not {points[0].value}.",
         )
     return command
+
+
+def _repair(point: EntryPoint, error: BaseException) -> str:
+    """Say what to do where a command cannot be imported; `cli` is the extra that commands need."""
+    extras = point.dist.metadata.get_all("Provides-Extra") if point.dist else None
+    absent = (getattr(error, "name", None) or "").partition(".")[0]
+    is_needed = isinstance(error, ModuleNotFoundError) and absent != point.module.partition(".")[0]
+    if is_needed and "cli" in (extras or ()):
+        return f"Install what it needs: pip install '{_owner(point)}[cli]'"
+    return "Update that distribution, or uninstall it: all other commands work."
 
 
 def _owner(point: EntryPoint) -> str:

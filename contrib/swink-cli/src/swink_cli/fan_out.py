@@ -23,6 +23,7 @@ from rich.text import Text
 
 import swink_core as swink
 from swink_cli.calling import (
+    exit_code,
     explain,
     interruptible,
     name_broken_plugins,
@@ -30,7 +31,7 @@ from swink_cli.calling import (
 )
 from swink_cli.clients import make_client
 from swink_cli.display import Display, HeldText
-from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
+from swink_cli.exits import worst
 from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
 from swink_cli.summary import amount, money, seconds, summary
@@ -151,23 +152,11 @@ async def _ask_all(
                 for one, task in zip(asked, tasks, strict=True):
                     await task
                     _show(one, console)
-    ends = [one.stream.message.stop_reason for one in asked]
-    if swink.StopReason.ABORTED in ends:
-        return EXIT_INTERRUPTED
-    if swink.StopReason.ERROR in ends:
-        return EXIT_FAILURE
-    return 0 if _all_fit(asked, call.options.get("response_format")) else EXIT_INCOMPLETE
-
-
-def _all_fit(asked: list[_Asked], format_: Any) -> bool:
-    """Tell whether answers are JSON where that was asked for, and say of each that is not."""
-    if not format_:
-        return True
-    from swink_cli.misfits import fits
-
-    said = [one for one in asked if not one.stream.message.tool_calls]
-    found = [fits(one.sink.text, format_, f"The answer of {one.name}") for one in said]
-    return all(found)
+    codes = []
+    for one in asked:
+        whose = f"The answer of {one.name}"
+        codes.append(exit_code(one.stream.message, call.options, one.sink.text, whose))
+    return worst(codes)
 
 
 def _show(one: _Asked, console: Console) -> None:

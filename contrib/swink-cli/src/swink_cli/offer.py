@@ -10,7 +10,7 @@ import click
 import swink_core as swink
 from swink_cli.clients import kept_options
 from swink_cli.credentials import choices, describe, has_key
-from swink_cli.options import MODEL_ENV
+from swink_cli.settings import MODEL_ENV
 from swink_cli.terminal import is_terminal, say, table
 from swink_core.providers import AiohttpClient, Catalog, HTTPClient
 

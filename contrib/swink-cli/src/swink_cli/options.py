@@ -15,15 +15,14 @@ from attrs import define, field
 from click.core import ParameterSource
 
 import swink_core as swink
+from swink_cli.clients import chosen
 from swink_cli.completion import complete_file, complete_model, complete_tool
 from swink_cli.files import read_text, tools_of
 from swink_cli.pairs import parse_pairs
-from swink_cli.settings import chosen
+from swink_cli.settings import MODEL_ENV
 from swink_cli.templates import fill_template, template_options
 
 __all__ = ["PERSONAL", "CallOptions", "Function", "apply_options", "call_options"]
-
-MODEL_ENV = "SWINK_MODEL"
 
 PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 """Options that are meant for one provider."""

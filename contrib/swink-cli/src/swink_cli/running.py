@@ -12,13 +12,19 @@ from swink_cli.approval import Approval
 from swink_cli.calling import explain, name_broken_plugins, name_unknown_models, show_call
 from swink_cli.clients import client_parts
 from swink_cli.display import Display, Sink
+from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
 from swink_cli.summary import run_summary
 from swink_cli.terminal import one_screen, printable, say
 from swink_cli.tools import ToolOptions
 
-__all__ = ["OpenTools", "ask_with_tools", "show_run"]
+__all__ = ["CODES", "OpenTools", "ask_with_tools", "show_run"]
+
+CODES: dict[str | None, int] = {
+    "max_turns": EXIT_INCOMPLETE, "aborted": EXIT_INTERRUPTED, "error": EXIT_FAILURE,
+}  # fmt: skip
+"""The exit codes of runs that did not end with an answer."""
 
 RESULT_SHOWN = 200
 """Characters of a tool's result that are shown."""

@@ -32,14 +32,17 @@ from swink_cli.files import changing, replace_file, user_path
 from swink_cli.main import PROFILE
 
 __all__ = [
-    "CONFIG_ENV", "PROFILE_ENV", "Settings", "change", "chosen", "configured", "profile_at_hand",
-    "read_settings", "settings_path", "user_folder",
+    "CONFIG_ENV", "MODEL_ENV", "PROFILE_ENV", "Settings", "change", "configured",
+    "profile_at_hand", "read_settings", "settings_path", "user_folder",
 ]  # fmt: skip
 
 CONFIG_ENV = "SWINK_CONFIG"
 """Names the file, instead of the platform's own place."""
 
 PROFILE_ENV = "SWINK_PROFILE"
+
+MODEL_ENV = "SWINK_MODEL"
+"""Names the models of calls that name none."""
 
 _Data = Mapping[str, Any]
 
@@ -93,18 +96,6 @@ def profile_at_hand() -> str:
     """Return the profile that was named for this run; empty for none, or the file's own."""
     context = click.get_current_context(silent=True)
     return (context and context.meta.get(PROFILE)) or os.environ.get(PROFILE_ENV, "")
-
-
-def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
-    """Return the models that are meant: those named, short names resolved, or the default."""
-    settings = read_settings(begins=begins)
-    named = models or settings.default
-    meant = [model for name in named for model in settings.aliases.get(name, [name])]
-    if any("/" not in name for name in meant):
-        from swink_cli.clients import full_name
-
-        return [name if "/" in name else full_name(name) for name in meant]
-    return meant
 
 
 def change(table: Sequence[str], name: str, value: Any) -> Path:

@@ -88,4 +88,6 @@ def run_summary(run: Run) -> str:
     parts.append(tokens(run.usage, complete=run.outcome == "done"))
     if run.cost is not None and run.cost.total is not None:
         parts.append(money(run.cost.total))
+    if run.outcome == "done" and run.message.stop_reason in _REASONS:
+        parts.append(_REASONS[run.message.stop_reason])
     return " · ".join(parts)

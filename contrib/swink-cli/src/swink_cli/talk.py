@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import swink_core as swink
 from swink.amounts import added
-from swink_cli.calling import show_call, show_end
+from swink_cli.calling import exit_code, show_call, show_end
 from swink_cli.clients import client_parts
 from swink_cli.conversation import Conversation
 from swink_cli.display import make_sink
@@ -80,8 +80,8 @@ class Talk:
         chain, options = self._asked(models)
         return self.client.stream(chain, conversation, **options)
 
-    def answer(self) -> bool:
-        """Have the conversation answered, and return whether the answer is complete.
+    def answer(self) -> int:
+        """Have the conversation answered, and return the exit code of the answer.
 
         What came of it stays, whatever happens.
         """
@@ -93,7 +93,8 @@ class Talk:
         finally:
             self.conversation.answer(stream.message)
             self._keep(stream.call, stream.message.stop_reason is swink.StopReason.ABORTED)
-        return show_end(stream, display)
+        show_end(stream, display)
+        return exit_code(stream.message, self._call.options)
 
     def totals(self) -> str:
         """Say what the conversation has taken so far, attempts that failed too."""
@@ -102,8 +103,8 @@ class Talk:
         priced = cost.total if cost is not None else None
         return tokens(usage) + (f" · {money(priced)}" if priced is not None else "")
 
-    def _answer_with(self, tools: OpenTools) -> bool:
-        from swink_cli.running import show_run
+    def _answer_with(self, tools: OpenTools) -> int:
+        from swink_cli.running import CODES, show_run
 
         chain, options = self._asked(self.models)
         context = self.conversation.context
@@ -117,7 +118,8 @@ class Talk:
             if run.message.stop_reason in (swink.StopReason.ERROR, swink.StopReason.ABORTED):
                 self.conversation.answer(run.message)
             self._keep(run.call, run.outcome == "aborted")
-        return run.outcome == "done"
+        code = CODES.get(run.outcome)
+        return exit_code(run.message, self._call.options) if code is None else code
 
     def _asked(self, models: list[str]) -> tuple[list[Any], dict[str, Any]]:
         options = dict(self._call.options)

@@ -156,6 +156,10 @@ SPELLED_HERE = {
     "Options in extra=": "Options in --option extra.KEY=VALUE",
     "Raise max_output_chars": "Raise --option max_output_chars=NUMBER",
     "lower max_tokens": "lower --max-tokens",
+    "raise max_tokens": "raise --max-tokens",
+    'malformed="skip"': "--option malformed=skip",
+    "rules=False": "--option rules=false",
+    "the log at DEBUG level": "what `swink --debug …` prints",
 }
 """How the command line spells what the library's advice says in Python."""
 

@@ -12,7 +12,6 @@ import sys
 import types
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,6 +19,7 @@ from attrs import define
 
 import swink_core as swink
 from swink_cli.completion import complete_file, complete_server
+from swink_cli.extensions import installed_tools
 from swink_cli.files import user_path
 from swink_cli.options import Function, apply_options
 from swink_cli.terminal import own_stdout
@@ -28,15 +28,11 @@ if TYPE_CHECKING:
     from swink.tools import FunctionTool
 
 __all__ = [
-    "GROUP",
     "TOOL_SOURCES",
     "ToolOptions",
-    "installed_tools",
     "plugin_tools",
     "tool_options",
 ]
-
-GROUP = "swink.tools"
 
 MAX_TURNS = 20
 """How often the model may be called in the course of one answer, unless told otherwise."""
@@ -127,14 +123,6 @@ def tool_options(command: Function) -> Function:
             return command(tools=tools, **given)
 
     return apply_options(_TOOL_OPTIONS, with_tools)
-
-
-def installed_tools() -> dict[str, list[EntryPoint]]:
-    """Return the tools that plugins declare, by name, importing none; two of a name are a fault."""
-    claims: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=GROUP)):
-        claims.setdefault(point.name, []).append(point)
-    return claims
 
 
 def plugin_tools(name: str) -> list[FunctionTool[..., Any]]:

@@ -118,7 +118,7 @@ def take_of(tape: AttemptTape, asked: dict[str, Any], with_events: bool) -> Take
 def _failure(error: Error | Retry) -> TakeFailure:
     kind = error.error_kind or StreamErrorKind.UNKNOWN
     if isinstance(error, Retry):
-        return TakeFailure(kind, error.error)
+        return TakeFailure(kind, error.error, error.rule)
     told = (error.rule, error.phase, error.retry_after, error.title, error.resolution)
     return TakeFailure(kind, error.error_message, *told)
 

@@ -70,6 +70,7 @@ _FIELDS: dict[type[ev.AssistantMessageEvent], dict[str, st.SearchStrategy[Any]]]
         "error": _texts,
         "model": st.builds("{}/{}".format, _names, _names),
         "error_kind": st.none() | st.sampled_from(StreamErrorKind),
+        "rule": st.none() | _names,
     },
     ev.Done: {"stop_reason": _successes, **_facts},
     ev.Error: {

@@ -96,7 +96,7 @@ class ClaudeCodeProvider(HTTPProvider):
                 UUID(session)
             except ValueError:
                 raise InvalidOption(
-                    f"session {session!r} is no UUID", resolution="Pass str(uuid.uuid4())."
+                    f"session {session!r} is no UUID", resolution="Give one, as uuidgen prints."
                 ) from None
         return super().fit(model, context, options)
 

@@ -77,7 +77,7 @@ def _image(block: ImageBlock) -> str:
     source = media_base64(block.source)
     if source is None:
         what = "Ollama takes images as data, not by their address"
-        raise unsupported("images", f"{what}: pass a Base64Source or a FileSource")
+        raise unsupported("images", f"{what}: pass a file, or its data")
     return source.data
 
 

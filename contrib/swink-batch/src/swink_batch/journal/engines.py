@@ -61,6 +61,7 @@ class FileEngine:
     """A folder with a file for each writer, which several machines may share."""
 
     def __init__(self, folder: Path, shard: str = "all") -> None:
+        self._is_new = not folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         own = folder / f"{shard}.journal"
         self._file = _locked(own)
@@ -119,8 +120,12 @@ class FileEngine:
         return f"{path}: line {number}"
 
     def close(self) -> None:
-        """Have all written to the disk, and close the files."""
+        """Have all written to the disk, and close the files; a new folder without a line goes."""
         os.fsync(self._file.fileno())
+        if self._is_new and not self._end:
+            with suppress(OSError):  # another shard has its own there
+                self._paths[0].unlink()
+                self._folder.rmdir()
         for file in (*self._open.values(), self._file):
             file.close()
 
@@ -204,6 +209,8 @@ def _locked(path: Path) -> IO[bytes]:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(file.fileno()).st_nlink:  # who had it has just taken it away
+            raise OSError
     except ImportError:
         pass  # Windows: no lock
     except OSError as error:

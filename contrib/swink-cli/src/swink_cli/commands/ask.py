@@ -9,10 +9,15 @@ import click
 from attrs import evolve
 
 import swink_core as swink
-from swink_cli.calling import name_broken_plugins, name_unknown_models, show_call, show_end
+from swink_cli.calling import (
+    exit_code,
+    name_broken_plugins,
+    name_unknown_models,
+    show_call,
+    show_end,
+)
 from swink_cli.clients import make_client
 from swink_cli.display import LastText, Sink, make_sink
-from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory, memory_options
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
@@ -85,11 +90,7 @@ def command(
         from swink_cli.extraction import code_in
 
         text = code_in(text) or text
-    asked = call.options.get("response_format")
-    if asked and not (code or said.tool_calls):
-        from swink_cli.misfits import fits
-
-        code = 0 if fits(text, asked) else EXIT_INCOMPLETE
+    code = exit_code(said, call.options, text)
     if copy:
         from swink_cli.extraction import copy_text
 
@@ -124,13 +125,13 @@ def _sink(extract: bool, is_json: bool, plain: bool, restart: bool) -> Sink:
 async def _ask(
     call: CallOptions, context: swink.Context, tools: ToolOptions, sink: Sink, memory: Memory
 ) -> tuple[swink.AssistantMessage | None, int]:
-    """Return the answer, `None` where it is not complete, and an exit code."""
+    """Return the answer, or `None` where it is not complete, and the exit code of that."""
     if tools:
-        from swink_cli.running import ask_with_tools
+        from swink_cli.running import CODES, ask_with_tools
 
         run = await ask_with_tools(call, context, tools, sink, memory)
-        done = run.outcome == "done"
-        return run.message if done else None, _OF_RUNS.get(run.outcome or "") or _code(run.message)
+        code = CODES.get(run.outcome)
+        return (run.message, 0) if code is None else (None, code)
     async with make_client(call.models, memory.plugins) as client, memory:
         stream = client.stream(call.models, context, **call.options)
         name_broken_plugins(client)
@@ -141,20 +142,4 @@ async def _ask(
         if is_done:
             context.messages.append(stream.message)
             memory.keep(context, call.models, stream.call.secrets)
-        return stream.message if is_done else None, _code(stream.message)
-
-
-_OF_RUNS = {
-    "max_turns": EXIT_INCOMPLETE, "aborted": EXIT_INTERRUPTED, "error": EXIT_FAILURE,
-}  # fmt: skip
-
-
-def _code(message: swink.AssistantMessage) -> int:
-    match message.stop_reason:
-        case swink.StopReason.ERROR:
-            return EXIT_FAILURE
-        case swink.StopReason.ABORTED:
-            return EXIT_INTERRUPTED
-        case swink.StopReason.LENGTH | swink.StopReason.CONTENT_FILTER | swink.StopReason.PAUSE:
-            return EXIT_INCOMPLETE
-    return 0
+        return (stream.message, 0) if is_done else (None, exit_code(stream.message, {}))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import click
 
+from swink_cli.clients import chosen
 from swink_cli.completion import complete_model
 from swink_cli.listing import print_lines
-from swink_cli.settings import change, chosen, read_settings
+from swink_cli.settings import change, read_settings
 from swink_cli.terminal import say
 from swink_core import Host, InvalidModel
 from swink_core.providers import Catalog

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from swink_cli.doctor import configuration, examine
+from swink_cli.doctor import added, configuration, examine
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import left_out, print_lines
 from swink_cli.terminal import printable
@@ -18,11 +18,11 @@ def command() -> int:
     """Say what is wrong with the configuration, and with plugins: those that nobody finds, too.
 
     It finds entry points of misspelt groups, rows of models.toml that belong to none, hooks without
-    @hookimpl, methods that override nothing, and installs that are stale. All are loaded. The exit
-    code is 1 where something is found.
+    @hookimpl, methods that override nothing, installs that are stale, and commands and tools that
+    cannot be loaded. All are loaded. The exit code is 1 where something is found.
     """
     host = Host()
-    found = [*configuration(host), *examine(host)]
+    found = [*configuration(host), *examine(host), *added()]
     for finding in found:
         print_lines(printable(line) for line in (finding.where, f"  {finding.what}"))
         print_lines([f"  {printable(finding.advice)}", ""] if finding.advice else [""])

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import click
 
 import swink_core as swink
-from swink_cli.calling import interruptible
+from swink_cli.calling import exit_code, interruptible
 from swink_cli.clients import make_client
-from swink_cli.exits import EXIT_FAILURE, EXIT_INTERRUPTED
 from swink_cli.files import encode_json
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
@@ -27,7 +26,7 @@ def command(
 ) -> int:
     """Ask a model and print every event, as it comes, as a line of JSON (UTF-8).
 
-    The last line is a `done` or an `error`; after an error the exit code is not zero.
+    The last line is a `done` or an `error`; the exit code is that of `swink ask`.
     """
     call.require_model()
     message = prompt_message(prompt, images, attachments)
@@ -41,9 +40,4 @@ async def _print_events(call: CallOptions, message: swink.UserMessage) -> int:
             async for batch in stream.batches():
                 sys.stdout.buffer.write(b"".join(encode_json(swink.dump(event)) for event in batch))
                 sys.stdout.buffer.flush()
-        match stream.message.stop_reason:
-            case swink.StopReason.ERROR:
-                return EXIT_FAILURE
-            case swink.StopReason.ABORTED:
-                return EXIT_INTERRUPTED
-        return 0
+        return exit_code(stream.message, call.options)

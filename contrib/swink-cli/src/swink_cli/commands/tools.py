@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import click
 
 from swink_cli.exits import EXIT_FAILURE
+from swink_cli.extensions import installed_tools
 from swink_cli.listing import print_json, print_lines
 from swink_cli.options import apply_options
 from swink_cli.terminal import own_stdout, show_error, table
-from swink_cli.tools import TOOL_SOURCES, ToolOptions, installed_tools, plugin_tools
+from swink_cli.tools import TOOL_SOURCES, ToolOptions, plugin_tools
 from swink_core import PluginError, Tool, dump
 
 __all__ = ["command"]

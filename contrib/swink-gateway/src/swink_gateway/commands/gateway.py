@@ -25,9 +25,8 @@ import click
 from attrs import evolve
 
 import swink_core as swink
-from swink_cli.clients import client_parts
+from swink_cli.clients import chosen, client_parts
 from swink_cli.listing import print_lines
-from swink_cli.settings import chosen
 from swink_cli.terminal import is_terminal, say
 from swink_gateway.commands.checked import lines_of
 from swink_gateway.config import Config, Fault, Source

@@ -10,10 +10,9 @@ from typing import BinaryIO
 import click
 
 import swink_core as swink
-from swink_cli.calling import show_call, show_end
+from swink_cli.calling import exit_code, show_call, show_end
 from swink_cli.clients import make_client
 from swink_cli.display import make_sink
-from swink_cli.exits import EXIT_FAILURE
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
 from swink_cli.terminal import say
@@ -86,7 +85,7 @@ def command(
 async def _record(call: CallOptions, message: swink.UserMessage, folder: Path, note: str) -> int:
     async with make_client(call.models) as client:
         stream = client.stream(call.models, call.context([message]), **call.options)
-        return await _keep(stream, folder, note)
+        return await _keep(call, stream, folder, note)
 
 
 async def _record_saved(
@@ -106,17 +105,19 @@ async def _record_saved(
         asked = {"api_key": "none", **call.options, "base_url": url}
         context = call.context([swink.UserMessage(prompt or "What was saved?")])
         stream = client.stream(model, context, **asked)
-        return await _keep(stream, folder, note, "/saved")
+        return await _keep(call, stream, folder, note, "/saved")
 
 
-async def _keep(stream: swink.EventStream, folder: Path, note: str, below: str = "") -> int:
+async def _keep(
+    call: CallOptions, stream: swink.EventStream, folder: Path, note: str, below: str = ""
+) -> int:
     """Show a call and save it; `below` is where in the address it was served from."""
     tape = Tape(stream.call)
-    whole = show_end(stream, await show_call(stream, make_sink(plain=True)))
+    show_end(stream, await show_call(stream, make_sink(plain=True)))
     recording = tape.recording(stream.message, note)
     if below:  # the times are those of this machine
         recording.chunks = [(0.0, len(recording.body))]
         recording.request.path = recording.request.path.removeprefix(below)
     recording.save(folder, stream.call.secrets)
     say(f"recorded {len(recording.body)} bytes in {reads(len(recording.chunks))}: {folder}")
-    return 0 if whole else EXIT_FAILURE
+    return exit_code(stream.message, call.options)

@@ -9,11 +9,10 @@ from typing import Any
 
 import click
 
-from swink_cli.clients import kept_options
+from swink_cli.clients import chosen, kept_options
 from swink_cli.completion import complete_model, complete_provider
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import no_provider, print_json, print_lines
-from swink_cli.settings import chosen
 from swink_cli.terminal import fitted, printable, say, table
 from swink_core import Host, InvalidOption, SwinkError
 from swink_core.plugins.host import PluginEntry
