@@ -234,7 +234,10 @@ def test_a_model_names_its_provider(swink: Any) -> None:
         (("--recordings", "."), "about one provider"),
         (("--offline",), "about one provider"),
         (("echo", "--base-url", "http://127.0.0.1"), "--base-url means nothing"),
-        (("echo", "-m", "openai/gpt-5"), "openai/gpt-5 is not a model of echo"),
+        (
+            ("echo", "-m", "openai/gpt-5"),
+            "openai/gpt-5 is not a model of echo\nWrite echo/ID, or leave echo out.",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(swink: Any, arguments: tuple[str, ...], words: str) -> None:
