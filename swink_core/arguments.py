@@ -186,12 +186,11 @@ def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[s
 
 
 def _says_something(message: Message) -> bool:
-    content = message.content
-    if isinstance(message, SystemMessage):
-        return False  # an instruction is nothing to answer
-    if isinstance(content, str) or isinstance(message, ToolResultMessage):
-        return bool(content) or isinstance(message, ToolResultMessage)
-    return any(not isinstance(b, TextBlock) or b.text or b.metadata for b in content)
+    if isinstance(message, SystemMessage | ToolResultMessage):
+        return isinstance(message, ToolResultMessage)  # an instruction is nothing to answer
+    if isinstance(message.content, str):
+        return bool(message.content)
+    return any(not isinstance(b, TextBlock) or b.text or b.metadata for b in message.content)
 
 
 def _check_content(where: str, message: Message) -> None:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +60,39 @@ def test_a_python_that_was_asked_for_must_be_here(
     assert _run(monkeypatch, *(part for each in asked for part in ("--python", each))) == 1
     assert capsys.readouterr().err == f"FAILED  this machine has no Python {absent}\n"
     assert steps == []
+
+
+STOPPED = """
+import sys, release
+from pathlib import Path
+
+ENDLESS = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).mkdir(parents=True); time.sleep(99)"
+
+def build(project, folder):
+    release.run([sys.executable, "-c", ENDLESS, folder / project.name])
+
+release.DIST, release.build, release.interpreter = Path(sys.argv.pop()), build, lambda _: "python"
+sys.exit(release.main())
+"""
+"""A release whose builds take for ever."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_release_that_is_stopped_leaves_nothing(number: int, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    release = subprocess.Popen(
+        [sys.executable, "-c", STOPPED, tmp_path / "dist"],
+        env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(Path(sbom.__file__).parent)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not [*scratch.glob("swink-build-*/*")]:
+        time.sleep(0.01)
+    release.send_signal(number)
+    _, said = release.communicate(timeout=60)
+    assert (release.returncode, said) == (128 + number, "stopped; dist/ is not whole\n")
+    assert [*scratch.iterdir()] == []
 
 
 def test_it_says_that_the_tests_were_left_out(

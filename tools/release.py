@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+import programs
 from sbom import complete
 from smoke_wheels import ROOT, Project, SmokeFailure, build, distributions, run, run_tests
 
@@ -237,14 +238,15 @@ def main() -> int:
     try:
         if why and options.tag:
             raise SmokeFailure(why)
-        found = pythons_here(options.python or [])
-        released(projects, found, not options.without_tests)
+        with programs.stopping():
+            found = pythons_here(options.python or [])
+            released(projects, found, not options.without_tests)
     except SmokeFailure as failure:
         print(f"FAILED  {failure}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except programs.Stopped as stopped:
         print("stopped; dist/ is not whole", file=sys.stderr)
-        return 130
+        return stopped.exit_code
     if options.without_tests:
         print("left out: the tests; run it once more with them before you push a tag")
     if why:

@@ -15,7 +15,6 @@ that of all wheels and of what the distributions declare in their dependency gro
 import json
 import os
 import shlex
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -28,6 +27,8 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
+
+import programs
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -101,19 +102,11 @@ class Project:
 
 
 def run(command: Sequence[str | Path], **options: Any) -> str:
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        **options,
-    )
-    if done.returncode:
+    code, said = programs.run(command, **options)
+    if code:
         shown = shlex.join(str(part) for part in command if part != TRY)
-        raise SmokeFailure(f"{shown}\n{done.stdout}")
-    return str(done.stdout)
+        raise SmokeFailure(f"{shown}\n{said}")
+    return said
 
 
 class PythonEnvironment(Protocol):
@@ -272,4 +265,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        with programs.stopping():
+            sys.exit(main())
+    except programs.Stopped as stopped:
+        sys.exit(stopped.exit_code)

@@ -46,12 +46,11 @@ def classify_default(failure: Failure) -> Classification:
     wait = _wait(failure)
     if failure.kind is not None:
         return Classification(failure.kind, wait, f"{CORE}{failure.code or failure.kind}")
-    status = failure.status
+    kind, status = Kind.UNKNOWN, failure.status
     if status is not None and status >= 300:
         other = Kind.PROTOCOL if status < 400 else Kind.NETWORK if status >= 500 else Kind.UNKNOWN
         kind = STATUS.get(status, other)
-        return Classification(kind, wait, "none" if kind is Kind.UNKNOWN else f"status:{status}")
-    return Classification(Kind.UNKNOWN, wait, "none")
+    return Classification(kind, wait, "none" if kind is Kind.UNKNOWN else f"status:{status}")
 
 
 def _wait(failure: Failure) -> float | None:

@@ -189,7 +189,7 @@ class Host:
                     plugin = entry.load()
                     if isinstance(plugin, type | FunctionType) and (plugin := plugin()) is None:
                         continue  # it is not configured
-                    check_plugin(plugin, entry.name)
+                    check_plugin(plugin, entry.name, idle=True)
                 except (Exception, SystemExit) as error:
                     entry.error = f"{type(error).__name__}: {error}"
                     log.error("plugin %s is left out: %s", entry.name, entry.error)
@@ -273,8 +273,10 @@ def _check_declared_level(entry: PluginEntry) -> None:
         check_level(info.api_level, entry)
 
 
-def check_plugin(plugin: Any, name: str) -> None:
-    """Refuse a shared plugin that would break every call. Raises PluginError."""
+def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
+    """Refuse a shared plugin that would break every call, or have no part in any: an `idle` one
+    may, as one is that is not configured. Raises PluginError.
+    """
 
     def refused(what: str, instead: str = "") -> PluginError:
         hint = f"Implement it as a plain function{instead}."
@@ -282,6 +284,8 @@ def check_plugin(plugin: Any, name: str) -> None:
 
     scratch = _Manager()
     _register(scratch, plugin, name)
+    if isinstance(plugin, type) or not (idle or scratch.get_hookcallers(plugin)):
+        raise refused("no hook to call", " marked @swink.hookimpl, and give an object, no class")
     for impl in scratch.hook.stream.get_hookimpls():
         if not (impl.wrapper or impl.hookwrapper) and inspect.isasyncgenfunction(impl.function):
             why = "which never returns None and so would claim every call"

@@ -443,6 +443,20 @@ def test_a_plugin_given_by_hand_that_would_break_every_call_is_refused(
     assert instead in caught.value.resolution
 
 
+class Plain:
+    def on_event(self, event: Any) -> None: ...
+
+
+NO_PLUGINS = [(None, "NoneType"), ("a", "str"), (Observer, "type"), (Plain(), "Plain")]
+
+
+@pytest.mark.parametrize(("given", "name"), NO_PLUGINS)
+def test_what_is_no_plugin_is_refused_when_the_client_is_made(given: Any, name: str) -> None:
+    with pytest.raises(PluginError, match=f'plugin "{name}" implements no hook') as caught:
+        swink.Client(plugins=[given])
+    assert "give an object, no class" in str(caught.value.resolution)
+
+
 @pytest.mark.parametrize(
     ("plugin", "message"),
     [*((plugin, message) for plugin, message, _ in REFUSED), *UNIMPORTABLE],
@@ -463,6 +477,15 @@ async def test_an_installed_plugin_that_is_broken_is_logged_recorded_and_left_ou
     assert "plugin bad is left out" in record.getMessage()
     (entry,) = [entry for entry in host.entries() if entry.name == "bad"]
     assert message in (entry.error or "")
+
+
+async def test_an_installed_plugin_may_have_no_hook_where_it_is_not_configured(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    host = host_with(entry_point("toy", Toy), entry_point("idle", Plain, group="swink.plugins"))
+    host.bind("toy")
+    assert [entry.error for entry in host.entries()] == [None, None]
+    assert caplog.records == []
 
 
 def test_an_async_wrapper_of_a_stream_is_an_ordinary_wrapper() -> None:

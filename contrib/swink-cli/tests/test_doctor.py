@@ -152,6 +152,22 @@ def test_a_plugin_that_is_not_configured_is_sound(site: Site) -> None:
     assert site.findings() == []
 
 
+WRONGLY_SET = """from swink_core import InvalidOption
+class Watch:
+    def __init__(self):
+        raise InvalidOption("DOCTORED is 'x'", resolution="Make it a port.")
+"""
+
+
+@pytest.mark.parametrize("made", NAMED)
+def test_what_is_wrongly_set_is_told_in_the_plugins_own_words(site: Site, made: str) -> None:
+    package = f"doctored_set_{made.lower()}"
+    site.add(WRONGLY_SET + NAMED[made], "swink.plugins", (), package)
+
+    [found] = site.findings()
+    assert (found.what, found.advice) == ("DOCTORED is 'x'", "Make it a port.")
+
+
 # (what a class says that it takes, what is wrong, what to write)
 WORDS = [
     ('knobs = frozenset({"max_token"})', 'knobs has "max_token"', 'Write "max_tokens".'),
@@ -215,6 +231,24 @@ def test_the_command_says_that_nothing_is_wrong_and_what_leaves_plugins_out(
     assert "Nothing is wrong" in done.stdout
     said = [f"{LEFT_OUT}{name}={value}" for name, value in variables.items()]
     assert [line for line in done.stdout.splitlines() if LEFT_OUT in line] == said
+
+
+# what is wrong outside of plugins: a variable, where it is told, and with what advice
+ELSEWHERE = [
+    ({"SWINK_MODELS": "/nowhere/own.toml"}, "SWINK_MODELS\n  /nowhere/own.toml: ", "unset"),
+    ({"SWINK_RECORD": "/nowhere", "SWINK_RECORD_KEEP": "so"}, "recorder (", "Write days"),
+]
+
+
+@pytest.mark.parametrize(("variables", "where", "advice"), ELSEWHERE)
+def test_the_command_looks_at_what_variables_say(
+    swink: Any, variables: dict[str, str], where: str, advice: str
+) -> None:
+    done = swink("doctor", **variables)
+
+    assert (done.returncode, done.stdout.count("\n\n")) == (1, 1)
+    assert done.stdout.startswith(where)
+    assert advice in done.stdout.splitlines()[2]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 from chat_service import ChatService
 from screen import seen
 
+from swink_cli.reader import state_folder
+from swink_cli.settings import user_folder
+from swink_core import UsageError
 from swink_testing.installed import LINES_PROVIDER, catalogue, install
 
 
@@ -130,6 +134,21 @@ default = "echo/think"
 [profiles.work.aliases]
 a = "echo/tool"
 """
+
+
+@pytest.mark.parametrize("folder", [user_folder, state_folder])
+def test_a_user_without_a_home_is_told_what_to_set(
+    folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(number: int) -> Any:
+        raise KeyError(number)
+
+    monkeypatch.setattr(pytest.importorskip("pwd"), "getpwuid", nobody)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match="home folder") as caught:
+        folder()
+    assert "HOME" in str(caught.value.resolution)
 
 
 def test_a_profile_goes_before_what_holds_for_all(swink: Any, keep: Any) -> None:

@@ -246,7 +246,7 @@ async def test_reading_ahead_ends_with_its_reader() -> None:
         async for event in upstream._hang():
             yield [event]
 
-    ahead = read_ahead(hang(), lambda: None)
+    ahead = read_ahead(hang(), lambda batch: None, lambda: None)
     reading = asyncio.ensure_future(anext(ahead))
     await upstream.reached(1)
     reading.cancel()

@@ -6,11 +6,13 @@ docs/reference/real-clients.md.
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections import Counter
 from typing import Any
 
 import pytest
-from serving import ONCE, Scripted, ask, serving
+from serving import ONCE, Scripted, ask, serving, until
 from test_seed_scenarios import OWN, THINKING
 
 import swink_core as swink
@@ -19,6 +21,9 @@ from swink_gateway.config import Source
 from swink_gateway.cooldowns import Cooldowns
 from swink_gateway.failures import UNAVAILABLE_SECONDS
 from swink_gateway.limits import MemoryLedger
+from swink_gateway.protocols import Asked, Facts
+from swink_gateway.protocols.native import NativeProtocol
+from swink_gateway.relay import Limits, Line, relayed
 from swink_gateway.server import Gateway
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -139,6 +144,75 @@ async def test_where_one_key_is_refused_the_next_account_is_asked(
     assert caplog.text.count("no credentials that echo/echo accepts: it broke") == 1
     own = upstream.options.retry.fall_back_on - {Kind.AUTH}
     assert own == ({Kind.CONTENT_FILTERED} if POLICIES[policy] else set())
+
+
+@pytest.mark.parametrize("read_ahead", [False, True])
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_log_says_which_account_of_a_model_failed(
+    stream: bool, read_ahead: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = (
+        '[[routes.two.tiers]]\nmodel = "echo/think"\n[[routes.two.tiers]]\n'
+        'model = "echo/echo"\noptions.api_key = "sk-one"\n[[routes.two.tiers]]\n'
+        'model = "echo/echo"\noptions.api_key = "sk-two"\n'
+    )
+    upstream = failing(Kind.OVERLOADED)
+    upstream.answers += [*failing(Kind.AUTH).answers * 2]
+    config, limits = Source("team.toml", said).config({}), Limits(coalesce=read_ahead)
+    caplog.set_level("INFO", "swink_gateway")
+    async with serving(upstream, config=config, limits=limits) as gateway:
+        answer = await asked(gateway, "chat", stream, "two")
+    assert "upstream_credentials" in answer.body.decode()
+    logged = [
+        (r.levelname, r.message) for r in caplog.records if r.name.startswith("swink_gateway")
+    ]
+    assert logged == [
+        ("INFO", "routes.two.tiers[0][0]: echo/think failed: overloaded: it broke"),
+        ("WARNING", "routes.two.tiers[1][0]: no credentials that echo/echo accepts: it broke"),
+        ("WARNING", "routes.two.tiers[2][0]: no credentials that echo/echo accepts: it broke"),
+    ]
+    assert "sk-" not in caplog.text
+
+
+class Blocked(Line):
+    """A client that reads nothing before the call has ended."""
+
+    def __init__(self, stream: swink.EventStream) -> None:
+        super().__init__(Limits(coalesce=True), Counter())
+        self._stream = stream
+
+    async def send(self, data: bytes, *, last: bool = False) -> None:
+        await until(lambda: self._stream.call.ended_at is not None)
+
+
+class FailsOnce:
+    """An upstream whose first answer is cut, after some reads."""
+
+    @swink.hookimpl(tryfirst=True)
+    def stream(self, call: swink.Call) -> Any:
+        return self._events(call)
+
+    async def _events(self, call: swink.Call) -> Any:
+        for event in ANSWER[:-1]:
+            yield event
+        await asyncio.sleep(0.01)
+        why = swink.Error(error_message="it broke", error_kind=Kind.AUTH)
+        yield why if call.attempts == 1 else ANSWER[-1]
+
+
+async def test_whose_failure_it_was_is_known_before_a_slow_client_reads() -> None:
+    policy = swink.RetryPolicy(restart_after_output=True, fall_back_on=frozenset({Kind.AUTH}))
+    heard = []
+
+    def hear(batch: Any) -> None:
+        if isinstance(batch[-1], swink.Retry):
+            heard.append(str(stream.call.model))
+
+    async with swink.Client(host=swink.Host([FailsOnce()])) as client:
+        stream = client.stream(["echo/echo", "echo/think"], "Hi", retry=policy)
+        encoder = NativeProtocol(()).encoder(Asked(MODEL, swink.Context([])), Facts("c1", 0))
+        assert await relayed(stream, encoder, Blocked(stream), "native", hear)
+    assert heard == ["echo/echo"]
 
 
 FOR_CALLERS = ("extra=", "max_output_chars", "malformed=", "Timeouts(", "DEBUG", "swink models")

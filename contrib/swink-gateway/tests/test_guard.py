@@ -95,6 +95,25 @@ async def test_a_key_is_wanted_in_any_of_the_vendors_headers(
         assert (await ask(gateway, "/v1/stream", HI, headers=headers)).status == status
 
 
+# (headers, where, status, what to do)
+ADVISED = [
+    ({"Host": "evil.example"}, "/v1/models", 403, "names a host with --name"),
+    ({}, "/v1/models", 401, "show it as Authorization: Bearer, x-api-key or x-goog-api-key"),
+    ({"x-api-key": "k1"}, "/v1/models/nope", 404, "GET /v1/models says which are"),
+    ({"x-api-key": "k1", "Content-Encoding": "gzip"}, "/v1/models", 415, "leave Content-Encoding"),
+]
+
+
+@pytest.mark.parametrize(("headers", "path", "status", "advice"), ADVISED)
+async def test_who_is_refused_is_told_what_to_do(
+    headers: dict[str, str], path: str, status: int, advice: str
+) -> None:
+    async with serving(keys=["k1"]) as gateway:
+        answer = await ask(gateway, path, headers=headers)
+    assert answer.status == status
+    assert advice in answer.json["error"]["message"]
+
+
 @pytest.mark.parametrize(("headers", "status"), [KEYS[0], *KEYS[2:4], KEYS[-1]])
 async def test_every_route_wants_a_key_in_any_header(headers: dict[str, str], status: int) -> None:
     async with serving(keys=["k1"]) as gateway:

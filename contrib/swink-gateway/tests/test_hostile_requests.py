@@ -202,8 +202,8 @@ async def calling() -> AsyncIterator[Calls]:
 async def test_the_sample_is_a_request(name: str) -> None:
     protocol, path, body = REQUESTS[name]
     asked = protocol.read(body, path, {})
-    async with calling() as calls, calls.begun(protocol, asked, "") as (stream, *_):
-        assert stream.call.model.provider
+    async with calling() as calls, calls.begun(protocol, asked, "") as begun:
+        assert begun.stream.call.model.provider
 
 
 @EACH

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 from attrs import evolve
 from hypothesis import assume, given
 from turned import is_empty, whole
@@ -203,6 +204,22 @@ def test_calls_of_one_id_get_back_what_belongs_to_each() -> None:
     for protocol in ("native", "messages", "responses", "gemini"):
         said = [b for b in sent_back(protocol, original).content if isinstance(b, ToolCallBlock)]
         assert [(c.id, c.metadata) for c in said] == [(c.id, c.metadata) for c in calls], protocol
+
+
+@pytest.mark.parametrize("model", ["anthropic/claude-sonnet-5-5", "gemini/gemini-3.8-flash"])
+def test_over_two_protocols_a_model_goes_on_without_its_thoughts(model: str) -> None:
+    provider = model.partition("/")[0]
+    thought = ThinkingBlock("I see", "c2ln")
+    original = AssistantMessage([thought, ToolCallBlock("c1", "look", {})], provider=provider)
+    client, without = swink.Client(), set()
+    for protocol in BODIES:
+        answer = sent_back(protocol, original)
+        result = swink.ToolResultMessage(answer.tool_calls[0].id, "look", "so")
+        turns = [swink.UserMessage("Hi"), answer, result]
+        if "I see" not in str(client.stream(model, turns).call.convert()):
+            without.add(protocol)
+        assert answer.thinking == "I see"
+    assert without == {"chat", "ollama"}
 
 
 def test_every_row_is_tried_somewhere() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,16 +38,35 @@ async def test_the_page_loads_nothing_from_elsewhere() -> None:
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
 
 
-def test_the_command_tells_what_is_wrong_with_a_route(swink: Any) -> None:
-    done = swink("gateway", "--route", "mine")
-    assert done.returncode == 2
-    assert "NAME=MODEL" in done.stderr
+NOT_STARTED = "The gateway was not started"
+KEY = {"SWINK_GATEWAY_KEY": "k"}
+
+# what the command is given, how what it says begins, and what it advises
+NO_STARTS: dict[str, tuple[list[str], dict[str, str], str, str]] = {
+    "a route to nothing": (["--route", "mine"], {}, "Invalid option", "Write NAME=MODEL"),
+    "no key": (["--host", "0.0.0.0"], {}, NOT_STARTED, "Set a key that clients have to show"),
+    # RFC 5737: an address that is no machine's
+    "elsewhere": (["--host", "192.0.2.1"], KEY, NOT_STARTED, "Give --host an address of this"),
+    "a port in use": (["--port", "PORT"], {}, NOT_STARTED, "Choose another --port"),
+    "no place": (["--config", "FILE"], {}, "Limits cannot be kept", "Give the path of a file"),
+}
 
 
-def test_the_command_does_not_serve_others_without_a_key(swink: Any) -> None:
-    done = swink("gateway", "--host", "0.0.0.0", "--port", "0")
+@pytest.mark.parametrize("name", NO_STARTS)
+def test_the_command_says_why_it_does_not_serve_and_what_to_do(
+    swink: Any, tmp_path: Path, name: str
+) -> None:
+    given, environment, title, advice = NO_STARTS[name]
+    file = tmp_path / "team.toml"
+    file.write_text("[store]\nengine = 'sqlite'\npath = 'absent/ledger.db'\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        places = {"PORT": str(taken.getsockname()[1]), "FILE": str(file)}
+        line = [places.get(word, word) for word in given]
+        done = swink("gateway", *([] if "PORT" in given else ["--port", "0"]), *line, **environment)
     assert done.returncode != 0
-    assert "there is no key" in done.stderr
+    first, *_, last = done.stderr.splitlines()
+    assert first == f"Error: {title}"
+    assert last.startswith(advice)
 
 
 @pytest.mark.parametrize("model", ["nobody/any"])

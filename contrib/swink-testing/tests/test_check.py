@@ -234,7 +234,10 @@ def test_a_model_names_its_provider(swink: Any) -> None:
         (("--recordings", "."), "about one provider"),
         (("--offline",), "about one provider"),
         (("echo", "--base-url", "http://127.0.0.1"), "--base-url means nothing"),
-        (("echo", "-m", "openai/gpt-5"), "openai/gpt-5 is not a model of echo"),
+        (
+            ("echo", "-m", "openai/gpt-5"),
+            "openai/gpt-5 is not a model of echo\nWrite echo/ID, or leave echo out.",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(swink: Any, arguments: tuple[str, ...], words: str) -> None:
@@ -338,7 +341,7 @@ def test_an_observer_without_a_hook_has_no_level(checked: Any, method: str) -> N
     done = checked("watch")
 
     assert done.returncode == 1
-    assert "none of its methods is a hook" in row(done.stdout, "fits_the_hooks")
+    assert "implements no hook" in row(done.stdout, "fits_the_hooks")
     assert done.stdout.splitlines()[-1].startswith("watch: no level, not safe to load, of what ")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -279,6 +280,16 @@ def test_names(text: str, expected: HubFile | None) -> None:
 def test_the_environment_says_where_files_are_kept(tmp_path: Path) -> None:
     assert default_cache({"SWINK_LOCAL_CACHE": str(tmp_path)}) == tmp_path
     assert default_cache({}).name == "models"
+
+
+@pytest.mark.parametrize("name", ["SWINK_LOCAL_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"])
+def test_a_cache_in_a_home_that_nobody_has_is_named(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32" if name == "LOCALAPPDATA" else "linux")
+    with pytest.raises(ProviderFailure, match="~nobody-here: there is no such home") as caught:
+        default_cache({name: "~nobody-here"})
+    assert "SWINK_LOCAL_CACHE" in str(caught.value.failure.resolution)
 
 
 @pytest.mark.parametrize("digest", [DIGEST, "not-a-digest"])

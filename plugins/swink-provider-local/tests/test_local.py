@@ -102,6 +102,15 @@ async def test_text_comes_token_by_token(pool: EnginePool, gguf: Path) -> None:
     assert isinstance(events[-1], swink.Done)
 
 
+async def test_a_file_of_ones_own_needs_no_cache(
+    pool: EnginePool, gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SWINK_LOCAL_CACHE", "~nobody-here")
+    assert (await answer(pool, gguf)).text == ANSWER
+    error = await failure(pool, "acme/tiny:tiny.gguf")
+    assert error.error_message == "~nobody-here: there is no such home folder"
+
+
 async def test_reasoning_is_a_block_of_its_own(pool: EnginePool, gguf: Path) -> None:
     message = await answer(pool, gguf, "THINK")
     assert (message.thinking, message.text) == (REASONING, REASONED_ANSWER)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -18,12 +18,10 @@ from swink_batch.forms import Form, Request, unasked
 from swink_batch.journal import Index, Journal, Kept
 from swink_batch.limits import Limiter
 from swink_batch.rows import Rows, count_rows, read_rows
+from swink_batch.settings import Settings
 from swink_batch.tally import Tally
 from swink_core import StreamErrorKind, SwinkError, UsageError
 from swink_core.providers import Clock
-
-if TYPE_CHECKING:
-    from swink_batch.job import Job
 
 __all__ = ["Deliver", "Runner", "Watch", "together"]
 
@@ -71,7 +69,7 @@ class Runner:
 
     def __init__(
         self,
-        job: Job,
+        job: Settings,
         client: Client,
         limiter: Limiter,
         journal: Journal | None,

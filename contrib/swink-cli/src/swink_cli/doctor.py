@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -30,13 +31,16 @@ from swink_cli.listing import PROVIDER_GROUP
 from swink_cli.settings import read_settings, settings_path
 from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
-from swink_core.providers import HTTPProvider, package_catalog
+from swink_core.providers import Catalog, HTTPProvider, package_catalog
 
 __all__ = ["Finding", "added", "configuration", "examine"]
 
 GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
 
 FILE = "models.toml"
+
+USER_FILE_ENV = "SWINK_MODELS"
+"""Names a file of this kind that the user wrote."""
 
 HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
@@ -65,6 +69,11 @@ class Finding(NamedTuple):
     what: str
     advice: str
 
+    @classmethod
+    def of(cls, where: str, error: SwinkError) -> Finding:
+        """Return what an error says."""
+        return cls(where, error.message, error.resolution or "Correct it.")
+
 
 def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list[Finding]:
     """Look at every plugin of a host, and at the metadata of what is installed (`None`: here)."""
@@ -91,14 +100,18 @@ def configuration(host: Host) -> list[Finding]:
     try:
         settings = read_settings()
     except SwinkError as error:
-        return [Finding("the configuration", error.message, error.resolution or "")]
+        return [Finding.of("the configuration", error)]
+    file = settings_path()
     checks: dict[str, Callable[[], object]] = {}
     for name, options in settings.providers.items():
-        checks[f"providers.{name}"] = partial(_usable, host, name, options)
+        checks[f"{file}, providers.{name}"] = partial(_usable, host, name, options)
     for name, models in {"default": settings.default, **settings.aliases}.items():
         if models:
-            checks[name if name == "default" else f"aliases.{name}"] = partial(check_models, models)
-    return _failing({f"{settings_path()}, {key}": check for key, check in checks.items()})
+            key = name if name == "default" else f"aliases.{name}"
+            checks[f"{file}, {key}"] = partial(check_models, models)
+    for name in host.provider_names()[:1] if os.environ.get(USER_FILE_ENV) else ():
+        checks[USER_FILE_ENV] = partial(Catalog(host).models, name)
+    return _failing(checks)
 
 
 def added() -> list[Finding]:
@@ -118,7 +131,7 @@ def _failing(checks: dict[str, Callable[[], object]]) -> list[Finding]:
         try:
             check()
         except SwinkError as error:
-            found.append(Finding(where, error.message, error.resolution or ""))
+            found.append(Finding.of(where, error))
     return found
 
 
@@ -188,7 +201,7 @@ def _catalogue(package: str, names: Sequence[str], pointed: set[str]) -> Iterato
     try:
         rows = package_catalog(package).providers
     except SwinkError as error:
-        yield Finding(f"{FILE} of {package}", error.message, error.resolution or "Correct it.")
+        yield Finding.of(f"{FILE} of {package}", error)
         return
     without = [name for name in names if name not in rows]
     spare = [name for name in rows if name not in pointed.union(names)]
@@ -214,7 +227,7 @@ def _provider(where: str, host: Host, name: str) -> Iterator[Finding]:
     try:
         provider = host.bind(name).provider
     except SwinkError as error:
-        yield Finding(where, error.message, error.resolution or "")
+        yield Finding.of(where, error)
         return
     yield from _unmarked(where, provider)
     if isinstance(provider, HTTPProvider):
@@ -226,8 +239,11 @@ def _provider(where: str, host: Host, name: str) -> Iterator[Finding]:
 def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
     try:
         loaded = load()
-        if isinstance(loaded, FunctionType):  # whose result counts; None: it is not configured
+        if isinstance(loaded, type | FunctionType):  # None: it is not configured
             loaded = loaded()
+    except SwinkError as error:  # of what it was set to
+        yield Finding.of(where, error)
+        return
     except (Exception, SystemExit) as error:
         yield Finding(
             where,
@@ -236,8 +252,7 @@ def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
         )
         return
     yield from _unmarked(where, loaded)
-    made = loaded if isinstance(loaded, type) else type(loaded)
-    yield from _misspelt(where, made, HOOKS)
+    yield from _misspelt(where, type(loaded), HOOKS)
 
 
 def _unmarked(where: str, plugin: Any) -> Iterator[Finding]:

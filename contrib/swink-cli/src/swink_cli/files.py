@@ -77,7 +77,7 @@ def user_path(given: str | Path) -> Path:
         raise swink.UsageError(
             f"{given}: there is no such home folder",
             title="A file cannot be used",
-            resolution="Write its path in full.",
+            resolution="Write its path in full, or set HOME.",
         ) from error
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from swink_cli.files import private_folder
+from swink_cli.files import private_folder, user_path
 from swink_cli.terminal import as_unicode, is_terminal, say, styled
 
 __all__ = ["Reader", "read_turn", "state_folder"]
@@ -23,12 +23,15 @@ Completer = Callable[[str], Iterable[str]]
 
 
 def state_folder() -> Path:
-    """Return the user's folder for what programs remember (XDG base directories)."""
+    """Return the user's folder for what programs remember (XDG base directories).
+
+    Raises UsageError for a user who has no home.
+    """
     if os.name == "nt":
-        base = os.environ.get("LOCALAPPDATA") or str(Path.home())
+        base = os.environ.get("LOCALAPPDATA") or "~"
     else:
-        base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "swink"
+        base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return user_path(base) / "swink"
 
 
 def read_turn(line: Callable[[bool], str]) -> str:

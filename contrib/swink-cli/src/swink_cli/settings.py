@@ -65,10 +65,19 @@ class Settings:
 
 
 def user_folder() -> Path:
-    """Return the folder in which a platform of this kind keeps what users set up."""
+    """Return the folder in which a platform of this kind keeps what users set up.
+
+    Raises UsageError for a user who has no home.
+    """
     from platformdirs import user_config_path
 
-    return user_config_path("swink")
+    try:
+        return user_config_path("swink").expanduser()  # which some versions of it leave to us
+    except RuntimeError as error:
+        raise swink.UsageError(
+            "this user has no home folder, in which swink's settings would be",
+            resolution="Set HOME to a folder's full path.",
+        ) from error
 
 
 def settings_path() -> Path:

@@ -30,6 +30,7 @@ from swink_core import (
     SwinkError,
 )
 from swink_gateway.addressing import Spoken, addressed, answerable
+from swink_gateway.begun import Begun
 from swink_gateway.charging import Charge, charged
 from swink_gateway.counting import ESTIMATED, estimated_tokens
 from swink_gateway.deadlines import time_limit
@@ -169,11 +170,11 @@ class Calls:
         """Answer what is asked; `done` is told of an answer that was completed."""
         if asked.idle is not None:
             return self._idle(protocol, asked, request[OWNER])
-        async with self.begun(protocol, asked, request[OWNER]) as (stream, facts, models):
-            answer = OneAnswer(request, protocol, asked, facts, models, self.limits, self.counters)
-            response = await (answer.streamed(stream) if asked.stream else answer.whole(stream))
+        async with self.begun(protocol, asked, request[OWNER]) as begun:
+            answer = OneAnswer(request, protocol, asked, begun, self.limits, self.counters)
+            response = await (answer.streamed() if asked.stream else answer.whole())
             if done is not None and answer.completed:
-                done(stream.message, facts)
+                done(begun.stream.message, begun.facts)
             return response
 
     async def count(
@@ -190,8 +191,8 @@ class Calls:
     @asynccontextmanager
     async def begun(
         self, protocol: ClientProtocol, asked: Asked, owner: str
-    ) -> AsyncIterator[tuple[EventStream, Facts, int]]:
-        """Hold the stream of a call that the owner of a key pays for, and how many may answer it.
+    ) -> AsyncIterator[Begun]:
+        """Hold a call that the owner of a key pays for.
 
         Raises Refused for a call that cannot be made.
         """
@@ -209,7 +210,7 @@ class Calls:
             asked.dropped = request.dropped
             charge.stream = stream
             async with stream:
-                yield stream, facts, len(chain)
+                yield Begun(stream, facts, len(chain), routing)
 
     def _stream(
         self, protocol: ClientProtocol, chain: Chain, asked: Asked

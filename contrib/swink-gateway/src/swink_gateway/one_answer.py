@@ -11,10 +11,11 @@ from aiohttp import web
 from attrs import evolve
 
 from swink_core import Done, EventStream, Notice
+from swink_gateway.begun import Begun
 from swink_gateway.failures import header_text, passed_on, status_of
-from swink_gateway.protocols import Asked, ClientProtocol, Facts, Reply
+from swink_gateway.protocols import Asked, ClientProtocol, Reply
 from swink_gateway.protocols.frames import JSON
-from swink_gateway.relay import Limits, StreamRelay, log_refused, relayed
+from swink_gateway.relay import Limits, StreamRelay, relayed
 
 __all__ = ["OneAnswer", "respond"]
 
@@ -43,23 +44,22 @@ class OneAnswer:
         request: web.Request,
         protocol: ClientProtocol,
         asked: Asked,
-        facts: Facts,
-        models: int,
+        begun: Begun,
         limits: Limits,
         counters: Counter[str],
     ) -> None:
         self._request = request
         self._protocol = protocol
         self._asked = asked
-        self._models = models
+        self._begun = begun
         self._limits, self._counters = limits, counters
-        self._encoder = protocol.encoder(asked, facts)
+        self._encoder = protocol.encoder(asked, begun.facts)
         self._notices: list[str] = []
         self.completed = False
 
-    async def streamed(self, stream: EventStream) -> web.StreamResponse:
+    async def streamed(self) -> web.StreamResponse:
         """Send the events of a call as they come."""
-        encoder = self._encoder
+        encoder, stream = self._encoder, self._begun.stream
         kind, name = encoder.content_type, self._protocol.name
 
         def headers() -> dict[str, str]:
@@ -68,7 +68,7 @@ class OneAnswer:
         line = StreamRelay(self._request, kind, headers, self._limits, self._counters)
 
         def heard(batch: Sequence[Any]) -> None:
-            log_refused(stream, batch)
+            self._begun.log_failures(batch)
             if line.response is None:
                 self._listen(batch)
 
@@ -77,11 +77,12 @@ class OneAnswer:
         assert line.response is not None  # the last event always says something
         return line.response
 
-    async def whole(self, stream: EventStream) -> web.Response:
+    async def whole(self) -> web.Response:
         """Return the answer of a call when it has ended."""
+        stream = self._begun.stream
         terminal: Any = None
         async for batch in stream.batches():
-            log_refused(stream, batch)
+            self._begun.log_failures(batch)
             self._listen(batch)
             terminal = batch[-1]
         headers = self._headers(stream)
@@ -89,7 +90,7 @@ class OneAnswer:
             self.completed = True
             body = self._encoder.whole(stream.message)
             return web.Response(body=body, headers=headers, content_type=JSON)
-        reply = self._protocol.failure(terminal, status_of(terminal, self._models))
+        reply = self._protocol.failure(terminal, status_of(terminal, self._begun.models))
         return respond(evolve(reply, headers={**headers, **reply.headers}))
 
     def _listen(self, batch: Sequence[Any]) -> None:

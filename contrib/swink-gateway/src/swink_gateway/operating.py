@@ -58,7 +58,7 @@ class OperatorRoutes:
 
     def _for_operators(self, request: web.Request) -> Monitor:
         if not self._is_operator(request[OWNER]):
-            raise web.HTTPForbidden(reason="this is for keys of operators")
+            raise web.HTTPForbidden(reason="this is for keys with operator = true")
         if self._monitor is None:
             raise web.HTTPNotFound(reason="this gateway was started without a monitor")
         return self._monitor

@@ -113,14 +113,20 @@ class Outbox:
 
 
 async def read_ahead(
-    batches: AsyncIterator[Sequence[AssistantMessageEvent]], on_full: Callable[[], None]
+    batches: AsyncIterator[Sequence[AssistantMessageEvent]],
+    heard: Callable[[Sequence[AssistantMessageEvent]], None],
+    on_full: Callable[[], None],
 ) -> AsyncIterator[Sequence[AssistantMessageEvent]]:
-    """Yield what an upstream says, which is read on while the events before are dealt with."""
+    """Yield what an upstream says, which is read on while the events before are dealt with.
+
+    `heard` is shown each batch as it comes.
+    """
     box = Outbox(on_full)
 
     async def fill() -> None:
         try:
             async for batch in batches:
+                heard(batch)
                 for event in batch:
                     await box.put(event)
         finally:

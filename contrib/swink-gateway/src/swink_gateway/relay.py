@@ -19,8 +19,8 @@ from typing import Any
 from aiohttp import web
 from attrs import Factory, define, field
 
-from swink_core import Done, Error, EventStream, Retry, StreamErrorKind
-from swink_core.providers import Clock, LoopClock, redact
+from swink_core import Done, Error, EventStream, StreamErrorKind
+from swink_core.providers import Clock, LoopClock
 from swink_gateway.outbox import read_ahead
 from swink_gateway.protocols import Encoder
 from swink_gateway.pulse import Pulse
@@ -34,7 +34,6 @@ __all__ = [
     "Line",
     "StreamRelay",
     "hold_little",
-    "log_refused",
     "relayed",
 ]
 
@@ -178,27 +177,17 @@ def hold_little(transport: asyncio.Transport | None) -> None:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_UNREAD_BYTES)
 
 
-def log_refused(stream: EventStream, batch: Sequence[Any]) -> None:
-    """Log which of the gateway's credentials were refused, and what the provider says of them: its
-    clients are not told."""
-    for event in batch:
-        if isinstance(event, (Error, Retry)) and event.error_kind is StreamErrorKind.AUTH:
-            why = event.error if isinstance(event, Retry) else event.error_message
-            said = redact(why, stream.call.secrets)
-            log.warning("no credentials that %s accepts: %s", stream.call.model, said)
-
-
 async def relayed(
     stream: EventStream,
     encoder: Encoder,
     line: Line,
     protocol: str,
-    heard: Callable[[Sequence[Any]], None] = lambda batch: None,
+    heard: Callable[[Sequence[Any]], None],
 ) -> bool:
     """Write a stream to its end; tell whether the answer is complete.
 
-    `heard` is shown each batch first. A client that leaves after the end has had all there was.
-    Raises ConnectionResetError for one that leaves earlier.
+    `heard` is shown each batch first, before the call goes on. A client that leaves after the end
+    has had all there was. Raises ConnectionResetError for one that leaves earlier.
     """
     is_writing = False
 
@@ -211,15 +200,17 @@ async def relayed(
         line.counters[BACKPRESSURE] += 1
 
     batches: Any = stream.batches()
-    if line.limits.coalesce:
-        batches = read_ahead(batches, on_full)
+    ahead = line.limits.coalesce
+    if ahead:
+        batches = read_ahead(batches, heard, on_full)
     with Pulse(line.limits.clock, beat) as pulse:
         async with aclosing(batches):
             async for batch in batches:
                 is_writing = True
                 if pulse.is_beating:
                     await pulse.beaten()
-                heard(batch)
+                if not ahead:
+                    heard(batch)
                 data = _written(encoder, batch, stream, protocol)
                 if data:
                     pulse.touch()

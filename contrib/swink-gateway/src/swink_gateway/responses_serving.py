@@ -31,7 +31,7 @@ from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
 from swink_gateway.reading import MOST_BLOCKS, Refused, asked_of, json_of, size_of, within
-from swink_gateway.relay import Line, hold_little, log_refused, relayed
+from swink_gateway.relay import Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
 
@@ -225,9 +225,9 @@ class _Connection:
         if not asked.said["generate"]:
             await self._warm_up(asked, size, lane)
             return
-        async with self._calls.begun(self._protocol, asked, self._owner) as (stream, facts, _):
-            encoder = self._protocol.encoder(asked, facts)
-            line, heard = self._line.of(lane), partial(log_refused, stream)
+        async with self._calls.begun(self._protocol, asked, self._owner) as begun:
+            stream, facts, line = begun.stream, begun.facts, self._line.of(lane)
+            encoder, heard = self._protocol.encoder(asked, facts), begun.log_failures
             if await relayed(stream, encoder, line, self._protocol.name, heard):
                 _keep(self._kept, asked, stream.message, facts, size, self)
 

@@ -12,6 +12,7 @@ from attrs import define, evolve
 from swink_core import Client, InvalidModel, Model, StreamErrorKind, UsageError
 from swink_gateway.addressing import check_named_by_client
 from swink_gateway.config import Config, Fault, Route, Source, Transforms
+from swink_gateway.config.lines import Path, written
 from swink_gateway.features import fits, is_named
 from swink_gateway.limits.stores import ENGINES, Store
 from swink_gateway.permissions import permitted
@@ -93,16 +94,21 @@ class Routing:
         yield from _faults_of_store(config.store)
 
     def _faults_of(self, name: str, route: Route) -> Iterator[Fault]:
-        path = ("routes", name, "tiers")
         if not all(route.tiers) or not route.tiers:
-            yield Fault(path, "a model was expected in each tier")
-        for tier, upstreams in enumerate(route.tiers):
-            for at, upstream in enumerate(upstreams):
-                choice: Any = upstream.model, _options(route, upstream.options)
-                try:
-                    self.client.stream(choice, "Hi")
-                except UsageError as error:
-                    yield Fault((*path, tier, at), str(error).partition("\n")[0])
+            yield Fault(("routes", name, "tiers"), "a model was expected in each tier")
+        for place, choice in _choices(name, route):
+            try:
+                self.client.stream(choice, "Hi")
+            except UsageError as error:
+                yield Fault(place, str(error).partition("\n")[0])
+
+    def places(self, account: str) -> Iterator[str]:
+        """Yield where an account (`Target.key`) stands in the routes, as faults say it."""
+        for name, route in self.config.routes.items():
+            for path, choice in _choices(name, route):
+                with suppress(UsageError):
+                    if self.client.stream(choice, "Hi").call.attempt.target.key == account:
+                        yield written(path)
 
     def _unknown(self, path: Any, name: str, known: Any) -> Iterator[Fault]:
         if name not in known:
@@ -160,6 +166,13 @@ def _faults_of_store(store: Store) -> Iterator[Fault]:
     wanted = {"sqlite": "path", "redis": "url"}.get(store.engine)
     if wanted and not getattr(store, wanted):
         yield Fault(("store", wanted), f"is missing, and {store.engine} needs it")
+
+
+def _choices(name: str, route: Route) -> Iterator[tuple[Path, Any]]:
+    """Yield each model of a route with its options, and where it stands."""
+    for tier, upstreams in enumerate(route.tiers):
+        for at, one in enumerate(upstreams):
+            yield ("routes", name, "tiers", tier, at), (one.model, _options(route, one.options))
 
 
 def _options(route: Route, own: dict[str, Any]) -> dict[str, Any]:

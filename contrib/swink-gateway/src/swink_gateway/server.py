@@ -77,6 +77,15 @@ _COUNTS: dict[str, tuple[ClientProtocol, str]] = {
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
+_NOT_FROM_HERE = (
+    "this gateway does not answer to that Host or Origin: its owner names a host with --name"
+)
+
+_NO_KEY = (
+    "the gateway's key is missing or wrong: show it as Authorization: Bearer, x-api-key or "
+    "x-goog-api-key"
+)
+
 _PUBLIC = frozenset({"/health", "/ready"})
 """Paths that need no key: they tell nothing but that the gateway is up."""
 
@@ -241,7 +250,7 @@ class Gateway:
         name = request.match_info["model"]
         row = next((row for row in rows if row["id"] == name), None)
         if row is None:
-            return refusal(404, f"no model {name!r} is listed")
+            return refusal(404, f"no model {name!r} is listed: GET /v1/models says which are")
         return web.json_response(row)
 
     async def _tags(self, request: web.Request) -> web.Response:
@@ -284,13 +293,13 @@ class Gateway:
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):
-            return refusal(403, "this gateway does not answer to that Host or Origin")
+            return refusal(403, _NOT_FROM_HERE)
         owner = self.guard.owner(request.headers, request.query)
         if owner is None and request.path not in _PUBLIC:
-            return refusal(401, "the gateway's key is missing or wrong")
+            return refusal(401, _NO_KEY)
         request[OWNER] = owner or ""
         if request.headers.get("Content-Encoding", PLAIN).lower() != PLAIN:
-            return refusal(415, "the gateway takes no compressed bodies")
+            return refusal(415, "compressed bodies are not taken: leave Content-Encoding out")
         try:
             return await handler(request)
         except web.HTTPException as error:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from swink_observers.environment import address
+from swink_observers.address import address
 
 if TYPE_CHECKING:
     from swink_observer_prometheus.observer import PrometheusObserver

@@ -17,7 +17,7 @@ from multidict import MultiDict
 from yarl import URL
 
 import swink_core as swink
-from swink_observers.environment import SETTING
+from swink_observers.address import SETTING
 from swink_observers.serving import HEARTBEAT_SECONDS
 
 __all__ = ["DEFAULT_GATEWAY", "DEFAULT_URL", "Place", "following", "spending", "told_by"]

@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from yarl import URL
 
-from swink_observers.environment import SETTING
+from swink_observers.address import SETTING
 from swink_observers.feed import KEPT, Feed, Record
 
 __all__ = ["HEARTBEAT_SECONDS", "FeedHandler", "SharedFeed", "application"]

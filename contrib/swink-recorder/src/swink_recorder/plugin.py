@@ -8,12 +8,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import swink_core as swink
-
-if TYPE_CHECKING:
-    from swink_recorder.cassette import Cassette
 
 __all__ = [
     "KEEP_ENV",
@@ -38,15 +35,26 @@ NAME = "cassettes"
 _USERS = ("swink_recorder.cassette", "swink_recorder.pytest_plugin")
 """Modules without which there is no cassette."""
 
-_in: list[Cassette] = []
+
+class Answering(Protocol):
+    """What may be in: a cassette."""
+
+    def stream(self, call: swink.Call) -> Any:
+        """Return the events of an attempt; `None` to have it made."""
+
+    def observe(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        """Take note of an event of a call."""
 
 
-def active() -> Cassette | None:
+_in: list[Answering] = []
+
+
+def active() -> Answering | None:
     """Return the cassette that answers calls now, if one does."""
     return _in[-1] if _in else None
 
 
-def put_in(cassette: Cassette, environ: Mapping[str, str] | None = None) -> None:
+def put_in(cassette: Answering, environ: Mapping[str, str] | None = None) -> None:
     """Have a cassette answer the calls of this process.
 
     Raises UsageError where the environment keeps its plugin out: calls would be made for real.
@@ -63,7 +71,7 @@ def put_in(cassette: Cassette, environ: Mapping[str, str] | None = None) -> None
     _in.append(cassette)
 
 
-def take_out(cassette: Cassette) -> None:
+def take_out(cassette: Answering) -> None:
     """Have the one answer again that was in before."""
     _in.remove(cassette)
 

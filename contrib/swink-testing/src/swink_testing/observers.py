@@ -96,11 +96,6 @@ def check_fits_the_hooks(subject: PluginSubject) -> None:
         binding = subject.binding()
     except PluginError as error:
         fail(str(error))
-    require(
-        subject.has_hooks,
-        "none of its methods is a hook: write @swink_core.hookimpl above on_event, stream or the "
-        "others, and spell them so",
-    )
     for impl in binding.hook.on_event.get_hookimpls():
         require(
             not (inspect.iscoroutinefunction(impl.function) or _is_generator(impl.function)),

@@ -67,16 +67,29 @@ class HubFile:
 
 
 def default_cache(environ: Mapping[str, str]) -> Path:
-    """Return the folder for model files: `SWINK_LOCAL_CACHE`, or the user's cache."""
+    """Return the folder for model files: `SWINK_LOCAL_CACHE`, or the user's cache.
+
+    Raises ProviderFailure where that is in a home that nobody has.
+    """
     if own := environ.get("SWINK_LOCAL_CACHE"):
-        return Path(own).expanduser()
+        return _at_home(own)
     if sys.platform == "win32":
         base = environ.get("LOCALAPPDATA") or "~/AppData/Local"
     elif sys.platform == "darwin":
         base = "~/Library/Caches"
     else:
         base = environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "swink" / "models"
+    return _at_home(base) / "swink" / "models"
+
+
+def _at_home(folder: str) -> Path:
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError as error:
+        raise failed(
+            Kind.INVALID_REQUEST, "home", f"{folder}: there is no such home folder",
+            "Set SWINK_LOCAL_CACHE to the full path of a folder.",
+        ) from error  # fmt: skip
 
 
 def _free(folder: Path) -> int:

@@ -53,12 +53,15 @@ class LocalProvider(OpenAIProvider):
         numbers = engine_numbers(model, options.settings, os.environ)
         kept_as = cache_type(options.settings, os.environ)
         file = file_of(model, os.environ)
-        hub = self._hub or Hub.of(os.environ)
-        path = hub.path(file) if isinstance(file, HubFile) else file
-        if isinstance(file, HubFile) and not path.is_file():
-            async with aclosing(_download(hub, file, call)) as signs:
-                async for sign in signs:
-                    yield sign
+        if isinstance(file, Path):
+            path = file
+        else:
+            hub = self._hub or Hub.of(os.environ)
+            path = hub.path(file)
+            if not path.is_file():
+                async with aclosing(_download(hub, file, call)) as signs:
+                    async for sign in signs:
+                        yield sign
         async with (self._engines or shared_pool()).lease(
             _settings(path, numbers, kept_as)
         ) as engine:

@@ -12,9 +12,10 @@ from typing import Any
 
 import click
 
-from swink_batch.job import CONCURRENCY, Job, Order, check_place
+from swink_batch.job import Job, Order, check_place
 from swink_batch.progress import Progress
 from swink_batch.report import check_form, lines, write_report
+from swink_batch.settings import CONCURRENCY
 from swink_batch.tally import Tally
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.options import CallOptions, call_options

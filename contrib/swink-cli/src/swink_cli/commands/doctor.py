@@ -24,8 +24,8 @@ def command() -> int:
     host = Host()
     found = [*configuration(host), *examine(host), *added()]
     for finding in found:
-        print_lines(printable(line) for line in (finding.where, f"  {finding.what}"))
-        print_lines([f"  {printable(finding.advice)}", ""] if finding.advice else [""])
+        said = (finding.where, f"  {finding.what}", f"  {finding.advice}", "")
+        print_lines(printable(line) for line in said)
     if not found:
         print_lines([f"Nothing is wrong with the plugins installed ({len(host.entries())})."])
     if absent := left_out(host):

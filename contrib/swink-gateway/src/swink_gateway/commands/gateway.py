@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import sys
@@ -191,7 +192,7 @@ def _route(text: str) -> tuple[str, list[str]]:
     name, equals, models = text.partition("=")
     chain = [model.strip() for model in models.split(",") if model.strip()]
     if not (name and equals and chain):
-        raise swink.UsageError(
+        raise swink.InvalidOption(
             f"--route {text!r} is not a name and its models",
             resolution="Write NAME=MODEL, or NAME=MODEL,MODEL to fall back.",
         )
@@ -262,8 +263,11 @@ def _told_why(host: str, port: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        advice = "Choose another --port, or 0 for a free one."
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            advice = "Give --host an address of this machine."
         raise swink.SwinkError(
             f"cannot listen at {host}:{port}: {error.strerror or error}",
             title="The gateway was not started",
-            resolution="Choose another --port, or 0 for a free one.",
+            resolution=advice,
         ) from error

@@ -13,6 +13,8 @@ from typing import Protocol
 
 from attrs import define
 
+from swink_core import UsageError
+
 __all__ = [
     "WINDOW_SECONDS",
     "Allowance",
@@ -20,6 +22,7 @@ __all__ = [
     "Ledger",
     "Refusal",
     "Spending",
+    "StoreError",
     "Ticket",
     "counted",
     "periods",
@@ -31,6 +34,10 @@ WINDOW_SECONDS = 60
 
 BUSY_SECONDS = 1.0
 """After which who has too many answers under way may ask again: they end all the time."""
+
+
+class StoreError(UsageError, title="Limits cannot be kept"):
+    """A place for limits that cannot be one."""
 
 
 @define(frozen=True)

@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 
 from attrs import evolve
 
-from swink_core import UsageError
 from swink_core.providers import Clock
 from swink_gateway.limits import scripts
 from swink_gateway.limits.account import Account
@@ -34,6 +33,7 @@ from swink_gateway.limits.ledger import (
     Circuit,
     Refusal,
     Spending,
+    StoreError,
     Ticket,
     periods,
     refusal,
@@ -84,7 +84,7 @@ class RedisLedger:
             from redis.asyncio.retry import Retry
             from redis.backoff import NoBackoff
         except ImportError as error:
-            raise UsageError(
+            raise StoreError(
                 "limits cannot be shared: redis is not installed",
                 resolution="pip install 'swink-gateway[redis]'",
             ) from error
@@ -98,7 +98,7 @@ class RedisLedger:
             )  # fmt: skip
             pool.connection_class(**pool.connection_kwargs)  # which knows what may follow a `?`
         except (ValueError, TypeError):  # whose words may be a part of the password
-            raise UsageError(
+            raise StoreError(
                 "limits cannot be shared: the store's url is no address of a Redis server",
                 resolution="Give an address such as redis://localhost:6379.",
             ) from None

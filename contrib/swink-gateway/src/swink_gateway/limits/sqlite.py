@@ -16,11 +16,10 @@ from typing import TypeVar
 
 from msgspec import msgpack
 
-from swink_core import UsageError
 from swink_core.providers import Clock, LoopClock
 from swink_gateway.limits.account import Account, Breaker
 from swink_gateway.limits.debts import is_running
-from swink_gateway.limits.ledger import Allowance, Circuit, Refusal, Spending, Ticket
+from swink_gateway.limits.ledger import Allowance, Circuit, Refusal, Spending, StoreError, Ticket
 from swink_gateway.limits.memory import MOST_REMEMBERED
 
 __all__ = ["SQLiteLedger"]
@@ -38,7 +37,7 @@ Kept = TypeVar("Kept", Account, Breaker)
 
 
 class SQLiteLedger:
-    """Keeps everything in the file at `path`, which is made. Raises UsageError if it cannot be."""
+    """Keeps everything in the file at `path`, which is made. Raises StoreError if it cannot be."""
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._clock = clock or LoopClock()
@@ -144,7 +143,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous = NORMAL")
         database.executescript(_SCHEMA)
     except sqlite3.Error as error:
-        raise UsageError(
+        raise StoreError(
             f"limits cannot be kept in {path}: {error}",
             resolution="Give the path of a file that can be written, in a folder that is there.",
         ) from error

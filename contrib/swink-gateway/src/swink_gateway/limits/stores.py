@@ -8,8 +8,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from swink_core import UsageError
-from swink_gateway.limits.ledger import Ledger
+from swink_gateway.limits.ledger import Ledger, StoreError
 from swink_gateway.limits.memory import MemoryLedger
 
 __all__ = ["ENGINES", "Store", "faults_of_place", "open_ledger"]
@@ -31,7 +30,7 @@ class Store:
 
 
 def open_ledger(store: Store) -> Ledger:
-    """Return the ledger that is kept there. Raises UsageError where it cannot be."""
+    """Return the ledger that is kept there. Raises StoreError where it cannot be."""
     match store:
         case Store(engine="memory"):
             return MemoryLedger()
@@ -44,7 +43,7 @@ def open_ledger(store: Store) -> Ledger:
 
             return RedisLedger(url, folder=store.path)
     wants = {"sqlite": "a path", "redis": "a url"}.get(store.engine)
-    raise UsageError(
+    raise StoreError(
         f"the store {store.engine!r} {f'needs {wants}' if wants else 'is not known'}",
         resolution=f"Engines are {', '.join(ENGINES)}; SQLite needs a path, Redis a url.",
     )
@@ -63,7 +62,7 @@ def faults_of_place(store: Store) -> Iterator[tuple[str, str]]:
     if store.engine == "redis":
         try:
             open_ledger(store)
-        except UsageError as error:
+        except StoreError as error:
             yield "url", f"{error.message} ({error.resolution})"
 
 

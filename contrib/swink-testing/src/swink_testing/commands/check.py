@@ -149,7 +149,10 @@ def _refuse_nonsense(
             resolution="Add --live, or leave --base-url out.",
         )
     if model is not None and model.partition("/")[0] != provider:
-        raise InvalidOption(f"{model} is not a model of {provider}")
+        raise InvalidOption(
+            f"{model} is not a model of {provider}",
+            resolution=f"Write {provider}/ID, or leave {provider} out.",
+        )
 
 
 def _show(

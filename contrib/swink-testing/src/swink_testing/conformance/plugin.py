@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from attrs import define, field
-from pluggy import PluginManager
 
 from swink_core import (
     Context,
@@ -25,7 +24,6 @@ from swink_core import (
     hookimpl,
 )
 from swink_core.plugins.binding import Binding
-from swink_core.plugins.hookspecs import PROJECT
 from swink_core.plugins.host import PROVIDER_GROUP
 from swink_core.vocabulary import events as ev
 from swink_testing.conformance.check import DoesNotApply
@@ -131,13 +129,6 @@ class PluginSubject:
         if not binding.hook.on_event.get_hookimpls():
             raise DoesNotApply("it has no on_event hook")
         return binding
-
-    @property
-    def has_hooks(self) -> bool:
-        """Whether any of its methods is a hook."""
-        manager, plugin = PluginManager(PROJECT), self.new()
-        manager.register(plugin)
-        return bool(manager.get_hookcallers(plugin))
 
     def host(self, provider: type[Any] = ScriptedProvider) -> Host:
         """Return a host of that provider, or another one, and a new plugin."""

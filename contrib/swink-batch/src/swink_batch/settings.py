@@ -1,0 +1,178 @@
+"""`Settings`: what is asked of whom, within which limits. A `Job` is settings, carried out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+from attrs import define, field
+
+from swink import Client
+from swink_batch.forms import Form
+from swink_batch.journal import Journal, engine_of
+from swink_batch.limits import Turns
+from swink_core import InvalidModel, InvalidOption, Model, UsageError
+
+__all__ = ["CONCURRENCY", "Settings", "check_one_of"]
+
+CONCURRENCY = 256
+"""Calls of a target that are under way at most, unless it is told otherwise."""
+
+Via: TypeAlias = Literal["calls", "batch"]
+
+UNSAID = frozenset({"api_key", "headers", "base_url", "retry", "timeouts", "transport"})
+"""Options that change no answer, or are nobody's business: a journal does not have them."""
+
+
+def _chain(given: Any) -> list[Any]:
+    chain = [*given] if isinstance(given, list | tuple) and not _is_pair(given) else [given]
+    if not chain:
+        raise InvalidModel(
+            "the chain of models is empty", resolution="Name a model, as in acme/large."
+        )
+    for each in chain:
+        model = each[0] if _is_pair(each) else each
+        if not isinstance(model, str | Model):
+            raise InvalidModel(
+                "a model is a name, a Model, or a pair of one and its options, "
+                f"not one of type {type(model).__name__}",
+                resolution="Write provider/id, as in acme/large, or a list to fall back through.",
+            )
+    return chain
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Mapping)
+
+
+def _said(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in UNSAID}
+
+
+def _options(job: Settings, attribute: Any, value: Mapping[str, Any]) -> None:
+    named = inspect.signature(Client.stream).parameters.keys() - {"options"}
+    if taken := sorted(named & value.keys()):
+        raise InvalidOption(
+            f"no option {taken[0]!r}",
+            resolution="Models and a type are the job's own, and what is asked is the rows'.",
+        )
+
+
+def _shard(value: Any) -> tuple[int, int]:
+    number, count = value
+    if not 1 <= number <= count:
+        raise UsageError(
+            f"there is no shard {number} of {count}",
+            resolution="Shards are numbered from 1: 1/4, 2/4, 3/4, 4/4.",
+        )
+    return int(number), int(count)
+
+
+def _template(job: Settings, attribute: Any, value: str | None) -> None:
+    Form(value)
+
+
+def check_one_of(name: str, kind: Any, value: object) -> None:
+    """Refuse what is none of a literal type's values. Raises UsageError."""
+    if value not in (allowed := get_args(kind)):
+        raise UsageError(
+            f"{name} is {value!r}", resolution=f"Give {' or '.join(map(repr, allowed))}."
+        )
+
+
+def _via(job: Settings, attribute: Any, value: object) -> None:
+    check_one_of("via", Via, value)
+
+
+def _turns(job: Settings, attribute: Any, value: object) -> None:
+    if value is not None and not isinstance(value, Turns):
+        raise UsageError(
+            f"turns are of type {type(value).__name__}, which hands out none",
+            resolution="Give swink_batch.shared.RedisTurns(url).",
+        )
+
+
+def _cancel(job: Settings, attribute: Any, value: bool) -> None:
+    if value and job.via != "batch":
+        raise UsageError(
+            "there is nothing to cancel: rows are not handed over, but asked in calls",
+            resolution="Add --via batch, with which the rows were handed over (via='batch'), or "
+            "leave --cancel out.",
+        )
+
+
+def _positive(job: Settings, attribute: Any, value: float | None) -> None:
+    if value is not None and not value > 0:  # nor is NaN
+        raise UsageError(f"{attribute.name} is {value}", resolution="Give a number above 0.")
+
+
+@define(frozen=True, kw_only=True)
+class Settings:
+    """What is asked of whom, within which limits.
+
+    `models` is a model, or several to fall back through, each perhaps a pair of one and its own
+    options. `prompt` is a template whose fields in
+    braces, `{text}`, stand for a row's values (`None`: each row has its own `prompt` or
+    `messages`); `type` is the type of answers, `options` are those of each call. `id_field` names
+    the field that tells rows apart.
+
+    At most `concurrency` calls of a model are under way; `rpm` and `tpm` are requests and tokens a
+    minute, where they are known; `turns` shares limits with other processes (`None`: nobody). No
+    call begins that `budget`, in US dollars over all runs of the journal, might not pay for.
+
+    `journal` keeps what was answered: a database (`.db`, `.sqlite`, `.sqlite3`) or a folder, or a
+    journal that is open, and stays so; `None` is none.
+    Rows that failed in an earlier run are asked again with `retry_failed`, and all rows without
+    `resume`, whose new answers take the place of the old. `shard` is `(i, n)`: of
+    `n` processes that share a journal this one asks its part of the rows. `client` are arguments
+    of `swink.Client`: credentials, addresses.
+
+    `via="batch"` hands all rows over to the batch API of the model's vendor, which answers within a
+    day at a lower price; `cancel` ends what was handed over, and keeps what was answered by then.
+    """
+
+    models: list[Any] = field(converter=_chain, repr=False)
+    prompt: str | None = field(default=None, validator=_template)
+    type: Any = None
+    options: Mapping[str, Any] = field(factory=dict, validator=_options, repr=False)
+    id_field: str = "id"
+    concurrency: int = field(default=CONCURRENCY, validator=_positive)
+    rpm: float | None = field(default=None, validator=_positive)
+    tpm: float | None = field(default=None, validator=_positive)
+    turns: Turns | None = field(default=None, validator=_turns, repr=False)
+    budget: float | None = field(default=None, validator=_positive)
+    journal: str | Path | Journal | None = None
+    resume: bool = True
+    retry_failed: bool = False
+    shard: tuple[int, int] = field(default=(1, 1), converter=_shard)
+    via: Via = field(default="calls", validator=_via)
+    cancel: bool = field(default=False, validator=_cancel)
+    client: Mapping[str, Any] = field(factory=dict, repr=False)
+
+    def open_journal(self) -> Journal | None:
+        """Open the journal. Raises UsageError where it is another job's, or is being written."""
+        if self.journal is None:
+            return None
+        if isinstance(self.journal, Journal):
+            self.journal.read()  # what others have added
+            return self.journal
+        return Journal(engine_of(self.journal, self.writer), self.told())
+
+    @property
+    def writer(self) -> str:
+        """The name of this process among those that write the journal."""
+        number, count = self.shard
+        return "all" if count == 1 else f"{number}-of-{count}"
+
+    def told(self) -> dict[str, Any]:
+        """Return what the answers depend on, for the journal's first line."""
+        models = [(m[0], _said(m[1])) if _is_pair(m) else m for m in self.models]
+        told: dict[str, Any] = {"models": [*map(str, models)], "prompt": self.prompt}
+        type_ = repr(self.type) if self.type else None
+        return {**told, "options": _said(self.options), "type": type_, "id_field": self.id_field}
+
+    def each_model(self) -> list[str | Model]:
+        """Return the models of the chain, without their options."""
+        return [model[0] if _is_pair(model) else model for model in self.models]

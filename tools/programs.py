@@ -1,0 +1,84 @@
+"""Programs that a tool runs, which end with it: at Ctrl-C and SIGTERM nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import RLock, Timer
+from types import FrameType
+from typing import Any
+
+PATIENCE_SECONDS = 10.0
+"""For which a program that is stopped may put away what it made."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_lock = RLock()  # a signal finds the main thread anywhere
+_running: set[subprocess.Popen[str]] = set()
+_stopped_by: list[int] = []
+
+
+class Stopped(BaseException):
+    """The tool was told to stop, and has told its programs."""
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell says of who ends by a signal."""
+        return 128 + _stopped_by[0]
+
+
+def run(command: Sequence[str | Path], **options: Any) -> tuple[int, str]:
+    """Return a program's exit code, and what it said. Raises Stopped where it is not begun."""
+    with _lock:
+        if _stopped_by:
+            raise Stopped
+        program = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, start_new_session=True, **options,
+        )  # fmt: skip
+        _running.add(program)
+    try:
+        said, _ = program.communicate()
+    finally:
+        program.wait()
+        if _stopped_by:
+            _tell(program, signal.SIGKILL)  # what it has begun, and left
+        _running.discard(program)
+    return program.returncode, said
+
+
+@contextmanager
+def stopping() -> Iterator[None]:
+    """Raise Stopped in the main thread at the first signal, and heed no other."""
+    before = {number: signal.signal(number, _stop) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    for each in _SIGNALS:
+        signal.signal(each, signal.SIG_IGN)
+    with _lock:
+        _stopped_by.append(number)
+    _tell_all(signal.SIGINT)
+    killing = Timer(PATIENCE_SECONDS, _tell_all, [signal.SIGKILL])
+    killing.daemon = True
+    killing.start()
+    raise Stopped
+
+
+def _tell_all(number: int) -> None:
+    for program in [*_running]:
+        _tell(program, number)
+
+
+def _tell(program: subprocess.Popen[str], number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(program.pid, number)
