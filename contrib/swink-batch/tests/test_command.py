@@ -89,6 +89,7 @@ def test_exit_codes_tell_how_a_run_ended(swink: Any, tmp_path: Path) -> None:
         (bad, "echo", 2),  # its first row cannot be asked
         (good, "think", 2),  # another job's journal
         (20 * good, "fail-auth", 3),
+        (20 * good, "fail-auth", 3),  # which asks them again
     ):
         (tmp_path / "rows.jsonl").write_text(text)
         output = tmp_path / f"{model == 'fail-auth'}.jsonl"

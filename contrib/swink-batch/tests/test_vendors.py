@@ -350,4 +350,4 @@ async def test_a_batch_needs_a_journal_that_has_a_path(tmp_path: Path) -> None:
             found = evolve(job, journal=given).answers(["Hi"])
             with pytest.raises(UsageError, match="a batch needs the path of a journal"):
                 await anext(found)
-    assert os.listdir(tmp_path) == ["journal"]
+    assert not os.listdir(tmp_path)

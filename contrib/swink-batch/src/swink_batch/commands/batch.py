@@ -18,7 +18,7 @@ from swink_batch.report import check_form, lines, write_report
 from swink_batch.tally import Tally
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.options import CallOptions, call_options
-from swink_cli.terminal import say
+from swink_cli.terminal import say, spelled_here
 from swink_core import MediaError, UsageError
 
 __all__ = ["command"]
@@ -77,7 +77,12 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
     show_default=True,
     help="Go on where an earlier run was, or ask all rows anew.",
 )
-@click.option("--retry-failed", is_flag=True, help="Ask rows again that failed in an earlier run.")
+@click.option(
+    "--retry-failed",
+    is_flag=True,
+    help="Ask all rows again that failed in an earlier run; those that failed by no fault of "
+    "theirs (key, quota, rate, network) are asked again without it.",
+)
 @click.option("--budget", type=float, metavar="DOLLARS", help="The most to spend, over all runs.")
 @click.option(
     "--concurrency",
@@ -159,7 +164,7 @@ def command(
     job = Job(models=call.models, prompt=prompt, options=options, **settings)
     tally, interrupted = asyncio.run(_run(job, requests, output, order))
     for line in lines(tally):
-        say(line)
+        say(spelled_here(line))
     if report is not None:
         write_report(tally, report)
     if interrupted:
