@@ -162,7 +162,9 @@ BAD: list[tuple[str, str, str, int]] = [
     ("[" * 100_000, "stop", "no JSON: it is nested too deeply", 2),
     ('{"lives": 3}', "stop", "required field `name`", 2),
     ('{"name": "To', "length", "cut off at its limit of tokens", 1),
+    ('{"name": "Tom"}', "length", "cut off at its limit of tokens", 1),
     ("No.", "content_filter", "declined to answer", 1),
+    ('{"name": "Tom"}', "content_filter", "declined to answer", 1),
 ]
 
 
