@@ -131,6 +131,12 @@ async def test_an_answer_is_a_value_of_the_type(
     assert schema["additionalProperties"] is False
 
 
+async def test_what_is_no_json_is_no_number() -> None:
+    async with swink.Client(plugins=[Scripted(*['{"value": NaN}'] * 2)]) as client:
+        with pytest.raises(swink.BadAnswer, match="no JSON: NaN is no value of JSON"):
+            await client.complete("echo/echo", "How many?", type=float)
+
+
 async def test_an_answer_may_stand_between_fences() -> None:
     async with swink.Client(plugins=[Scripted('```json\n{"name": "Tom"}\n```')]) as client:
         assert (await client.complete("echo/echo", "Who?", type=Cat)).parsed == Cat("Tom")
