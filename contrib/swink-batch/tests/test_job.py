@@ -670,6 +670,19 @@ async def test_a_budget_ends_a_run_before_it_is_spent(tmp_path: Path) -> None:
     assert (again.answered, asked.asked.total()) == (0, count)
 
 
+async def test_a_budget_that_pays_for_no_call_says_so_and_how_to_go_on(tmp_path: Path) -> None:
+    async with server() as (asked, settings):
+        given: dict[str, Any] = {"budget": 0.0015, **settings}
+        model, output = "openai/gpt-5.4-mini", tmp_path / "answers.jsonl"
+        tally = await run(model, ["row a"], output, **given)
+        assert tally.stopped is not None
+        assert re.match(r"a call may cost \$0.00\d+, which the budget of \$0.0015", tally.stopped)
+        assert "lower max_tokens" in tally.stopped
+        assert (tally.done, asked.asked.total()) == (0, 0)
+        bounded = await run(model, ["row a"], tmp_path / "o", options={"max_tokens": 10}, **given)
+    assert (bounded.answered, bounded.stopped) == (1, None)
+
+
 async def test_a_budget_needs_a_price() -> None:
     with pytest.raises(UsageError, match="the price of openai/rows is not known"):
         _ = [a async for a in answers("openai/rows", ["Hi"], budget=1.0)]

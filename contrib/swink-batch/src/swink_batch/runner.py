@@ -268,7 +268,7 @@ class Runner:
         """Wait until a further call can be paid for, or the run is stopped, as where none can."""
         while self.tally.stopped is None and not budget.admits():
             if not budget.under_way:
-                self.stop(f"the budget of ${budget.dollars:g} is used up")
+                self.stop(budget.refusal)
                 return
             self._ended.clear()
             await self._ended.wait()
