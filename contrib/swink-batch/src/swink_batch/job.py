@@ -290,8 +290,12 @@ def check_place(path: Path) -> None:
 def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
     """Yield a file to write; a `whole` one takes the path's place when all is written."""
     part = path.with_name(f".{path.name}.part") if whole else path
-    with part.open("wb") as file:
-        yield file
+    try:
+        with part.open("wb") as file:
+            yield file
+    except OSError as error:
+        error.filename = error.filename or str(path)  # Python names none that is open already
+        raise
     if whole:
         part.replace(path)
 

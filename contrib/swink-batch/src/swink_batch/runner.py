@@ -173,7 +173,7 @@ class Runner:
                 raise UsageError(
                     request.why,
                     title="The first row cannot be asked",
-                    resolution="Correct the row, or the prompt that names its fields (--prompt).",
+                    resolution="Correct the row, or what names its fields (--prompt, --id).",
                 )
             yield request
 

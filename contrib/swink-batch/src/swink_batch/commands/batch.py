@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from swink_batch.forms import names_fields
 from swink_batch.job import CONCURRENCY, Job, Order, check_place
 from swink_batch.progress import Progress
 from swink_batch.report import check_form, lines, write_report
@@ -162,6 +163,8 @@ def command(
 
         settings["turns"] = RedisTurns(limits)
     job = Job(models=call.models, prompt=prompt, options=options, **settings)
+    if prompt is not None and not names_fields(prompt):
+        say("the prompt names no field of a row, as {text} does: all rows are asked the same")
     tally, interrupted = asyncio.run(_run(job, requests, output, order))
     for line in lines(tally):
         say(spelled_here(line))
