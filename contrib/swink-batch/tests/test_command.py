@@ -89,7 +89,7 @@ def test_an_output_on_a_full_disk_is_named(swink: Any, rows: Path, tmp_path: Pat
         "batch", str(rows), "-o", "/dev/full", "-m", "echo/echo", "--prompt", "x", *journal
     )
     assert done.returncode == 1
-    assert "/dev/full: No space left on device\nMake room for it, or name another" in done.stderr
+    assert "/dev/full: No space left on device\nCheck that it may be there, has room" in done.stderr
 
 
 def test_a_prompt_in_a_file_begins_behind_a_mark_of_byte_order(
