@@ -87,7 +87,8 @@ def usage_and_cost() -> str:
         MARK,
         "A message has the usage and cost of the attempt that it came from. `stream.call`,\n"
         "answers, runs, batches and clients sum all attempts, those that came to nothing among\n"
-        "them. `sum()` adds any number of them.",
+        "them. `sum()` adds any number of them. Where nothing is known there is `None`, as for\n"
+        "the cost of a model without prices: `sum(m.cost for m in messages if m.cost)`.",
         *of_core("Usage", "Cost"),
         "## `StopReason`",
         about(StopReason),

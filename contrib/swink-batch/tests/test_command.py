@@ -56,6 +56,7 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
         (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),
         (["-o", "-"], "answers are not written to standard output"),
         (["--cancel"], "there is nothing to cancel"),
+        (["--id", "nope"], "the row has no 'nope', by which rows are known; it has id, text"),
         (["--limits", "foo"], "limits cannot be shared at 'foo'"),
     ],
 )
@@ -67,6 +68,28 @@ def test_what_is_wrong_is_said_before_anything_is_asked(
     assert done.returncode == 2
     assert said in done.stderr
     assert not [*tmp_path.glob("out.jsonl*")]
+
+
+def test_what_is_likely_a_mistake_and_may_be_meant_is_said(
+    swink: Any, rows: Path, tmp_path: Path
+) -> None:
+    output, none = str(tmp_path / "out.jsonl"), tmp_path / "none.jsonl"
+    none.write_text("")
+    same = swink("batch", str(rows), "-o", output, "-m", "echo/echo", "--prompt", "Say {{text}}")
+    assert "the prompt names no field of a row, as {text} does: all rows" in same.stderr
+    empty = swink("batch", str(none), "-o", f"{output}.2", "-m", "echo/echo", "--prompt", "{text}")
+    assert (empty.returncode, "there was no row to ask" in empty.stderr) == (0, True)
+    assert "names no field" not in empty.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is full")
+def test_an_output_on_a_full_disk_is_named(swink: Any, rows: Path, tmp_path: Path) -> None:
+    journal = ("--journal", str(tmp_path / "journal"))
+    done = swink(
+        "batch", str(rows), "-o", "/dev/full", "-m", "echo/echo", "--prompt", "x", *journal
+    )
+    assert done.returncode == 1
+    assert "/dev/full: No space left on device\nCheck that it may be there, has room" in done.stderr
 
 
 def test_a_prompt_in_a_file_begins_behind_a_mark_of_byte_order(
@@ -89,6 +112,7 @@ def test_exit_codes_tell_how_a_run_ended(swink: Any, tmp_path: Path) -> None:
         (bad, "echo", 2),  # its first row cannot be asked
         (good, "think", 2),  # another job's journal
         (20 * good, "fail-auth", 3),
+        (20 * good, "fail-auth", 3),  # which asks them again
     ):
         (tmp_path / "rows.jsonl").write_text(text)
         output = tmp_path / f"{model == 'fail-auth'}.jsonl"

@@ -23,6 +23,8 @@ from swink_batch.answers import as_json
 from swink_core import MediaError, RetryPolicy, SwinkError, Timeouts, UsageError
 from swink_testing.clock import ManualClock
 
+EVENTS = "text/event-stream"
+
 IMPATIENT = RetryPolicy(base=0.001, max_delay=0.01, retry_after_cap=0.05)
 
 
@@ -668,6 +670,19 @@ async def test_a_budget_ends_a_run_before_it_is_spent(tmp_path: Path) -> None:
     assert (again.answered, asked.asked.total()) == (0, count)
 
 
+async def test_a_budget_that_pays_for_no_call_says_so_and_how_to_go_on(tmp_path: Path) -> None:
+    async with server() as (asked, settings):
+        given: dict[str, Any] = {"budget": 0.0015, **settings}
+        model, output = "openai/gpt-5.4-mini", tmp_path / "answers.jsonl"
+        tally = await run(model, ["row a"], output, **given)
+        assert tally.stopped is not None
+        assert re.match(r"a call may cost \$0.00\d+, which the budget of \$0.0015", tally.stopped)
+        assert "lower max_tokens" in tally.stopped
+        assert (tally.done, asked.asked.total()) == (0, 0)
+        bounded = await run(model, ["row a"], tmp_path / "o", options={"max_tokens": 10}, **given)
+    assert (bounded.answered, bounded.stopped) == (1, None)
+
+
 async def test_a_budget_needs_a_price() -> None:
     with pytest.raises(UsageError, match="the price of openai/rows is not known"):
         _ = [a async for a in answers("openai/rows", ["Hi"], budget=1.0)]
@@ -687,19 +702,75 @@ async def test_a_model_with_options_of_its_own_tells_no_key_of_it(
     journal = (tmp_path / "answers.jsonl.journal" / "all.journal").read_text()
     assert "('openai/rows', {'seed': 1})" in journal.splitlines()[0]
     assert "secret" not in journal + output.read_text()
-    again = await run(("openai/rows", {**pair[1], "api_key": "other"}), ["Hi"], output)
-    assert again.kept_failed == 1
+    others = ("openai/rows", {**pair[1], "api_key": "other"})
+    assert (await run(others, ["Hi"], output, client=client)).failed == 1  # the job is the same
 
 
-async def test_a_key_that_is_refused_ends_the_run_soon(tmp_path: Path) -> None:
-    rows = some(500)
-    client = {"providers": {"openai": {"base_url": "http://127.0.0.1:9", "api_key": ""}}}
-    tally = await run(
-        "openai/rows", rows, tmp_path / "out.jsonl", prompt="{text}", client=client, concurrency=2
-    )
-    assert tally.kinds.keys() == {"auth"}
-    assert tally.failed < 20
+@pytest.mark.parametrize("via", ["calls", "batch"])
+async def test_a_run_without_a_key_is_refused_and_keeps_what_earlier_ones_answered(
+    via: Literal["calls", "batch"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
+    settings: dict[str, Any] = {"prompt": "{text}", "journal": tmp_path / "journal"}
+    rows = [json.dumps(row) for row in some(20)]
+    path.write_text("\n".join(rows[10:]))
+    async with server() as (asked, given):
+        assert (await run("openai/rows", path, output, **settings, **given)).answered == 10
+        path.write_text("\n".join(rows))
+        del given["client"]["providers"]["openai"]["api_key"]
+        with pytest.raises(UsageError, match="OPENAI_API_KEY is not set") as raised:
+            await run("openai/rows", path, output, via=via, **settings, **given)
+        assert (raised.value.title, asked.asked.total()) == ("No credentials for OpenAI", 10)
+        assert via == "batch" or len(written(output)) == 10
+        given["client"]["providers"]["openai"]["api_key"] = "x"
+        again = await run("openai/rows", path, output, **settings, **given)
+    assert (again.kept, again.answered, set(asked.asked.values())) == (10, 10, {1})
+
+
+ENDS = {
+    "auth": ("401 Unauthorized", {"message": "Incorrect API key", "code": "invalid_api_key"}),
+    "quota_exhausted": ("429 Slow", {"message": "no credit", "code": "insufficient_quota"}),
+    "model_not_found": ("404 Gone", {"message": "no such model", "code": "model_not_found"}),
+}
+"""What a server may say of every row from some moment on."""
+
+
+@pytest.mark.parametrize("answered", [0, 5])
+@pytest.mark.parametrize("kind", ENDS)
+async def test_what_every_row_would_fail_by_ends_a_run_and_is_asked_again(
+    kind: str, answered: int, tmp_path: Path
+) -> None:
+    left, asked = answered, 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal left, asked
+        await reader.readuntil(b"\r\n\r\n")
+        left, asked = left - 1, asked + 1
+        status, error = ENDS[kind]
+        body = json.dumps({"error": error}).encode()
+        refused = reply(status, body, "application/json")
+        writer.write(refused if left < 0 else reply("200 OK", stream_of("good"), EVENTS))
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    client = {"providers": {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}}
+    settings: dict[str, Any] = {"prompt": "{text}", "client": client, "concurrency": 4}
+    output = tmp_path / "answers.jsonl"
+    tally = await run("openai/rows", some(500), output, **settings)
+    assert (tally.answered, tally.kinds) == (answered, {kind: tally.failed})
+    assert 10 <= tally.failed < 20
+    assert asked == tally.done
     assert tally.stopped is not None
+    why, remedy = tally.stopped.split("\n")
+    first = next(line for line in written(output) if "error" in line)["error"]
+    assert why == f"10 rows in a row failed so: {first['message']}"
+    assert remedy == f"{first['resolution']} A run that is started again asks them again."
+    left = 500
+    again = await run("openai/rows", some(500), output, **settings)
+    listening.close()
+    assert (again.kept, again.answered, again.stopped) == (answered, 500 - answered, None)
 
 
 async def test_a_server_that_throttles_for_ever_ends_the_run(tmp_path: Path) -> None:

@@ -281,6 +281,8 @@ async def test_what_was_handed_over_can_be_cancelled(
     assert vendor[1].faults == []
     kept = 0 if vendor[0].startswith("bedrock/") else 1  # a job that was stopped tells nothing
     assert (tally.answered, tally.kinds["batch_ended"]) == (kept, 6 - kept)
+    again, lines = await asked(tmp_path, vendor, cancel=True, retry_failed=True)
+    assert (again.done, len(lines), len(vendor[1].batches)) == (0, 6, 1)
 
 
 async def test_cancelling_ends_what_rows_said_before_and_nothing_that_has_ended(
@@ -350,4 +352,4 @@ async def test_a_batch_needs_a_journal_that_has_a_path(tmp_path: Path) -> None:
             found = evolve(job, journal=given).answers(["Hi"])
             with pytest.raises(UsageError, match="a batch needs the path of a journal"):
                 await anext(found)
-    assert os.listdir(tmp_path) == []
+    assert not os.listdir(tmp_path)

@@ -131,6 +131,12 @@ async def test_an_answer_is_a_value_of_the_type(
     assert schema["additionalProperties"] is False
 
 
+async def test_what_is_no_json_is_no_number() -> None:
+    async with swink.Client(plugins=[Scripted(*['{"value": NaN}'] * 2)]) as client:
+        with pytest.raises(swink.BadAnswer, match="no JSON: NaN is no value of JSON"):
+            await client.complete("echo/echo", "How many?", type=float)
+
+
 async def test_an_answer_may_stand_between_fences() -> None:
     async with swink.Client(plugins=[Scripted('```json\n{"name": "Tom"}\n```')]) as client:
         assert (await client.complete("echo/echo", "Who?", type=Cat)).parsed == Cat("Tom")
@@ -162,7 +168,9 @@ BAD: list[tuple[str, str, str, int]] = [
     ("[" * 100_000, "stop", "no JSON: it is nested too deeply", 2),
     ('{"lives": 3}', "stop", "required field `name`", 2),
     ('{"name": "To', "length", "cut off at its limit of tokens", 1),
+    ('{"name": "Tom"}', "length", "cut off at its limit of tokens", 1),
     ("No.", "content_filter", "declined to answer", 1),
+    ('{"name": "Tom"}', "content_filter", "declined to answer", 1),
 ]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -69,16 +71,66 @@ async def test_answers_may_be_typed() -> None:
     assert [type(answer.parsed) for answer in batch.answers] == [Cat, Cat]
 
 
-async def test_a_mistake_is_raised_and_what_is_under_way_is_stopped() -> None:
+async def test_a_prompt_that_cannot_be_asked_is_a_result_like_any() -> None:
+    nowhere = swink.DocumentBlock(swink.FileSource("nowhere.pdf"))
+    prompts: Any = ["", "a", None, [swink.UserMessage([nowhere])], "b"]
+    batch = await swink.gather("echo/echo", prompts, limit=1)
+    assert [getattr(each, "text", type(each)) for each in batch] == [
+        swink.InvalidContext,
+        "a",
+        swink.InvalidContext,
+        swink.MediaError,
+        "b",
+    ]
+    assert (batch.done, batch.failed, len(batch.answers)) == (5, 3, 2)
+
+
+@dataclass
+class Fussy:
+    """A type whose own code fails for some answers, and not by a ValueError."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name == "bad":
+            raise RuntimeError("of its own")
+
+
+async def test_a_type_that_fails_by_itself_costs_no_other_answer() -> None:
+    batch = await swink.gather("echo/echo", ["a", "bad", "b"], type=Fussy)
+    assert [each.parsed.name for each in batch.answers] == ["a", "b"]
+    bad = batch.results[1]
+    assert isinstance(bad, swink.BadAnswer)
+    assert bad.message == "the type's own code raised RuntimeError: of its own"
+    assert json.loads(bad.text) == {"name": "bad"}
+    assert isinstance(bad.__cause__, RuntimeError)
+    taken = [each.usage for each in (*batch.answers, bad) if each.usage]
+    assert len(taken) == 3
+    assert batch.usage == sum(taken)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"limit": 0}, "limit is less than 1"),
+        ({"prompts": "a"}, "prompts are one string"),
+        ({"model": "nobody/large"}, "no provider"),
+        ({"temperature": "x"}, "temperature='x'"),
+        ({"type": range}, "no JSON schema"),
+        ({"tools": 5}, "tools"),
+        ({"system_prompt": 5, "prompts": ["", ""]}, "the system prompt is of type int"),
+    ],
+    ids=str,
+)
+async def test_a_mistake_of_the_call_is_raised_before_anything_is_asked(
+    wrong: dict[str, Any], said: str
+) -> None:
     gate = Gate()
+    given: dict[str, Any] = {"model": "echo/echo", "prompts": ["", "a", "b"], **wrong}
     async with swink.Client(gates=[gate]) as client:
-        with pytest.raises(swink.UsageError):
-            await client.gather("echo/slow", ["a long one " * 50, "", "b"], limit=2)
-        assert gate.now == 0
-    with pytest.raises(swink.UsageError, match="limit is less than 1"):
-        await swink.gather("echo/echo", ["a"], limit=0)
-    with pytest.raises(swink.UsageError, match="prompts are one string"):
-        await swink.gather("echo/echo", "a")
+        with pytest.raises(swink.UsageError, match=said):
+            await client.gather(**given)
+    assert gate.most == 0
 
 
 async def test_a_cancelled_batch_stops_its_calls() -> None:

@@ -154,6 +154,12 @@ APPROVALS: list[tuple[Any, bool, str]] = [
     (no, False, "The user does not allow this call."),
     (lambda call: f"No {call.name} today.", False, "No weather today."),
     (raises, False, "RuntimeError: nobody is there"),
+    (lambda call: None, False, "The user does not allow this call."),
+    (
+        lambda call: 5,
+        False,
+        "call. What was to say so returned what is of type int",
+    ),
 ]
 
 

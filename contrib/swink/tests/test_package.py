@@ -64,6 +64,11 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda c: c.complete("echo/echo", "Hi", type=int, tools=len), "Use run(…, tools=[…])"),
     (lambda c: c.stream("echo/echo", "Hi", type=int, temprature=1), "'temperature'?"),
     (lambda c: c.stream("echo/echo", "Hi", type=object()), "has no JSON schema"),
+    (
+        lambda c: c.stream("echo/echo", "Hi", type=print),
+        "is a function, or a value, and no type",
+    ),
+    (lambda c: c.stream("echo/echo", "Hi", type=swink.Usage(1)), "and no type"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], temprature=1), "'temperature'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], max_turn=1), "no option 'max_turn'"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], type=int), "what a run ends with is a message"),

@@ -274,6 +274,15 @@ async def test_a_tool_that_takes_too_long_is_told_to_the_model() -> None:
     assert "longer than 0.01 seconds" in str(result.content)
 
 
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "5"])
+def test_a_time_limit_that_is_none_is_refused_when_the_tool_is_made(timeout: Any) -> None:
+    def f() -> None:
+        pass
+
+    with pytest.raises(swink.UsageError, match=f"tool 'f': timeout is {timeout!r}"):
+        swink.tool(timeout=timeout)(f)
+
+
 async def test_a_time_limit_of_the_tools_own_is_an_error_of_its_own() -> None:
     @swink.tool(timeout=60)
     async def f() -> None:

@@ -180,6 +180,14 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any], list[Any], StopReason]] = [
         StopReason.STOP,
     ),
     (
+        "a reply stays what it is where JSON is asked for",
+        "echo",
+        "a b",
+        {"settings": {"script": {"reply": "No."}}, "response_format": {"type": "integer"}},
+        [TextBlock("No.")],
+        StopReason.STOP,
+    ),
+    (
         "the answer may be repeated",
         "echo",
         "a b",

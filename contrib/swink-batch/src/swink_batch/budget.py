@@ -44,6 +44,17 @@ class Budget:
         most = self.spent + (self.under_way + 1) * self._dearest
         return most <= self.dollars
 
+    @property
+    def refusal(self) -> str:
+        """Why no further call begins, and what to do."""
+        if self.spent:
+            return f"the budget of ${self.dollars:g} is used up"
+        return (
+            f"a call may cost ${self._dearest:.2g}, which the budget of ${self.dollars:g} does not "
+            f"pay for: nothing was asked\nRaise it, or lower max_tokens, for which "
+            f"{TOKENS_UNSAID:,} stand where none are given."
+        )
+
     def begin(self) -> None:
         """Count a call as under way."""
         self.under_way += 1

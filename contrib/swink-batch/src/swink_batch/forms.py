@@ -15,7 +15,7 @@ from swink_batch.answers import Id
 from swink_batch.rows import BadRow, Row
 from swink_core import Context, Tool, UsageError, load
 
-__all__ = ["Form", "Request", "digest", "key_of", "unasked"]
+__all__ = ["Form", "Request", "digest", "key_of", "names_fields", "unasked"]
 
 Prompt = Context | str | Sequence[Any]
 
@@ -45,6 +45,11 @@ class Request:
     why: str | None = None
 
 
+def names_fields(template: str) -> bool:
+    """Tell whether a template's prompts differ from row to row."""
+    return any(name is not None for _, name, _, _ in Formatter().parse(template))
+
+
 def unasked(id: str, why: str) -> Request:
     """Return what stands for a row that cannot be asked."""
     return Request(id, key_of(id), check=digest(why.encode()), why=why)
@@ -55,7 +60,7 @@ class Form:
 
     `template` is a prompt with fields in braces, `{text}`, which stand for a row's values (`None`:
     the row's own `prompt` or `messages`); `id_field` is the row's id (where a row has none, its
-    number, from 1).
+    number, from 1), and the first row has it where it is not "id".
     """
 
     def __init__(self, template: str | None = None, id_field: str = "id") -> None:
@@ -72,6 +77,9 @@ class Form:
             key, check = key_of(id), digest(_ENCODER.encode(row))
         except (ValueError, TypeError) as error:
             return unasked(f"row {number}", f"the row has no JSON form: {error}")
+        if number == 1 and self._id_field not in named and self._id_field != "id":
+            why = f"the row has no {self._id_field!r}, by which rows are known; {_has(named)}"
+            return Request(id, key, check=check, why=why)
         try:
             prompt, options = self._asked(named)
         except (ValueError, TypeError) as error:
@@ -110,6 +118,10 @@ def _text(value: object) -> str:
     return str(value)
 
 
+def _has(row: Mapping[str, Any]) -> str:
+    return f"it has {', '.join(map(str, row))}"
+
+
 def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
     try:
         parts = list(Formatter().parse(template))
@@ -129,8 +141,7 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
             if name in row and row[name] is None:
                 raise ValueError(f"the row's {name!r}, which the prompt names, is null")
             if name not in row:
-                has = ", ".join(map(str, row))
-                raise ValueError(f"the row has no {name!r}, which the prompt names; it has {has}")
+                raise ValueError(f"the row has no {name!r}, which the prompt names; {_has(row)}")
             said.append(_text(row[name]))
         return "".join(said)
 

@@ -48,6 +48,7 @@ class Job(Settings):
                 async with runner:
                     await runner.prepare()
                     await runner.run()
+                runner.result()
             except Exception:
                 await queue.put(None)
                 raise
@@ -94,7 +95,7 @@ class Job(Settings):
                 if order == "input":
                     for line in runner.lines():
                         file.write(line + b"\n")
-        return runner.tally
+        return runner.result()
 
     def _runner(self, rows: Rows, deliver: Deliver, watch: Watch | None) -> Runner:
         clock: Clock = self.client.get("clock") or LoopClock()
@@ -124,8 +125,12 @@ def check_place(path: Path) -> None:
 def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
     """Yield a file to write; a `whole` one takes the path's place when all is written."""
     part = path.with_name(f".{path.name}.part") if whole else path
-    with part.open("wb") as file:
-        yield file
+    try:
+        with part.open("wb") as file:
+            yield file
+    except OSError as error:
+        error.filename = error.filename or str(path)  # Python names none that is open already
+        raise
     if whole:
         part.replace(path)
 

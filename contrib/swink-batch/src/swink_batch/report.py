@@ -41,6 +41,8 @@ def lines(tally: Tally) -> list[str]:
             f"{tally.kept:,} answered and {tally.kept_failed:,} failed in earlier runs, "
             f"not asked again ({money(tally.kept_cost)}){retry}"
         )
+    elif not (tally.done or tally.stopped):
+        told.append("there was no row to ask")
     if tally.stopped:
         told.append(f"stopped: {tally.stopped}")
     for kind, count in tally.kinds.most_common():

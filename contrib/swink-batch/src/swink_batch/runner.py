@@ -14,13 +14,14 @@ import msgspec
 from swink import Client
 from swink_batch.answers import Answer, as_json, bad_row, failed, succeeded
 from swink_batch.budget import Budget
+from swink_batch.failures import HOPELESS, MOST_HOPELESS, PASSING, refusal_of
 from swink_batch.forms import Form, Request, unasked
 from swink_batch.journal import Index, Journal, Kept
 from swink_batch.limits import Limiter
 from swink_batch.rows import Rows, count_rows, read_rows
 from swink_batch.settings import Settings
 from swink_batch.tally import Tally
-from swink_core import StreamErrorKind, SwinkError, UsageError
+from swink_core import SwinkError, UsageError
 from swink_core.providers import Clock
 
 __all__ = ["Deliver", "Runner", "Watch", "together"]
@@ -34,20 +35,6 @@ Deliver: TypeAlias = Callable[[bytes], Awaitable[object]]
 
 Watch: TypeAlias = Callable[[Tally], object]
 """Is told of a run's state when it begins, and whenever a row is done."""
-
-HOPELESS = frozenset(
-    {
-        StreamErrorKind.AUTH,
-        StreamErrorKind.QUOTA_EXHAUSTED,
-        StreamErrorKind.MODEL_NOT_FOUND,
-        StreamErrorKind.THROTTLED,  # after all retries
-    }
-)
-"""Failures that the next row has as well."""
-
-MOST_HOPELESS = 10
-"""So many of them in a row, with nothing answered, end a run."""
-
 
 MOST_AT_ONCE = 4
 """Rows that one of hundreds of workers passes by before the others and all else have a turn."""
@@ -92,6 +79,7 @@ class Runner:
         self.tally.on_stop = self._wait_no_more
         self._ended = asyncio.Event()  # set whenever a call has ended
         self._hopeless = 0
+        self._refusal: UsageError | None = None
         self._budget: Budget | None = None
         kept, dearest = (journal.cost, journal.dearest) if journal is not None else (0.0, 0.0)
         if job.budget is not None:
@@ -142,6 +130,12 @@ class Runner:
         self.tally.now = self._clock.time()
         self.tally.refused = sum(lane.refused for lane in self._limiter.lanes.values())
 
+    def result(self) -> Tally:
+        """Return what it came to. Raises UsageError where no row could be asked."""
+        if self._refusal is not None:
+            raise self._refusal
+        return self.tally
+
     def lines(self) -> Iterator[bytes]:
         """Yield the lines of all rows that have one, in the order of the input."""
         assert self._journal is not None
@@ -177,7 +171,7 @@ class Runner:
                 raise UsageError(
                     request.why,
                     title="The first row cannot be asked",
-                    resolution="Correct the row, or the prompt that names its fields (--prompt).",
+                    resolution="Correct the row, or what names its fields (--prompt, --id).",
                 )
             yield request
 
@@ -200,6 +194,7 @@ class Runner:
                 self.tally.under_way -= 1
                 self._ended.set()
             if answer is not None:
+                self._despair(answer)
                 await self._take(request, answer)
             else:
                 await self._leave(request)
@@ -208,10 +203,13 @@ class Runner:
         """Return what an earlier run made of a row; `None` for one that is to be asked."""
         if self._journal is None or not self._job.resume:
             return None
-        return self._journal.kept(request.key, request.check, self._job.retry_failed)
+        kept = self._journal.kept(request.key, request.check)
+        if kept and kept.failure and (self._job.retry_failed or kept.failure in PASSING):
+            return None
+        return kept
 
     async def _keep(self, kept: Kept) -> None:
-        if kept.failed:
+        if kept.failure is not None:
             self.tally.kept_failed += 1
         else:
             self.tally.kept += 1
@@ -244,23 +242,31 @@ class Runner:
         else:
             line = msgspec.json.encode(answer)
         self.tally.add(answer, self._clock.time())
-        self._despair(answer)
         if self._watch is not None:
             self._watch(self.tally)
         await self._deliver(line)
 
     def _despair(self, answer: Answer) -> None:
-        hopeless = answer.error is not None and answer.error.kind in HOPELESS
-        self._hopeless = self._hopeless + 1 if hopeless else 0
-        if self._hopeless >= MOST_HOPELESS and not self.tally.answered:
-            assert answer.error is not None
-            self.stop(f"{self._hopeless} rows in a row failed so: {answer.error.message}")
+        if (error := answer.error) is None or error.kind not in HOPELESS:
+            self._hopeless = 0
+            return
+        self._hopeless += 1
+        if self._hopeless >= MOST_HOPELESS:
+            what = f"{self._hopeless} rows in a row failed so: {error.message}"
+            self.stop(f"{what}\n{error.resolution} A run that is started again asks them again.")
+
+    def _is_refused(self, error: SwinkError) -> bool:
+        """Tell whether no row at all can be asked, which ends the run."""
+        if not self.tally.answered and (refusal := refusal_of(error)) is not None:
+            self._refusal = refusal
+            self.stop(refusal.message)
+        return self._refusal is not None
 
     async def _wait_for(self, budget: Budget) -> None:
         """Wait until a further call can be paid for, or the run is stopped, as where none can."""
         while self.tally.stopped is None and not budget.admits():
             if not budget.under_way:
-                self.stop(f"the budget of ${budget.dollars:g} is used up")
+                self.stop(budget.refusal)
                 return
             self._ended.clear()
             await self._ended.wait()
@@ -307,6 +313,8 @@ class Runner:
             if self._reads_json:
                 answer = as_json(answer)
         except SwinkError as error:
+            if self._is_refused(error):
+                return None
             answer = failed(request.id, error, self._model)
         finally:
             self._limiter.give_up(target)

@@ -113,21 +113,20 @@ class Settings:
     """What is asked of whom, within which limits.
 
     `models` is a model, or several to fall back through, each perhaps a pair of one and its own
-    options. `prompt` is a template whose fields in
-    braces, `{text}`, stand for a row's values (`None`: each row has its own `prompt` or
-    `messages`); `type` is the type of answers, `options` are those of each call. `id_field` names
-    the field that tells rows apart.
+    options. `prompt` is a template whose fields in braces, `{text}`, stand for a row's values
+    (`None`: each row has its own `prompt` or `messages`); `type` is the type of answers, `options`
+    are those of each call. `id_field` names the field that tells rows apart.
 
     At most `concurrency` calls of a model are under way; `rpm` and `tpm` are requests and tokens a
     minute, where they are known; `turns` shares limits with other processes (`None`: nobody). No
     call begins that `budget`, in US dollars over all runs of the journal, might not pay for.
 
     `journal` keeps what was answered: a database (`.db`, `.sqlite`, `.sqlite3`) or a folder, or a
-    journal that is open, and stays so; `None` is none.
-    Rows that failed in an earlier run are asked again with `retry_failed`, and all rows without
-    `resume`, whose new answers take the place of the old. `shard` is `(i, n)`: of
-    `n` processes that share a journal this one asks its part of the rows. `client` are arguments
-    of `swink.Client`: credentials, addresses.
+    journal that is open, and stays so; `None` is none. Rows that failed in an earlier run by no
+    fault of theirs are asked again, the others with `retry_failed`, and all rows without `resume`,
+    whose new answers take the place of the old. `shard` is `(i, n)`: of `n` processes that share a
+    journal this one asks its part of the rows. `client` are arguments of `swink.Client`:
+    credentials, addresses.
 
     `via="batch"` hands all rows over to the batch API of the model's vendor, which answers within a
     day at a lower price; `cancel` ends what was handed over, and keeps what was answered by then.

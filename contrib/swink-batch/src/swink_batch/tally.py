@@ -55,7 +55,7 @@ class Tally:
     `kinds` counts failures by kind, and `told` has what the first of each said; `models` counts
     answers by model. `cost` is in US dollars, of this run alone, `kept_cost` that of earlier ones;
     `unpriced` counts answers whose cost nobody knows. `stopped` says why the run ended before the
-    last row.
+    last row, and in a second line what to do, if something can be done.
     """
 
     began: float

@@ -84,6 +84,8 @@ class BatchRunner(Runner):
             try:
                 body = await vendor.request(self._stream(vendor, request))
             except SwinkError as error:
+                if self._is_refused(error):
+                    return
                 await self._take(request, failed(request.id, error, self._model))
                 continue
             waiting[name] = request
@@ -112,6 +114,8 @@ class BatchRunner(Runner):
         await together(
             self._fetch(vendor, ledger, id, ours, waiting) for id, ours in fetched.items()
         )
+        for request in waiting.values():
+            await self._leave(request)
 
     async def _submit(
         self,

@@ -309,7 +309,7 @@ def _explain(error: Exception, debug: bool) -> int:
             show_error("The output cannot be written", error.strerror or str(error))
         return EXIT_FAILURE
     if isinstance(error, OSError) and error.filename is not None:
-        advice = "Check that it may be there, and that you may read or write it."
+        advice = "Check that it may be there, has room, and that you may read or write it."
         show_error("A file cannot be used", f"{error.filename}: {error.strerror}", advice)
         return EXIT_FAILURE
     if isinstance(error, SwinkError):

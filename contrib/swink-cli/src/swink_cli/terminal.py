@@ -28,6 +28,7 @@ __all__ = [
     "printable",
     "say",
     "show_error",
+    "spelled_here",
     "stdout",
     "styled",
     "table",
@@ -164,6 +165,13 @@ SPELLED_HERE = {
 """How the command line spells what the library's advice says in Python."""
 
 
+def spelled_here(advice: str) -> str:
+    """Return the library's advice in the command line's words."""
+    for python, here in SPELLED_HERE.items():
+        advice = advice.replace(python, here)
+    return advice
+
+
 def show_error(title: str, message: str, resolution: str = "") -> None:
     """Tell a person what went wrong and what to do."""
     absent = re.match(r'no provider "([\w-]+)"', message)
@@ -171,8 +179,8 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
         resolution = f"`pip install {owner}` brings it; if that is installed, see swink doctor."
     if keyless := re.match(r"no API key for ([\w-]+):", message):
         resolution = resolution.replace("or pass api_key=…", KEEP_A_KEY.format(keyless[1]))
+    resolution = spelled_here(resolution)
     for python, here in SPELLED_HERE.items():
-        resolution = resolution.replace(python, here)
         if "…" in python:  # other words may be a provider's own, which stay as they are
             message = message.replace(python, here)
     say(f"Error: {title}", fg="red", bold=True)

@@ -204,8 +204,8 @@ class AnswerStream(OfStream, Generic[T]):
     async def result(self) -> Answer[T]:
         """Read to the end and return the answer.
 
-        One that does not fit is asked for once more. Raises the `StreamError` of a call that
-        failed, and BadAnswer, which keeps the text.
+        One that does not fit is asked for once more, unless it was cut off or the type's own code
+        failed. Raises the `StreamError` of a call that failed, and BadAnswer, which keeps the text.
         """
         try:
             message = await self._stream.result()
@@ -215,19 +215,16 @@ class AnswerStream(OfStream, Generic[T]):
             self._by_tool = True
             message = await self._again(self._context)
         try:
-            return self._answer(self._form.read(message))
+            return self._read(message)
         except ValueError as error:
             why = str(error)
-        if (cut := _UNREPAIRED.get(message.stop_reason or StopReason.STOP)) is None:
-            log.warning("call %s: asked again for an answer that fits: %s", self.call.id, why)
-            said = [*self._context.messages, message, *_corrections(message, why)]
-            message = await self._again(evolve(self._context, messages=said))
-            try:
-                return self._answer(self._form.read(message))
-            except ValueError as error:
-                why = str(error)
-        why = f"{cut}: {why}" if cut else why
-        raise BadAnswer(why, message, *self._totals())
+        log.warning("call %s: asked again for an answer that fits: %s", self.call.id, why)
+        said = [*self._context.messages, message, *_corrections(message, why)]
+        message = await self._again(evolve(self._context, messages=said))
+        try:
+            return self._read(message)
+        except ValueError as error:
+            raise BadAnswer(str(error), message, *self._totals()) from error
 
     async def aclose(self) -> None:
         """Close the connection at once, from any task; a second call does nothing."""
@@ -250,15 +247,26 @@ class AnswerStream(OfStream, Generic[T]):
         call = self._stream.call
         return added(self._usage, call.usage), added(self._cost, call.cost)
 
-    def _answer(self, parsed: T) -> Answer[T]:
-        return Answer(parsed, self._stream.message, *self._totals())
+    def _read(self, message: AssistantMessage) -> Answer[T]:
+        """Return the answer that a message is. Raises ValueError for one that does not fit, and
+        BadAnswer where to ask again would not help."""
+        if cut := _CUT.get(message.stop_reason or StopReason.STOP):
+            raise BadAnswer(cut, message, *self._totals())
+        try:
+            parsed = self._form.read(message)
+        except ValueError:
+            raise
+        except Exception as error:
+            why = f"the type's own code raised {type(error).__name__}: {error}"
+            raise BadAnswer(why, message, *self._totals()) from error
+        return Answer(parsed, message, *self._totals())
 
 
-_UNREPAIRED = {
+_CUT = {
     StopReason.LENGTH: "the answer was cut off at its limit of tokens",
     StopReason.CONTENT_FILTER: "the model declined to answer",
 }
-"""Ends after which the same question would get no better answer."""
+"""Ends before the end: what came is a part, though it may fit, and would come to it again."""
 
 
 def _corrections(message: AssistantMessage, why: str) -> list[UserMessage | ToolResultMessage]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
+from types import NoneType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from attrs import define, field
@@ -12,7 +14,16 @@ from swink.amounts import added
 from swink.answers import Answer, BadAnswer
 from swink.arguments import check_called, check_number
 from swink.prompts import Prompt
-from swink_core import AssistantMessage, Cost, StreamError, Usage, UsageError
+from swink_core import (
+    AssistantMessage,
+    Cost,
+    InvalidContext,
+    MediaError,
+    StreamError,
+    SwinkError,
+    Usage,
+    UsageError,
+)
 
 __all__ = ["Batch", "Progress", "gathered"]
 
@@ -21,13 +32,13 @@ R = TypeVar("R")
 
 @define
 class Batch(Generic[R]):
-    """The answers to many prompts, in their order; one that failed is the error it ended in.
+    """The answers to many prompts, in their order; one that failed is the `SwinkError` it ended in.
 
     While it is under way, an answer that has not come is `None`. `done` counts those that have
     ended and `failed` those that failed; `usage` and `cost` sum all attempts of all calls.
     """
 
-    results: list[R | StreamError | BadAnswer | None] = field(repr=False)
+    results: list[R | SwinkError | None] = field(repr=False)
     done: int = 0
     failed: int = 0
     usage: Usage | None = None
@@ -41,22 +52,19 @@ class Batch(Generic[R]):
     @property
     def answers(self) -> list[R]:
         """Those that succeeded, in order."""
-        missing = (*_FAILURES, type(None))
-        return [each for each in self.results if not isinstance(each, missing)]
+        return [each for each in self.results if not isinstance(each, SwinkError | NoneType)]
 
-    def __iter__(self) -> Iterator[R | StreamError | BadAnswer | None]:
+    def __iter__(self) -> Iterator[R | SwinkError | None]:
         """Yield the results, in order."""
         return iter(self.results)
 
-    def _ended(self, number: int, result: R | StreamError | BadAnswer) -> None:
+    def _ended(self, number: int, result: R | SwinkError) -> None:
         self.results[number] = result
         self.done += 1
-        self.failed += isinstance(result, _FAILURES)
+        self.failed += isinstance(result, SwinkError)
         usage, cost = _taken(result)
         self.usage, self.cost = added(self.usage, usage), added(self.cost, cost)
 
-
-_FAILURES = (StreamError, BadAnswer)
 
 Progress: TypeAlias = Callable[[Batch[Any]], object]
 """Is told of the batch each time that an answer has come or failed."""
@@ -64,26 +72,33 @@ Progress: TypeAlias = Callable[[Batch[Any]], object]
 
 async def gathered(
     ask: Callable[[Prompt], Awaitable[R]],
+    check: Callable[[Prompt], object],
     prompts: Iterable[Prompt],
     limit: int,
     on_progress: Progress | None,
 ) -> Batch[R]:
-    """Ask for all answers, at most `limit` at a time. Raises UsageError for a bad prompt or limit,
-    when it comes to it; what is under way is then stopped."""
+    """Ask for all answers, at most `limit` at a time. Raises UsageError, before anything is asked,
+    for what is no prompt's fault: `check` makes a call and sends nothing."""
     check_number("limit", limit, "Ask for one at a time at least.")
     check_called("on_progress", on_progress, "Pass a function that takes the batch.")
     if isinstance(prompts, str):
         raise UsageError("prompts are one string", resolution="Pass a list of prompts.")
     waiting = list(prompts)
+    for each in waiting:  # the first that can be asked shows what is wrong with all
+        with suppress(InvalidContext, MediaError):
+            check(each)
+            break
+    else:
+        check("Hi")
     batch: Batch[R] = Batch([None] * len(waiting))
     numbered: Iterator[tuple[int, Prompt]] = iter(enumerate(waiting))
 
     async def work() -> None:
         for number, prompt in numbered:  # shared: each takes the next one
-            result: R | StreamError | BadAnswer
+            result: R | SwinkError
             try:
                 result = await ask(prompt)
-            except _FAILURES as error:
+            except SwinkError as error:
                 result = error
             batch._ended(number, result)
             if on_progress is not None:

@@ -200,7 +200,8 @@ class Client(swink_core.Client):
     ) -> Batch[Any]:
         """Answer many prompts, at most `limit` at a time; one that fails stops no other.
 
-        `on_progress` is called with the batch each time that one has ended.
+        `on_progress` is called with the batch each time that one has ended. Raises UsageError,
+        before anything is asked, for a model, type or option with which no prompt can be.
         """
 
         check_names(options, BatchOptions)
@@ -210,7 +211,10 @@ class Client(swink_core.Client):
         async def ask(prompt: Prompt) -> Any:
             return await self.complete(model, prompt, type=type, **asked)
 
-        return await gathered(ask, prompts, limit, on_progress)
+        def check(prompt: Prompt) -> None:
+            self.stream(model, prompt, type=type, **asked)
+
+        return await gathered(ask, check, prompts, limit, on_progress)
 
     def _refused(self, name: str | Model, options: StreamOptions) -> str | None:
         """Return the feature for which a call would be refused, as far as can be known."""

@@ -18,9 +18,13 @@ _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?$")
 def json_in(text: str) -> Any:
     """Return the JSON data of an answer, which may stand between fences. Raises ValueError."""
     try:
-        return json.loads(_inside(text))
+        return json.loads(_inside(text), parse_constant=_refused)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no value of JSON")
 
 
 def partial_json(text: str) -> Any:

@@ -8,6 +8,7 @@ can only have where the caller imported pydantic.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -76,6 +77,8 @@ def _of_pydantic(value: Any) -> Any:
 
 
 def _made(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    if not isinstance(kind, type) and (inspect.isroutine(kind) or _holds_values(type(kind))):
+        raise _no_schema(kind, TypeError("it is a function, or a value, and no type"))
     parts = list(_parts(kind))
     if any(map(_is_pydantics, parts)):
         return _by_pydantic(kind)
@@ -203,6 +206,11 @@ def _is_record(kind: Any) -> bool:
     """Tell whether a class holds named fields."""
     marks = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "_fields")
     return is_typeddict(kind) or any(hasattr(kind, mark) for mark in marks)
+
+
+def _holds_values(kind: type) -> bool:
+    """Tell whether what is of a class is a value of a program's, and no annotation."""
+    return _is_record(kind) or hasattr(kind, "__pydantic_core_schema__")
 
 
 @lru_cache(maxsize=1024)

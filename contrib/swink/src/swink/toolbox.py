@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextvars import copy_context
@@ -14,6 +15,8 @@ from swink.tools import FunctionTool, failed
 from swink_core import ToolCallBlock, ToolResultMessage
 
 __all__ = ["Approve", "Toolbox"]
+
+log = logging.getLogger(__name__)
 
 Tell: TypeAlias = Callable[[ToolStart | ToolEnd], object]
 """Shows an event to observers."""
@@ -103,11 +106,15 @@ class Toolbox:
             return failed(call, f"There is no tool {call.name!r}. There are: {names or 'none'}.")
         if self._approve is not None:
             try:
-                allowed = self._approve(call)
+                allowed: Any = self._approve(call)
                 if inspect.isawaitable(allowed):
                     allowed = await allowed
             except Exception as error:
                 return failed(call, f"{REFUSED} {type(error).__name__}: {error}")
+            if not isinstance(allowed, bool | str | None):
+                kind = type(allowed).__name__
+                log.warning("approve returned what is of type %s: neither yes nor no", kind)
+                allowed = f"{REFUSED} What was to say so returned what is of type {kind}."
             if allowed is not True:
                 return failed(call, allowed or REFUSED)
         return await known.carry_out(call)

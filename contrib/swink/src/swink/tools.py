@@ -47,6 +47,14 @@ class _Parameter:
     default: Any
 
 
+def _seconds(tool: Any, attribute: Any, value: Any) -> None:
+    if value is not None and not (isinstance(value, int | float) and value > 0):  # nor is NaN
+        raise UsageError(
+            f"tool {tool.definition.name!r}: timeout is {value!r}",
+            resolution="Give seconds, a number above 0, or None for no limit.",
+        )
+
+
 @define(eq=False)
 class FunctionTool(Generic[P, R]):
     """A function that a model may call; programs call it as they did.
@@ -57,7 +65,7 @@ class FunctionTool(Generic[P, R]):
 
     function: Callable[P, R]
     definition: Tool
-    timeout: float | None = None
+    timeout: float | None = field(default=None, validator=_seconds)
     _parameters: list[_Parameter] = field(factory=list, repr=False)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -148,7 +156,7 @@ def tool(
 
     Name, description and schema are the function's own, its docstring's and its annotations',
     unless they are given. `timeout` is in seconds; `strict` asks that arguments keep to the schema.
-    Raises UsageError for a parameter that has no JSON schema.
+    Raises UsageError for a parameter that has no JSON schema, and for a limit that is none.
     """
 
     def make(function: Callable[P, R]) -> FunctionTool[P, R]:

@@ -41,6 +41,9 @@ async def typed_answers(client: swink.Client) -> None:
     assert_type(client.stream("a/b", "Hi"), swink.EventStream)
     assert_type(client.stream("a/b", "Hi", type=Cat), swink.AnswerStream[Cat])
     assert_type(await client.gather("a/b", ["Hi"], type=Cat), swink.Batch[swink.Answer[Cat]])
+    for result in await client.gather("a/b", ["Hi"], type=Cat):
+        if result is not None and not isinstance(result, swink.SwinkError):
+            assert_type(result.parsed, Cat)
     async for piece in client.stream("a/b", "Hi").text:
         assert_type(piece, str)
 

@@ -23,3 +23,6 @@ async def mistakes(client: swink.Client, sync: swink.SyncClient) -> None:
     await swink.gather("a/b", ["Hi"], limt=3)  # type: ignore
     swink.image(5)  # type: ignore
     swink.UserMessage(5)  # type: ignore
+    for result in await client.gather("a/b", ["Hi"], type=int):
+        if result is not None and not isinstance(result, swink.StreamError):
+            print(result.parsed)  # type: ignore

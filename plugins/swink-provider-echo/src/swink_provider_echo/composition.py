@@ -167,7 +167,7 @@ def _spoken(text: str, script: Script, options: StreamOptions) -> str:
     if script.words is not None:
         words = text.split() or [NOTHING]
         text = " ".join(words[n % len(words)] for n in range(script.words))
-    if options.response_format is not None or script.json:
+    if script.json or (options.response_format is not None and script.reply is None):
         schema = options.response_format
         data = {"echo": text} if schema is None or isinstance(schema, str) else sample(schema, text)
         text = json.dumps(data, ensure_ascii=False)

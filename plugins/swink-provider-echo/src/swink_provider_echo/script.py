@@ -25,7 +25,7 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0)]
 class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to answer. Every field may be given in `settings={"script": {…}}`.
 
-    `reply` replaces the user's words; `words` repeats the answer until it has so many. `think`
+    `reply` is the answer, as it is; `words` repeats the answer until it has so many. `think`
     thinks first. `tool` calls a tool (true: the first offered), `parallel` all offered ones, with
     `arguments` as JSON data or as raw text. `json` answers in JSON, `silent` not at all.
 

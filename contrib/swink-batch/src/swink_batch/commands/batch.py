@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from swink_batch.forms import names_fields
 from swink_batch.job import Job, Order, check_place
 from swink_batch.progress import Progress
 from swink_batch.report import check_form, lines, write_report
@@ -19,7 +20,7 @@ from swink_batch.settings import CONCURRENCY
 from swink_batch.tally import Tally
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.options import CallOptions, call_options
-from swink_cli.terminal import say
+from swink_cli.terminal import say, spelled_here
 from swink_core import MediaError, UsageError
 
 __all__ = ["command"]
@@ -78,7 +79,12 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
     show_default=True,
     help="Go on where an earlier run was, or ask all rows anew.",
 )
-@click.option("--retry-failed", is_flag=True, help="Ask rows again that failed in an earlier run.")
+@click.option(
+    "--retry-failed",
+    is_flag=True,
+    help="Ask all rows again that failed in an earlier run; those that failed by no fault of "
+    "theirs (key, quota, rate, network) are asked again without it.",
+)
 @click.option("--budget", type=float, metavar="DOLLARS", help="The most to spend, over all runs.")
 @click.option(
     "--concurrency",
@@ -158,9 +164,11 @@ def command(
 
         settings["turns"] = RedisTurns(limits)
     job = Job(models=call.models, prompt=prompt, options=options, **settings)
+    if prompt is not None and not names_fields(prompt):
+        say("the prompt names no field of a row, as {text} does: all rows are asked the same")
     tally, interrupted = asyncio.run(_run(job, requests, output, order))
     for line in lines(tally):
-        say(line)
+        say(spelled_here(line))
     if report is not None:
         write_report(tally, report)
     if interrupted:

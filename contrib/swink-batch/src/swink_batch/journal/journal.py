@@ -46,10 +46,11 @@ _read_job = msgspec.json.Decoder(_Job).decode
 
 
 class Kept(NamedTuple):
-    """What an earlier run made of a row: the line of its answer."""
+    """What an earlier run made of a row: the line of its answer, and the kind of its failure
+    (`None`: it was answered)."""
 
     line: bytes
-    failed: bool
+    failure: str | None
 
 
 class Journal:
@@ -114,15 +115,15 @@ class Journal:
                 "rows anew.",
             )
 
-    def kept(self, key: int, check: int, retry_failed: bool = False) -> Kept | None:
-        """Return what there is of a row that says this and needs no asking: it was answered, or it
-        failed and is not to be tried again; `None` for a row that is to be asked."""
-        known = self.index.get(key)
-        failed = bool(known & _FAILED)
-        if not known or (failed and retry_failed):
+    def kept(self, key: int, check: int) -> Kept | None:
+        """Return what there is of a row that says this; `None`: nothing."""
+        if not (known := self.index.get(key)):
             return None
         line = self._line(known)
-        return Kept(line[17:], failed) if int(line[:16], 16) == check else None
+        if int(line[:16], 16) != check:
+            return None
+        error = _read_head(line[17:]).error if known & _FAILED else None
+        return Kept(line[17:], error.kind if error is not None else None)
 
     def add(self, key: int, check: int, answer: Answer) -> bytes:
         """Keep an answer, and return its line."""
