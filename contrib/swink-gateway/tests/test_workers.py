@@ -177,8 +177,8 @@ def children(pid: int) -> set[int]:
     return {int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
-def status(port: int, path: str) -> int:
-    connection = HTTPConnection("127.0.0.1", port)
+def status(port: int, path: str, timeout: float | None = None) -> int:
+    connection = HTTPConnection("127.0.0.1", port, timeout)
     try:
         connection.request("GET", path)
         return connection.getresponse().status
@@ -248,6 +248,26 @@ async def test_workers_do_not_outlive_their_parent(swink_environment: dict[str, 
         workers = children(parent.pid)
         parent.kill()
         await until(lambda: not any(is_running(pid) for pid in workers))
+
+
+@LINUX
+async def test_no_worker_begins_without_the_keys_that_those_before_it_wanted(
+    swink_environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(f'[keys.a]\nkey = "sha256:{"0f" * 32}"\n')
+    with started(swink_environment, "--workers", "2", "--config", str(file)) as parent:
+        port = port_of(parent)
+        await until(lambda: len(children(parent.pid)) == 2)
+        assert status(port, "/v1/models") == 401
+        file.write_text("")
+        for pid in children(parent.pid):
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(TimeoutError):  # nobody is there who would answer
+            status(port, "/v1/models", 3.0)
+        parent.terminate()
+        assert parent.stdout is not None
+        assert "no key is left" in parent.stdout.read()
 
 
 def is_running(pid: int) -> bool:

@@ -126,7 +126,8 @@ def command(
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
     given["limits"] = Limits(streams=streams, coalesce=coalesce)
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
-    store = Store() if file is None else Source.of(file).config(environ).store
+    config = given["config"] = Config() if file is None else Source.of(file).config(environ)
+    store = config.store
     worker = None
     with suppress(KeyboardInterrupt), ExitStack() as of_all, ExitStack() as of_parent:
         if workers > 1:
@@ -231,7 +232,7 @@ async def _serve(
     async with aclosing(open_ledger(store)) as ledger:
         parts = client_parts(None, monitor.plugins)
         async with swink.Client(**parts, breaker=False, gates=[Cooldowns(ledger)]) as client:
-            config = Config()
+            config: Config = given["config"]
             watching: AbstractContextManager[None] = nullcontext()
             if file is not None:
                 source = Source.of(file)
@@ -239,8 +240,9 @@ async def _serve(
                 for name in source.variables_of_keys():
                     os.environ.pop(name, None)  # programs that providers start do not get it
             await ledger.spending([*config.keys])  # so that it knows them if its server is lost
-            gateway = Gateway(client, **given, config=config, ledger=ledger, monitor=monitor)
+            gateway = Gateway(client, **given, ledger=ledger, monitor=monitor)
             if file is not None:
+                gateway.reconfigure(config)  # as of now; a worker may begin late
                 tell = partial(_say_of, worker)
                 monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, tell)
                 watching = monitor.reloader.watching()
