@@ -167,11 +167,40 @@ async def test_the_log_says_which_account_of_a_model_failed(
         (r.levelname, r.message) for r in caplog.records if r.name.startswith("swink_gateway")
     ]
     assert logged == [
-        ("INFO", "routes.two.tiers[0][0]: echo/think failed: overloaded: it broke"),
+        ("WARNING", "routes.two.tiers[0][0]: echo/think failed: overloaded: it broke"),
         ("WARNING", "routes.two.tiers[1][0]: no credentials that echo/echo accepts: it broke"),
         ("WARNING", "routes.two.tiers[2][0]: no credentials that echo/echo accepts: it broke"),
     ]
     assert "sk-" not in caplog.text
+
+
+OF_REQUESTS = {
+    Kind.CONTEXT_WINDOW_EXCEEDED, Kind.CONTENT_FILTERED, Kind.INVALID_REQUEST, Kind.UNSUPPORTED,
+    Kind.OUTPUT_TOO_LARGE, Kind.CANCELLED,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", Kind)
+async def test_a_failure_is_a_warning_unless_it_is_of_what_a_client_asks_for(
+    kind: Kind, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "swink_gateway")
+    said = "".join(f'[routes.r{at}]\ntiers = "echo/echo"\n' for at in range(5))
+    config = Source("team.toml", said).config({})
+    for name in ("r4", "echo/think"):  # as the file names it, and as a client does
+        error = swink.Error(error_message="it\n\nbroke " * 999, error_kind=kind)
+        upstream = Scripted([swink.Start(), error])
+        async with serving(upstream, config=config) as gateway:
+            await asked(gateway, "chat", False, name)
+    of_file, of_client = [r for r in caplog.records if r.name == "swink_gateway.begun"]
+    start = "routes.r0.tiers[0][0], routes.r1.tiers[0][0], routes.r2.tiers[0][0], …: "
+    assert of_file.message.startswith(start)
+    for record in (of_file, of_client):
+        assert "it broke it broke" in record.message
+        assert len(record.message) < 700
+    assert of_file.levelname == ("INFO" if kind in OF_REQUESTS else "WARNING")
+    expected = "INFO" if kind is Kind.MODEL_NOT_FOUND else of_file.levelname
+    assert of_client.levelname == expected
 
 
 class Blocked(Line):
@@ -339,7 +368,9 @@ class Refusing:
         return Scripted([swink.Start(), error]).stream(call)
 
 
-async def test_that_all_are_down_is_remembered_and_told_without_asking() -> None:
+async def test_that_all_are_down_is_remembered_and_told_without_asking(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     clock, upstream = ManualClock(jump=True), Refusing()
     gates = [Cooldowns(MemoryLedger(clock))]
     route = {"two": ["echo/echo", "echo/think"]}
@@ -356,6 +387,8 @@ async def test_that_all_are_down_is_remembered_and_told_without_asking() -> None
             assert 0 < int(answer.headers["Retry-After"]) <= ONCE.circuit_cooldown
             assert "full" in answer.body.decode()
         assert upstream.asked == before
+        logged = [r for r in caplog.records if r.name == "swink_gateway.begun"]
+        assert len(logged) == before  # who is not asked does not fail
         await clock.advance(ONCE.circuit_cooldown)
         await asked(gateway, "chat", False, "two")
         assert before < upstream.asked <= before + 2
