@@ -17,7 +17,8 @@ be left out unless it says *required*. A key that is not here is a fault, told w
 nearest one that is; so is a value of another type. A list of one may be written as its one value.
 
 `${NAME}` in a text is the environment's variable NAME, and `$${` is `${` itself. A variable that is
-not set is a fault. What it holds is in no message.
+not set is a fault, and so is an empty one in `[keys]` and as an `api_key`. What it holds is in no
+message.
 
 A table of options has the names of [`StreamOptions`](options.md), but `timeouts`, which are a
 route's `time_limits`, where `false` is none.
@@ -46,9 +47,10 @@ A program that writes the file for longer, with a pause of seconds, may have its
 with the keys and limits that are in it. Have it write another file and rename that one: that is one
 step.
 
-`swink gateway --check FILE` exits with 0 for a file that can be used, after printing what it says,
-and with 2 for one that cannot, after printing all of its faults. The environment has to hold the
-variables, and the providers have to be installed, as where it is to run."""
+`swink gateway --check FILE` exits with 0 for a file that can be used, after printing what it says
+and which patterns of keys fit no name that is known, and with 2 for one that cannot, after printing
+all of its faults. The environment has to hold the variables, and the providers have to be
+installed, as where it is to run."""
 
 SECTIONS: tuple[tuple[str, type], ...] = (
     ("The file", Config),

@@ -26,7 +26,7 @@ options = { temperature = 0.5, retry = { retries = { network = 2 } } }
 time_limits = { first_event = 20, idle = false }
 
 [routes.best.transforms]
-system_prompt = "Say $${no} more."
+system_prompt = "Say $${no} ${EMPTY}more, $${."
 defaults = { thinking = "low" }
 leave_out = ["seed", "tools"]
 max_tokens = 1000
@@ -47,7 +47,7 @@ engine = "sqlite"
 path = "/var/lib/limits.db"
 """.replace("DIGEST", "0f" * 32)
 
-ENVIRON = {"ALICE": "alices-secret", "UP": "upstream-secret"}
+ENVIRON = {"ALICE": "alices-secret", "UP": "upstream-secret", "EMPTY": ""}
 
 
 def test_a_file_says_all_that_there_is_to_say() -> None:
@@ -65,7 +65,7 @@ def test_a_file_says_all_that_there_is_to_say() -> None:
     assert best.options["retry"].retries == {swink.StreamErrorKind.NETWORK: 2}
     assert best.time_limits == swink.Timeouts(first_event=20, idle=None)
     assert best.transforms == Transforms(
-        system_prompt="Say ${no} more.",
+        system_prompt="Say ${no} more, ${.",
         defaults={"thinking": swink.ThinkingLevel.LOW},
         leave_out=("seed", "tools"),
         max_tokens=1000,
@@ -161,6 +161,12 @@ FAULTS = [
     ("[keys]\na = '${SECRET}'", "2: keys.a: a table was expected, not a text"),
     ("[keys.a]\nkey = []", "2: keys.a.key: a key was expected"),
     ("[keys.a]\nkey = '${NONE}'", "2: keys.a.key: there is no variable 'NONE' in the environment"),
+    ("[keys.a]\nkey = '${EMPTY}'", "2: keys.a.key: the variable 'EMPTY' is empty"),
+    ("[keys.a]\nkey = '${SECRET'", "2: keys.a.key: '${' has no '}' after it; '${' itself is"),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptions.api_key = '${EMPTY}'",
+        "3: routes.a.options.api_key: the variable 'EMPTY' is empty",
+    ),
     (
         "[keys.a]\nkey = '${SECRET}'\n[keys.b]\nkey = '${SECRET}'",
         "4: keys.b.key: it is the key of a, too",
@@ -189,7 +195,7 @@ def test_a_fault_is_told_with_its_line_its_key_and_what_was_expected(
 ) -> None:
     source = Source("team.toml", text)
     with pytest.raises(ConfigError) as raised:
-        usable(client, source, {"SECRET": "the-secret"})
+        usable(client, source, {"SECRET": "the-secret", "EMPTY": ""})
     (line,) = str(raised.value.message).splitlines()
     assert told in line
     assert line.startswith("team.toml:")

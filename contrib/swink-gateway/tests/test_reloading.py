@@ -197,6 +197,25 @@ def test_check_prints_what_would_be_served(swink: Any, tmp_path: Path) -> None:
     assert "0f0f" not in done.stdout
 
 
+NAMES = {
+    "claud-*": False, "echo/*": True, "ech*/any": True, "ecoh/*": False, "best": True,
+    "ech*": True, "bets": False, "gpt-*": True,
+}  # fmt: skip
+"""What a key may be for, and whether something has, or could have, such a name."""
+
+
+def test_check_tells_what_a_key_is_for_that_nothing_is_named(swink: Any, tmp_path: Path) -> None:
+    file = tmp_path / "team.toml"
+    rule = '[[rules]]\nwhen = { models = "gpt-*" }\nto = "best"\n'
+    file.write_text(f'{SLOW}{rule}[keys.a]\nkey = "sha256:{"0f" * 32}"\nmodels = {[*NAMES]}\n')
+    done = swink("gateway", "--check", str(file))
+    told = [line for line in done.stdout.splitlines() if "keys.a.models: no name" in line]
+    assert done.returncode == 0
+    assert [line.rpartition("'")[0].rpartition("'")[2] for line in told] == [
+        name for name, is_there in NAMES.items() if not is_there
+    ]
+
+
 STORES = [
     ("redis", "url = 'redis://:pass/word@localhost'", "3: store.url: limits cannot be shared: the"),
     ("redis", "url = 'localhost:6379'", "such as redis://localhost:6379.)"),

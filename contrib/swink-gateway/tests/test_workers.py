@@ -278,6 +278,23 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
+def test_a_setting_that_no_provider_has_is_told(swink_environment: dict[str, str]) -> None:
+    with started(swink_environment, "--setting", "nope", "--setting", "api") as process:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        assert told == "--setting nope: no provider that is installed declares it\n"
+        assert "serving" in process.stdout.readline()
+
+
+def test_a_model_file_that_cannot_be_read_keeps_a_gateway_from_serving(
+    swink: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text("x = [")
+    done = swink("gateway", "--port", "0", SWINK_MODELS=str(file))
+    assert (done.returncode, str(file) in done.stderr) == (1, True)
+
+
 def test_what_keeps_the_first_worker_from_serving_ends_all(swink: Any) -> None:
     done = swink("gateway", "--port", "0", "--workers", "2", "--route", "mine=nobody/any")
     assert done.returncode == 2

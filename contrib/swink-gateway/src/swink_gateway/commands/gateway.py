@@ -239,6 +239,7 @@ async def _serve(
                 config = usable(client, source, environ)
                 for name in source.variables_of_keys():
                     os.environ.pop(name, None)  # programs that providers start do not get it
+            unknown = _unknown_settings(client, given["settings"])
             await ledger.spending([*config.keys])  # so that it knows them if its server is lost
             gateway = Gateway(client, **given, ledger=ledger, monitor=monitor)
             if file is not None:
@@ -254,9 +255,30 @@ async def _serve(
                     if worker is None or worker.number == 0:
                         count = len(client.host.provider_names())
                         word = "provider" if count == 1 else "providers"
+                        for name in unknown:
+                            say(f"--setting {name}: no provider that is installed declares it")
                         say(f"serving {count} {word} at {gateway.url}")
                         say("open it in a browser to see how to point a client here; Ctrl-C stops")
                     await serve_until_told(gateway, lifetime, worker)
+
+
+def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
+    """Return those that no provider declares; one of them may pass on whatever it is told.
+
+    Raises SwinkError where no provider's data can be read: it is the user's own that cannot.
+    """
+    known, faults = set[str](), list[swink.SwinkError]()
+    providers = client.host.provider_names()
+    for provider in providers:
+        try:
+            info = client.catalog.provider(provider)
+        except swink.SwinkError as error:
+            faults.append(error)  # a plugin's is told when it is asked
+        else:
+            known |= {*info.settings} if info else set()
+    if faults and len(faults) == len(providers):
+        raise faults[0]
+    return [name for name in names if name not in known]
 
 
 @contextmanager
