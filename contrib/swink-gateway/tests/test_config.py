@@ -107,7 +107,15 @@ FAULTS = [
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\n[routes.a.options]\nretry.base = -1",
-        "4: routes.a.options.retry.base: base=-1: expected `float` >= 0.0",
+        "4: routes.a.options.retry.base: base=-1: expected a number >= 0.0",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptions.top_k = 'x'",
+        "3: routes.a.options.top_k: top_k='x': expected a whole number, got a text",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptions.temperature = []",
+        "3: routes.a.options.temperature: temperature=[]: expected a number, got a list",
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions.retry = 3",
@@ -180,6 +188,8 @@ FAULTS = [
     ("[store]\nengine = 'redis'", "1: store.url: is missing, and redis needs it"),
     ("\n[store", "2: Expected ']' at the end of a table declaration"),
     ("a = 1\na = 2", "2: Cannot overwrite a value"),
+    ("[routes.a]\n[routes.a]", "2: Cannot declare routes.a twice"),
+    ("['a b'.\"it's\"]\n['a b'.\"it's\"]", """2: Cannot declare "a b"."it's" twice"""),
 ]
 
 

@@ -29,6 +29,7 @@ from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 MODEL = "echo/echo"
+NOBODY = "127.0.0.9:9"
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
@@ -174,6 +175,28 @@ async def test_the_log_says_which_account_of_a_model_failed(
     assert "sk-" not in caplog.text
 
 
+@EACH
+@pytest.mark.parametrize("stream", [True, False])
+async def test_no_client_is_told_at_which_address_nobody_is(
+    protocol: str, stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = {"openai": {"base_url": f"http://{NOBODY}/v1", "api_key": "k"}}
+    again = swink.RetryPolicy(retries={Kind.NETWORK: 1}, base=0.0, circuit_threshold=2)
+    route = {"two": ["openai/gpt-6.1-sol", "openai/gpt-6-luna"]}
+    gates = [Cooldowns()]
+    async with (
+        swink.Client(providers=own, gates=gates, breaker=False) as client,
+        Gateway(client, retry=again, routes=route) as gateway,
+    ):
+        for _ in range(2):  # the second time both models rest
+            answer = await asked(gateway, protocol, stream, "two")
+            said = answer.body.decode() + str(answer.headers)
+            assert "the model's provider could not be reached" in said
+            assert NOBODY not in said
+    logged = [r.message for r in caplog.records if r.name == "swink_gateway.begun"]
+    assert [f"network: Cannot connect to host {NOBODY}" in line for line in logged] == [True] * 4
+
+
 OF_REQUESTS = {
     Kind.CONTEXT_WINDOW_EXCEEDED, Kind.CONTENT_FILTERED, Kind.INVALID_REQUEST, Kind.UNSUPPORTED,
     Kind.OUTPUT_TOO_LARGE, Kind.CANCELLED,
@@ -306,6 +329,8 @@ async def test_a_limit_whose_end_is_known_is_something_to_wait_for() -> None:
     error = codex.frames[-1]["response"]["error"]
     assert error["code"] == "rate_limit_exceeded"
     assert error["message"].endswith(". Please try again in 6.5s.")
+    async with serving(failing(Kind.THROTTLED, 60.6328)) as gateway:
+        assert "try again in 60.7s." in (await asked(gateway, "chat", False)).body.decode()
 
 
 async def test_what_a_provider_says_of_its_limits_is_passed_on() -> None:

@@ -303,7 +303,9 @@ class Gateway:
         except web.HTTPException as error:
             if error.status < 400:
                 raise
-            return refusal(error.status, error.reason)
+            refused = refusal(error.status, error.reason)
+            refused.headers.update({n: v for n, v in error.headers.items() if n == "Allow"})
+            return refused
         except ConnectionError:
             return refusal(503, "the client has left")  # aiohttp finds out, and is silent
         except Exception:

@@ -68,7 +68,7 @@ def _when(when: When) -> str:
 def _key(key: Key) -> str:
     said = [" ".join(key.models) or "any model"]
     limits = asdict(allowance_of(key)).items()
-    said += [f"{counted(limit)} {_WORDS[name]}" for name, limit in limits if limit is not None]
+    said += [counted(limit, _WORDS[name]) for name, limit in limits if limit is not None]
     return ", ".join([*said, "operator"] if key.operator else said)
 
 

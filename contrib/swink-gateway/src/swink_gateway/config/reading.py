@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as File
 from typing import Any
@@ -25,6 +26,14 @@ __all__ = ["ConfigError", "Fault", "Source"]
 MOST_BYTES = 1024 * 1024
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+
+
+_KEYS = re.compile(r"""\((?:(?:'[^']*'|"[^"]*"),? ?)+\)""")
+"""A path, as the parser says it."""
+
+
+def _as_written(path: re.Match[str]) -> str:
+    return written(literal_eval(path[0]))
 
 
 class ConfigError(UsageError, title="The configuration cannot be used"):
@@ -78,7 +87,8 @@ class Source:
             found = re.search(r"at line ([0-9]+)", str(error))
             line = found[1] if found else len(self.text.splitlines())
             raise ConfigError(
-                f"{self.name}:{line}: {error}", resolution="Write it as TOML (https://toml.io)."
+                f"{self.name}:{line}: {_KEYS.sub(_as_written, str(error))}",
+                resolution="Write it as TOML (https://toml.io).",
             ) from error
         faults: list[Fault] = []
         data = _filled(data, (), environ, faults)
