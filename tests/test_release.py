@@ -77,12 +77,18 @@ sys.exit(release.main())
 """A release whose builds take for ever."""
 
 
+WINDOWS = "import os, signal; del os.killpg, signal.SIGKILL\n"
+"""What it has not."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signal can be sent to one process there")
+@pytest.mark.parametrize("system", ["", WINDOWS], ids=["here", "as on Windows"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_release_that_is_stopped_leaves_nothing(number: int, tmp_path: Path) -> None:
+def test_a_release_that_is_stopped_leaves_nothing(number: int, system: str, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     release = subprocess.Popen(
-        [sys.executable, "-c", STOPPED, tmp_path / "dist"],
+        [sys.executable, "-c", system + STOPPED, tmp_path / "dist"],
         env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(Path(sbom.__file__).parent)},
         stderr=subprocess.PIPE,
         text=True,

@@ -17,7 +17,8 @@ be left out unless it says *required*. A key that is not here is a fault, told w
 nearest one that is; so is a value of another type. A list of one may be written as its one value.
 
 `${NAME}` in a text is the environment's variable NAME, and `$${` is `${` itself. A variable that is
-not set is a fault. What it holds is in no message.
+not set is a fault, and so is an empty one in `[keys]` and as an `api_key`. What it holds is in no
+message.
 
 A table of options has the names of [`StreamOptions`](options.md), but `timeouts`, which are a
 route's `time_limits`, where `false` is none.
@@ -34,15 +35,22 @@ fits all of Groq's. A name fits as the client says it, as what it is an alias of
 RELOADING = """\
 ## Reading it again
 
-A file is read again within a second of its change, and on SIGHUP. What is under way goes on as it
-began; the next request is answered as the file says then. A file with a fault changes nothing: it
-is told on standard error and in the log, and `swink_gateway_config_is_current` is 0 until it is
-mended. So is a file that would let a gateway beyond this machine answer without a key. `[store]`,
-and what the command line says, hold until the gateway is started again.
+A file is read again on SIGHUP, and when it has changed and two looks, a second apart, see the same
+time and size of it. What is under way goes on as it began; the next request is answered as the file
+says then. A file with a fault changes nothing: it is told on standard error and in the log, and
+`swink_gateway_config_is_current` is 0 until it is mended. So is a file that would let a gateway
+beyond this machine answer without a key, and one without `[keys]` where keys were wanted: that
+takes a start. `[store]`, and what the command line says, hold until the gateway is started again,
+too.
 
-`swink gateway --check FILE` exits with 0 for a file that can be used, after printing what it says,
-and with 2 for one that cannot, after printing all of its faults. The environment has to hold the
-variables, and the providers have to be installed, as where it is to run."""
+A program that writes the file for longer, with a pause of seconds, may have its beginning used,
+with the keys and limits that are in it. Have it write another file and rename that one: that is one
+step.
+
+`swink gateway --check FILE` exits with 0 for a file that can be used, after printing what it says
+and which patterns of keys fit no name that is known, and with 2 for one that cannot, after printing
+all of its faults. The environment has to hold the variables, and the providers have to be
+installed, as where it is to run."""
 
 SECTIONS: tuple[tuple[str, type], ...] = (
     ("The file", Config),

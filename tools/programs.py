@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock, Timer
@@ -46,7 +46,7 @@ def run(command: Sequence[str | Path], **options: Any) -> tuple[int, str]:
     finally:
         program.wait()
         if _stopped_by:
-            _tell(program, signal.SIGKILL)  # what it has begun, and left
+            _kill(program)  # what it has begun, and left
         _running.discard(program)
     return program.returncode, said
 
@@ -67,18 +67,31 @@ def _stop(number: int, frame: FrameType | None) -> None:
         signal.signal(each, signal.SIG_IGN)
     with _lock:
         _stopped_by.append(number)
-    _tell_all(signal.SIGINT)
-    killing = Timer(PATIENCE_SECONDS, _tell_all, [signal.SIGKILL])
+    _tell_all(_interrupt)
+    killing = Timer(PATIENCE_SECONDS, _tell_all, [_kill])
     killing.daemon = True
     killing.start()
     raise Stopped
 
 
-def _tell_all(number: int) -> None:
+def _tell_all(tell: Callable[[subprocess.Popen[str]], None]) -> None:
     for program in [*_running]:
-        _tell(program, number)
+        tell(program)
 
 
-def _tell(program: subprocess.Popen[str], number: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(program.pid, number)
+if hasattr(os, "killpg"):
+
+    def _interrupt(program: subprocess.Popen[str]) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGINT)
+
+    def _kill(program: subprocess.Popen[str]) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+
+else:  # Windows has no groups, and one way to end a program
+
+    def _interrupt(program: subprocess.Popen[str]) -> None:
+        program.terminate()
+
+    _kill = _interrupt

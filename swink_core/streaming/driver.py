@@ -69,7 +69,6 @@ class Driver:
         self._moved = asyncio.Event()  # set for closers when the driver pauses or ends
         call.started_at = call.clock.time()
         call.turn_to(call.attempt)  # one that is never read still ends in its provider's terms
-        log.info("call %s: %s begins", call.id, call.model)
 
     # -- for the stream ----------------------------------------------------------------------
 
@@ -117,6 +116,7 @@ class Driver:
         """Yield every batch that the caller gets, having shown it to the observers."""
         watchdog, builder = self._watchdog, self._builder
         self.call.started_at = self.call.clock.time()  # anew: work begins with the first read
+        log.info("call %s: %s begins", self.call.id, self.call.model)
         self._retries = Retries(self.call, self._targets, self._breaker)
         try:
             while builder.terminal is None:

@@ -181,13 +181,18 @@ async def test_the_total_limit_ends_a_call_however_lively() -> None:
         assert scene.timed_out("total")
 
 
-async def test_the_total_limit_begins_with_the_first_read() -> None:
+async def test_a_call_and_its_total_limit_begin_with_the_first_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "swink_core")
     clock, pipe = ManualClock(), Pipe(*HELLO)
     async with client_of(http=PipeClient(pipe), clock=clock, timeouts=limits(total=30)) as client:
         stream = client.stream(MODEL, "Hi")
         await clock.advance(100)
+        assert caplog.text == ""
         assert types(await collect(stream))[-1] == "done"
         assert stream.call.started_at == 100
+        assert caplog.text.count(" begins\n") == 1
 
 
 async def test_the_total_limit_ends_a_call_so_long_after_its_first_read() -> None:

@@ -40,7 +40,7 @@ async def test_with_all_places_taken_a_request_is_503_and_says_when_to_come_agai
             refused = await ask(gateway, path, body)
             assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
             assert "x-should-retry" not in refused.headers
-            assert "1 answers are under way" in refused.json["error"]["message"]
+            assert "1 answer is under way" in refused.json["error"]["message"]
         async with (
             aiohttp.ClientSession() as session,
             session.ws_connect(f"{gateway.url}/v1/responses") as socket,

@@ -26,7 +26,7 @@ options = { temperature = 0.5, retry = { retries = { network = 2 } } }
 time_limits = { first_event = 20, idle = false }
 
 [routes.best.transforms]
-system_prompt = "Say $${no} more."
+system_prompt = "Say $${no} ${EMPTY}more, $${."
 defaults = { thinking = "low" }
 leave_out = ["seed", "tools"]
 max_tokens = 1000
@@ -47,7 +47,7 @@ engine = "sqlite"
 path = "/var/lib/limits.db"
 """.replace("DIGEST", "0f" * 32)
 
-ENVIRON = {"ALICE": "alices-secret", "UP": "upstream-secret"}
+ENVIRON = {"ALICE": "alices-secret", "UP": "upstream-secret", "EMPTY": ""}
 
 
 def test_a_file_says_all_that_there_is_to_say() -> None:
@@ -65,7 +65,7 @@ def test_a_file_says_all_that_there_is_to_say() -> None:
     assert best.options["retry"].retries == {swink.StreamErrorKind.NETWORK: 2}
     assert best.time_limits == swink.Timeouts(first_event=20, idle=None)
     assert best.transforms == Transforms(
-        system_prompt="Say ${no} more.",
+        system_prompt="Say ${no} more, ${.",
         defaults={"thinking": swink.ThinkingLevel.LOW},
         leave_out=("seed", "tools"),
         max_tokens=1000,
@@ -107,7 +107,15 @@ FAULTS = [
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\n[routes.a.options]\nretry.base = -1",
-        "4: routes.a.options.retry.base: base=-1: expected `float` >= 0.0",
+        "4: routes.a.options.retry.base: base=-1: expected a number >= 0.0",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptions.top_k = 'x'",
+        "3: routes.a.options.top_k: top_k='x': expected a whole number, got a text",
+    ),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptions.temperature = []",
+        "3: routes.a.options.temperature: temperature=[]: expected a number, got a list",
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions.retry = 3",
@@ -161,6 +169,12 @@ FAULTS = [
     ("[keys]\na = '${SECRET}'", "2: keys.a: a table was expected, not a text"),
     ("[keys.a]\nkey = []", "2: keys.a.key: a key was expected"),
     ("[keys.a]\nkey = '${NONE}'", "2: keys.a.key: there is no variable 'NONE' in the environment"),
+    ("[keys.a]\nkey = '${EMPTY}'", "2: keys.a.key: the variable 'EMPTY' is empty"),
+    ("[keys.a]\nkey = '${SECRET'", "2: keys.a.key: '${' has no '}' after it; '${' itself is"),
+    (
+        "[routes.a]\ntiers = 'echo/echo'\noptions.api_key = '${EMPTY}'",
+        "3: routes.a.options.api_key: the variable 'EMPTY' is empty",
+    ),
     (
         "[keys.a]\nkey = '${SECRET}'\n[keys.b]\nkey = '${SECRET}'",
         "4: keys.b.key: it is the key of a, too",
@@ -174,6 +188,8 @@ FAULTS = [
     ("[store]\nengine = 'redis'", "1: store.url: is missing, and redis needs it"),
     ("\n[store", "2: Expected ']' at the end of a table declaration"),
     ("a = 1\na = 2", "2: Cannot overwrite a value"),
+    ("[routes.a]\n[routes.a]", "2: Cannot declare routes.a twice"),
+    ("['a b'.\"it's\"]\n['a b'.\"it's\"]", """2: Cannot declare "a b"."it's" twice"""),
 ]
 
 
@@ -189,7 +205,7 @@ def test_a_fault_is_told_with_its_line_its_key_and_what_was_expected(
 ) -> None:
     source = Source("team.toml", text)
     with pytest.raises(ConfigError) as raised:
-        usable(client, source, {"SECRET": "the-secret"})
+        usable(client, source, {"SECRET": "the-secret", "EMPTY": ""})
     (line,) = str(raised.value.message).splitlines()
     assert told in line
     assert line.startswith("team.toml:")

@@ -29,6 +29,7 @@ from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 MODEL = "echo/echo"
+NOBODY = "127.0.0.9:9"
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
@@ -167,11 +168,62 @@ async def test_the_log_says_which_account_of_a_model_failed(
         (r.levelname, r.message) for r in caplog.records if r.name.startswith("swink_gateway")
     ]
     assert logged == [
-        ("INFO", "routes.two.tiers[0][0]: echo/think failed: overloaded: it broke"),
+        ("WARNING", "routes.two.tiers[0][0]: echo/think failed: overloaded: it broke"),
         ("WARNING", "routes.two.tiers[1][0]: no credentials that echo/echo accepts: it broke"),
         ("WARNING", "routes.two.tiers[2][0]: no credentials that echo/echo accepts: it broke"),
     ]
     assert "sk-" not in caplog.text
+
+
+@EACH
+@pytest.mark.parametrize("stream", [True, False])
+async def test_no_client_is_told_at_which_address_nobody_is(
+    protocol: str, stream: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = {"openai": {"base_url": f"http://{NOBODY}/v1", "api_key": "k"}}
+    again = swink.RetryPolicy(retries={Kind.NETWORK: 1}, base=0.0, circuit_threshold=2)
+    route = {"two": ["openai/gpt-6.1-sol", "openai/gpt-6-luna"]}
+    gates = [Cooldowns()]
+    async with (
+        swink.Client(providers=own, gates=gates, breaker=False) as client,
+        Gateway(client, retry=again, routes=route) as gateway,
+    ):
+        for _ in range(2):  # the second time both models rest
+            answer = await asked(gateway, protocol, stream, "two")
+            said = answer.body.decode() + str(answer.headers)
+            assert "the model's provider could not be reached" in said
+            assert NOBODY not in said
+    logged = [r.message for r in caplog.records if r.name == "swink_gateway.begun"]
+    assert [f"network: Cannot connect to host {NOBODY}" in line for line in logged] == [True] * 4
+
+
+OF_REQUESTS = {
+    Kind.CONTEXT_WINDOW_EXCEEDED, Kind.CONTENT_FILTERED, Kind.INVALID_REQUEST, Kind.UNSUPPORTED,
+    Kind.OUTPUT_TOO_LARGE, Kind.CANCELLED,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", Kind)
+async def test_a_failure_is_a_warning_unless_it_is_of_what_a_client_asks_for(
+    kind: Kind, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "swink_gateway")
+    said = "".join(f'[routes.r{at}]\ntiers = "echo/echo"\n' for at in range(5))
+    config = Source("team.toml", said).config({})
+    for name in ("r4", "echo/think"):  # as the file names it, and as a client does
+        error = swink.Error(error_message="it\n\nbroke " * 999, error_kind=kind)
+        upstream = Scripted([swink.Start(), error])
+        async with serving(upstream, config=config) as gateway:
+            await asked(gateway, "chat", False, name)
+    of_file, of_client = [r for r in caplog.records if r.name == "swink_gateway.begun"]
+    start = "routes.r0.tiers[0][0], routes.r1.tiers[0][0], routes.r2.tiers[0][0], …: "
+    assert of_file.message.startswith(start)
+    for record in (of_file, of_client):
+        assert "it broke it broke" in record.message
+        assert len(record.message) < 700
+    assert of_file.levelname == ("INFO" if kind in OF_REQUESTS else "WARNING")
+    expected = "INFO" if kind is Kind.MODEL_NOT_FOUND else of_file.levelname
+    assert of_client.levelname == expected
 
 
 class Blocked(Line):
@@ -277,6 +329,8 @@ async def test_a_limit_whose_end_is_known_is_something_to_wait_for() -> None:
     error = codex.frames[-1]["response"]["error"]
     assert error["code"] == "rate_limit_exceeded"
     assert error["message"].endswith(". Please try again in 6.5s.")
+    async with serving(failing(Kind.THROTTLED, 60.6328)) as gateway:
+        assert "try again in 60.7s." in (await asked(gateway, "chat", False)).body.decode()
 
 
 async def test_what_a_provider_says_of_its_limits_is_passed_on() -> None:
@@ -339,7 +393,9 @@ class Refusing:
         return Scripted([swink.Start(), error]).stream(call)
 
 
-async def test_that_all_are_down_is_remembered_and_told_without_asking() -> None:
+async def test_that_all_are_down_is_remembered_and_told_without_asking(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     clock, upstream = ManualClock(jump=True), Refusing()
     gates = [Cooldowns(MemoryLedger(clock))]
     route = {"two": ["echo/echo", "echo/think"]}
@@ -356,6 +412,8 @@ async def test_that_all_are_down_is_remembered_and_told_without_asking() -> None
             assert 0 < int(answer.headers["Retry-After"]) <= ONCE.circuit_cooldown
             assert "full" in answer.body.decode()
         assert upstream.asked == before
+        logged = [r for r in caplog.records if r.name == "swink_gateway.begun"]
+        assert len(logged) == before  # who is not asked does not fail
         await clock.advance(ONCE.circuit_cooldown)
         await asked(gateway, "chat", False, "two")
         assert before < upstream.asked <= before + 2

@@ -173,7 +173,7 @@ async def test_who_leaves_gives_a_place_back_and_has_had_what_was_said() -> None
         await waiting.begun.wait()
         refused = await asked(gateway, "echo/echo", ALICE)
         assert refused.status == 429
-        assert "1 answers at a time" in refused.json["error"]["message"]
+        assert "1 answer at a time" in refused.json["error"]["message"]
         first.cancel()
         await until(lambda: gateway.counters[ACTIVE] == 0)
         waiting.go.set()

@@ -27,6 +27,7 @@ from swink_gateway.limits import (
     Ticket,
     open_ledger,
 )
+from swink_gateway.limits.ledger import counted
 from swink_gateway.limits.redis import SIGN_SECONDS, RedisLedger
 from swink_gateway.limits.scripts import ALIVE_SECONDS
 from swink_gateway.limits.sqlite import SQLiteLedger
@@ -55,6 +56,20 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(began=BEGAN)
+
+
+WORDS = [
+    (1e-05, "US dollars a day", "0.00001 US dollars a day"),
+    (1.0, "US dollars a day", "1 US dollar a day"),
+    (1.0, "answers at a time", "1 answer at a time"),
+    (2_000_000.5, "tokens a minute", "2,000,000.5 tokens a minute"),
+    (2.5e15, "tokens a minute", "2,500,000,000,000,000 tokens a minute"),
+]
+
+
+@pytest.mark.parametrize(("limit", "what", "said"), WORDS)
+def test_a_limit_is_said_as_people_write_it(limit: float, what: str, said: str) -> None:
+    assert counted(limit, what) == said
 
 
 Two = tuple[Ledger, Ledger]

@@ -51,7 +51,7 @@ def test_two_calls_whose_pieces_take_turns_keep_their_own_arguments() -> None:
 
 
 def test_what_the_answer_is_called_and_what_it_took() -> None:
-    cost = swink.Cost(total=0.25)
+    cost = swink.Cost(total=0.1 + 0.2 - 0.05)
     apart = {"server_tool_use": {"web_search_requests": 2}}
     usage = evolve(USAGE, extra={**apart, "searches": 2})
     answer = events(*TEXT, usage=usage, cost=cost, response_id="r1", model="large-1")

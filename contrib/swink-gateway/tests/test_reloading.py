@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from swink_testing.command_line import swink_command
 SLOW = '[routes.best]\ntiers = "echo/slow"\n'
 OTHER = '[routes.other]\ntiers = "echo/echo"\n'
 BROKEN = '[routes.best]\ntires = "echo/echo"\n'
+KEYED = '[keys.a]\nkey = "${A}"\n'
 
 WORDS = "one two three four five"
 
@@ -43,7 +44,11 @@ class Watched:
         replacement = self.file.with_suffix(".new")
         replacement.write_text(text)
         replacement.replace(self.file)
-        await self.clock.advance(LOOK_SECONDS)
+        await self.look()
+
+    async def look(self) -> None:
+        for _ in range(2):  # a file is read that is the same twice
+            await self.clock.advance(LOOK_SECONDS)
 
     async def names(self) -> list[str]:
         rows = (await ask(self.gateway, "/v1/models")).json["data"]
@@ -73,7 +78,7 @@ async def test_a_changed_file_is_used_and_a_bad_one_is_told_and_is_not(tmp_path:
         assert (one.reloader.is_current, one.reloader.failures) == (False, 1)
         assert "team.toml:2: routes.best.tires: there is no 'tires' here" in one.told[-1]
         one.file.unlink()
-        await one.clock.advance(LOOK_SECONDS)
+        await one.look()
         assert "No such file" in one.told[-1]
         await one.write(SLOW)
         assert await one.names() == ["given", "best"]
@@ -98,19 +103,42 @@ async def test_an_answer_under_way_goes_on_when_its_route_is_gone(tmp_path: Path
             assert response.status == 404
 
 
-async def test_a_file_may_not_open_a_gateway_to_everybody(tmp_path: Path) -> None:
+OPENS = [
+    ("0.0.0.0", SLOW, (), "there is no key"),
+    ("127.0.0.1", SLOW, (), "To do without on purpose, start it again."),  # behind a proxy, maybe
+    ("127.0.0.1", "", (), "no key is left"),
+    ("127.0.0.1", "", ["its own"], None),
+]
+
+
+@pytest.mark.parametrize(("host", "text", "own", "why"), OPENS)
+async def test_a_file_may_not_open_a_gateway_to_everybody(
+    tmp_path: Path, host: str, text: str, own: Sequence[str], why: str | None
+) -> None:
     file = tmp_path / "team.toml"
-    file.write_text('[keys.a]\nkey = "${A}"\n')
+    file.write_text(KEYED)
     async with serving() as other:
         config = usable(other.client, Source.of(file), {"A": "key-a"})
-        gateway = Gateway(other.client, host="0.0.0.0", config=config)
+        gateway = Gateway(other.client, host=host, config=config, keys=own)
         told = list[str]()
         reloader = Reloader(other.client, file, {}, gateway.reconfigure, told.append)
-        file.write_text(SLOW)
-        reloader.look()
-        assert not reloader.is_current
-        assert "there is no key" in told[-1]
-        assert gateway.routing.config.keys
+        file.write_text(text)
+        reloader.read()
+        assert reloader.is_current == (why is None)
+        assert (why or "used from now on") in told[-1]
+        assert bool(gateway.routing.config.keys) == (why is not None)
+        assert gateway.guard.owner({}, {}) is None
+
+
+async def test_a_file_that_is_being_written_is_not_read_yet(tmp_path: Path) -> None:
+    async with watched(tmp_path, SLOW) as one:
+        text = OTHER
+        for number in range(3):
+            one.file.write_text(text := f"{text}[routes.r{number}]\ntiers = 'echo/echo'\n")
+            await one.clock.advance(LOOK_SECONDS)
+            assert await one.names() == ["given", "best"]
+        await one.clock.advance(LOOK_SECONDS)
+        assert await one.names() == ["given", "other", "r0", "r1", "r2"]
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
@@ -167,6 +195,25 @@ def test_check_prints_what_would_be_served(swink: Any, tmp_path: Path) -> None:
     said = [" ".join(row) for row in shown]
     assert "a b*, 2,000,000 tokens a minute, 2.5 US dollars a day" in said
     assert "0f0f" not in done.stdout
+
+
+NAMES = {
+    "claud-*": False, "echo/*": True, "ech*/any": True, "ecoh/*": False, "best": True,
+    "ech*": True, "bets": False, "gpt-*": True,
+}  # fmt: skip
+"""What a key may be for, and whether something has, or could have, such a name."""
+
+
+def test_check_tells_what_a_key_is_for_that_nothing_is_named(swink: Any, tmp_path: Path) -> None:
+    file = tmp_path / "team.toml"
+    rule = '[[rules]]\nwhen = { models = "gpt-*" }\nto = "best"\n'
+    file.write_text(f'{SLOW}{rule}[keys.a]\nkey = "sha256:{"0f" * 32}"\nmodels = {[*NAMES]}\n')
+    done = swink("gateway", "--check", str(file))
+    told = [line for line in done.stdout.splitlines() if "keys.a.models: no name" in line]
+    assert done.returncode == 0
+    assert [line.rpartition("'")[0].rpartition("'")[2] for line in told] == [
+        name for name, is_there in NAMES.items() if not is_there
+    ]
 
 
 STORES = [

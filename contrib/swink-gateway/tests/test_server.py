@@ -69,6 +69,12 @@ def test_the_command_says_why_it_does_not_serve_and_what_to_do(
     assert last.startswith(advice)
 
 
+async def test_who_asks_by_a_wrong_method_is_told_the_right_one() -> None:
+    async with serving() as gateway:
+        answer = await ask(gateway, "/v1/messages")
+    assert (answer.status, answer.headers["Allow"]) == (405, "POST")
+
+
 @pytest.mark.parametrize("model", ["nobody/any"])
 def test_a_route_to_nowhere_is_found_before_anybody_asks(swink: Any, model: str) -> None:
     done = swink("gateway", "--port", "0", "--route", f"mine={model}")

@@ -177,8 +177,8 @@ def children(pid: int) -> set[int]:
     return {int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
-def status(port: int, path: str) -> int:
-    connection = HTTPConnection("127.0.0.1", port)
+def status(port: int, path: str, timeout: float | None = None) -> int:
+    connection = HTTPConnection("127.0.0.1", port, timeout)
     try:
         connection.request("GET", path)
         return connection.getresponse().status
@@ -250,12 +250,49 @@ async def test_workers_do_not_outlive_their_parent(swink_environment: dict[str, 
         await until(lambda: not any(is_running(pid) for pid in workers))
 
 
+@LINUX
+async def test_no_worker_begins_without_the_keys_that_those_before_it_wanted(
+    swink_environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(f'[keys.a]\nkey = "sha256:{"0f" * 32}"\n')
+    with started(swink_environment, "--workers", "2", "--config", str(file)) as parent:
+        port = port_of(parent)
+        await until(lambda: len(children(parent.pid)) == 2)
+        assert status(port, "/v1/models") == 401
+        file.write_text("")
+        for pid in children(parent.pid):
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(TimeoutError):  # nobody is there who would answer
+            status(port, "/v1/models", 3.0)
+        parent.terminate()
+        assert parent.stdout is not None
+        assert "no key is left" in parent.stdout.read()
+
+
 def is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+def test_a_setting_that_no_provider_has_is_told(swink_environment: dict[str, str]) -> None:
+    with started(swink_environment, "--setting", "nope", "--setting", "api") as process:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        assert told == "--setting nope: no provider that is installed declares it\n"
+        assert "serving" in process.stdout.readline()
+
+
+def test_a_model_file_that_cannot_be_read_keeps_a_gateway_from_serving(
+    swink: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text("x = [")
+    done = swink("gateway", "--port", "0", SWINK_MODELS=str(file))
+    assert (done.returncode, str(file) in done.stderr) == (1, True)
 
 
 def test_what_keeps_the_first_worker_from_serving_ends_all(swink: Any) -> None:

@@ -143,7 +143,7 @@ class Calls:
             held = size
 
         if counters[ACTIVE] >= most:
-            raise self._refusal(f"{most} answers are")
+            raise self._refusal("1 answer is" if most == 1 else f"{most} answers are")
         hold(size)
         counters[ACTIVE] += 1
         counters[PEAK] = max(counters[PEAK], counters[ACTIVE])

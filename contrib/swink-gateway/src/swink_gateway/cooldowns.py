@@ -17,7 +17,7 @@ from collections.abc import Awaitable
 from math import ceil
 
 from swink_core import Done, Error, Failure, ProviderFailure, ResponseHead, StreamErrorKind, Target
-from swink_gateway.failures import PASSING
+from swink_gateway.failures import PASSING, for_clients
 from swink_gateway.limits import Ledger, MemoryLedger
 
 __all__ = ["Cooldowns"]
@@ -64,7 +64,7 @@ class Cooldowns:
         elif terminal.error_kind in PASSING:
             self._failing.add(key)
             said = min(terminal.retry_after or 0.0, policy.retry_after_cap)
-            rest, why = max(said, policy.circuit_cooldown), terminal.error_message or ""
+            rest, why = max(said, policy.circuit_cooldown), for_clients(terminal).error_message
             threshold = policy.circuit_threshold
             self._write(
                 key, self._ledger.failed(key, threshold, rest, str(terminal.error_kind), why)

@@ -20,7 +20,7 @@ from swink_core import StreamErrorKind as Kind
 
 __all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
 __all__ += ["for_clients", "header_text", "is_exhausted", "is_final", "of_bad_request", "passed_on"]
-__all__ += ["refusal"]
+__all__ += ["BROKEN_OFF", "refusal"]
 
 STATUSES: dict[Kind, int] = {
     Kind.THROTTLED: 429,
@@ -99,6 +99,15 @@ ITS_OWNER = "Tell whoever runs the gateway, whose log says more; no key of yours
 """What helps a client where it is the gateway's own credentials that a provider refused."""
 
 
+UNREACHED = "the model's provider could not be reached"
+BROKEN_OFF = "the connection to the model's provider failed"
+NOT_NOW = "Ask again later. The gateway's log says more to whoever runs it."
+"""What clients are told of a connection: its addresses are of the gateway's own network."""
+
+RESTS = "core:cooldown"
+"""The rule of a call that was not made, since its model rests: it has the last failure's words."""
+
+
 def status_of(error: Error, models: int = 1) -> int:
     """Return the HTTP status of a failure, after which none of `models` models is left."""
     if models > 1 and error.error_kind in PASSING:
@@ -147,13 +156,17 @@ def for_clients(error: Error) -> Error:
     """Return a failure as clients are told it.
 
     An upstream that refuses the gateway's credentials says so to the gateway's owner: its words are
-    about a key that clients do not have, and may name the model behind a name of ours. Of a call
-    that was closed the library's words are for whoever closed it.
+    about a key that clients do not have, and may name the model behind a name of ours. One that is
+    not reached is at an address of the owner's. Of a call that was closed the library's words are
+    for whoever closed it.
     """
     if error.rule == STOPPED:
         told = evolve(error, title="The gateway was stopped", resolution="Ask again.")
         told.error_message = "the gateway was stopped before the answer was whole"
         return told
+    if error.phase == "connect" and error.error_kind in (Kind.NETWORK, Kind.TIMEOUT):
+        said = error.error_message if error.rule == RESTS else UNREACHED
+        return evolve(error, error_message=said, resolution=NOT_NOW)
     advice = error.resolution or ""
     if error.error_kind is not Kind.AUTH or KEY_HERE[0] in advice:
         return error

@@ -62,7 +62,7 @@ async def come(request: web.Request, hold: Callable[[int], None]) -> bytes:
     while piece := await request.content.readany():
         body += piece
         if len(body) > MOST_BODY_BYTES:
-            raise web.HTTPRequestEntityTooLarge(MOST_BODY_BYTES)
+            raise Refused(of_bad_request(f"the body has more than {MOST_BODY_BYTES} bytes"), 413)
         hold(size_of(request))
     return bytes(body)
 

@@ -1,6 +1,8 @@
 """The file of a configuration, read again when it has changed, and on SIGHUP.
 
-What is under way goes on as it began. A file that cannot be used changes nothing, and is told.
+What is under way goes on as it began. A file that cannot be used changes nothing, and is told. One
+that changes between two looks may be written at that moment: what there is of it by then can be a
+file without its last lines, and these may be limits.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ class Reloader:
         self._tell = tell
         self._clock = clock or LoopClock()
         self.at = self._clock.now().timestamp()
-        self._state = self._stat()
+        self._read = self._seen = self._stat()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -72,7 +74,7 @@ class Reloader:
 
     def read(self) -> None:
         """Use what the file says now."""
-        self._state = self._stat()
+        self._read = self._seen = self._stat()
         try:
             self._use(usable(self._client, Source.of(self._file), self._environ))
         except SwinkError as error:
@@ -86,8 +88,9 @@ class Reloader:
             self._tell(f"{self._file} is read, and used from now on")
 
     def look(self) -> None:
-        """Read the file if it has changed."""
-        if self._stat() != self._state:
+        """Read the file if it has changed, and is as it was at the look before."""
+        before, self._seen = self._seen, self._stat()
+        if before == self._seen != self._read:
             self.read()
 
     async def _look_for_ever(self) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from attrs import define, evolve
@@ -102,13 +103,19 @@ class Routing:
             except UsageError as error:
                 yield Fault(place, str(error).partition("\n")[0])
 
-    def places(self, account: str) -> Iterator[str]:
-        """Yield where an account (`Target.key`) stands in the routes, as faults say it."""
+    def places(self, account: str) -> Sequence[str]:
+        """Return where an account (`Target.key`) stands in the routes, as faults say it."""
+        return self._places.get(account, ())
+
+    @cached_property
+    def _places(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
         for name, route in self.config.routes.items():
             for path, choice in _choices(name, route):
                 with suppress(UsageError):
-                    if self.client.stream(choice, "Hi").call.attempt.target.key == account:
-                        yield written(path)
+                    account = self.client.stream(choice, "Hi").call.attempt.target.key
+                    found.setdefault(account, []).append(written(path))
+        return found
 
     def _unknown(self, path: Any, name: str, known: Any) -> Iterator[Fault]:
         if name not in known:

@@ -140,7 +140,8 @@ class Gateway:
     def reconfigure(self, config: Config) -> None:
         """Answer as another configuration says, from the next request on.
 
-        Raises SwinkError where nobody would have to show a key any more beyond this machine.
+        Raises SwinkError where nobody would have to show a key: beyond this machine, and where keys
+        were wanted so far.
         """
         owners: dict[bytes, str] = {
             digest: name for name, key in config.keys.items() for digest in key.key
@@ -151,6 +152,12 @@ class Gateway:
                 title="The gateway was not started",
                 resolution="Set a key that clients have to show (in SWINK_GATEWAY_KEY, or as "
                 "[keys] of a --config), or serve 127.0.0.1 alone.",
+            )
+        if self.guard.wants_key and not (owners or self.guard.wants_own_key):
+            raise SwinkError(
+                "no key is left, and whoever reaches the gateway could ask",
+                title="The configuration is not used",
+                resolution="Write the [keys] again. To do without on purpose, start it again.",
             )
         merged = evolve(config, routes={**self._routes, **config.routes})
         self._calls.routing = Routing(self.client, merged)
@@ -305,7 +312,9 @@ class Gateway:
         except web.HTTPException as error:
             if error.status < 400:
                 raise
-            return refusal(error.status, error.reason)
+            refused = refusal(error.status, error.reason)
+            refused.headers.update({n: v for n, v in error.headers.items() if n == "Allow"})
+            return refused
         except ConnectionError:
             return refusal(503, "the client has left")  # aiohttp finds out, and is silent
         except Exception:

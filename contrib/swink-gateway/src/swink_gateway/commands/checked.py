@@ -9,7 +9,9 @@ from attrs import asdict
 from swink_cli.terminal import table
 from swink_gateway.charging import allowance_of
 from swink_gateway.config import Key, Route, When
+from swink_gateway.features import is_named
 from swink_gateway.limits.ledger import counted
+from swink_gateway.listing import Offer
 from swink_gateway.routing import Routing
 
 __all__ = ["lines_of"]
@@ -35,6 +37,8 @@ def lines_of(routing: Routing) -> Iterator[str]:
     unpriced = [name for name, m in models.items() if m.info is None or m.info.prices is None]
     if unpriced:
         yield f"no price is known of {', '.join(sorted(unpriced))}: budgets do not see them"
+    for name, pattern in _fitting_nothing(routing):
+        yield f"keys.{name}.models: no name that is known here fits {pattern!r}"
     servers = "the Redis server, and providers" if config.store.engine == "redis" else "providers"
     yield f"not tried: {servers} with their keys and models"
 
@@ -64,8 +68,25 @@ def _when(when: When) -> str:
 def _key(key: Key) -> str:
     said = [" ".join(key.models) or "any model"]
     limits = asdict(allowance_of(key)).items()
-    said += [f"{counted(limit)} {_WORDS[name]}" for name, limit in limits if limit is not None]
+    said += [counted(limit, _WORDS[name]) for name, limit in limits if limit is not None]
     return ", ".join([*said, "operator"] if key.operator else said)
+
+
+def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
+    """Yield patterns of keys that are for no name, with the key's.
+
+    Providers have models that they do not list, and rules may be for names that nobody else knows.
+    """
+    config, offer = routing.config, Offer(routing, "")
+    known = {f"{name}/" for name in offer.providers()} | {info.id for info in offer.models()}
+    heard = {pattern for rule in config.rules for pattern in rule.when.models}
+    for name, key in config.keys.items():
+        for pattern in key.models:
+            provider, slash, _ = pattern.partition("/")
+            wanted = provider + slash + "*" * bool(slash)
+            names = [*routing.names, *known]
+            if pattern not in heard and not any(is_named(one, [pattern, wanted]) for one in names):
+                yield name, pattern
 
 
 _WORDS = {

@@ -126,7 +126,8 @@ def command(
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
     given["limits"] = Limits(streams=streams, coalesce=coalesce)
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
-    store = Store() if file is None else Source.of(file).config(environ).store
+    config = given["config"] = Config() if file is None else Source.of(file).config(environ)
+    store = config.store
     worker = None
     with suppress(KeyboardInterrupt), ExitStack() as of_all, ExitStack() as of_parent:
         if workers > 1:
@@ -231,16 +232,18 @@ async def _serve(
     async with aclosing(open_ledger(store)) as ledger:
         parts = client_parts(None, monitor.plugins)
         async with swink.Client(**parts, breaker=False, gates=[Cooldowns(ledger)]) as client:
-            config = Config()
+            config: Config = given["config"]
             watching: AbstractContextManager[None] = nullcontext()
             if file is not None:
                 source = Source.of(file)
                 config = usable(client, source, environ)
                 for name in source.variables_of_keys():
                     os.environ.pop(name, None)  # programs that providers start do not get it
+            unknown = _unknown_settings(client, given["settings"])
             await ledger.spending([*config.keys])  # so that it knows them if its server is lost
-            gateway = Gateway(client, **given, config=config, ledger=ledger, monitor=monitor)
+            gateway = Gateway(client, **given, ledger=ledger, monitor=monitor)
             if file is not None:
+                gateway.reconfigure(config)  # as of now; a worker may begin late
                 tell = partial(_say_of, worker)
                 monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, tell)
                 watching = monitor.reloader.watching()
@@ -252,9 +255,30 @@ async def _serve(
                     if worker is None or worker.number == 0:
                         count = len(client.host.provider_names())
                         word = "provider" if count == 1 else "providers"
+                        for name in unknown:
+                            say(f"--setting {name}: no provider that is installed declares it")
                         say(f"serving {count} {word} at {gateway.url}")
                         say("open it in a browser to see how to point a client here; Ctrl-C stops")
                     await serve_until_told(gateway, lifetime, worker)
+
+
+def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
+    """Return those that no provider declares; one of them may pass on whatever it is told.
+
+    Raises SwinkError where no provider's data can be read: it is the user's own that cannot.
+    """
+    known, faults = set[str](), list[swink.SwinkError]()
+    providers = client.host.provider_names()
+    for provider in providers:
+        try:
+            info = client.catalog.provider(provider)
+        except swink.SwinkError as error:
+            faults.append(error)  # a plugin's is told when it is asked
+        else:
+            known |= {*info.settings} if info else set()
+    if faults and len(faults) == len(providers):
+        raise faults[0]
+    return [name for name in names if name not in known]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from ast import literal_eval
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as File
 from typing import Any
@@ -24,7 +25,15 @@ __all__ = ["ConfigError", "Fault", "Source"]
 
 MOST_BYTES = 1024 * 1024
 
-_VARIABLE = re.compile(r"\$?\$\{([^}]*)\}")
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+
+
+_KEYS = re.compile(r"""\((?:(?:'[^']*'|"[^"]*"),? ?)+\)""")
+"""A path, as the parser says it."""
+
+
+def _as_written(path: re.Match[str]) -> str:
+    return written(literal_eval(path[0]))
 
 
 class ConfigError(UsageError, title="The configuration cannot be used"):
@@ -78,7 +87,8 @@ class Source:
             found = re.search(r"at line ([0-9]+)", str(error))
             line = found[1] if found else len(self.text.splitlines())
             raise ConfigError(
-                f"{self.name}:{line}: {error}", resolution="Write it as TOML (https://toml.io)."
+                f"{self.name}:{line}: {_KEYS.sub(_as_written, str(error))}",
+                resolution="Write it as TOML (https://toml.io).",
             ) from error
         faults: list[Fault] = []
         data = _filled(data, (), environ, faults)
@@ -99,7 +109,7 @@ class Source:
         """Return the names of the variables that hold clients' keys, of a text that can be read."""
         keys = tomllib.loads(self.text).get("keys", {}).values()
         said = " ".join(str(key["key"]) for key in keys)
-        return set(_VARIABLE.findall(said))
+        return {found[1] for found in _VARIABLE.finditer(said) if found[1]}
 
     def refuse(self, faults: Iterable[Fault]) -> None:
         """Raise ConfigError where there is a fault."""
@@ -121,11 +131,16 @@ def _filled(data: Any, path: Path, environ: Mapping[str, str], faults: list[Faul
         return data
 
     def value(found: re.Match[str]) -> str:
-        if found[0].startswith("$$"):
-            return found[0][1:]
-        if found[1] not in environ:
-            faults.append(Fault(path, f"there is no variable {found[1]!r} in the environment"))
-        return environ.get(found[1], "")
+        name, held = found[1], environ.get(found[1] or "", "")
+        if name is None:
+            return "${"
+        if not found[2]:
+            faults.append(Fault(path, "'${' has no '}' after it; '${' itself is written '$${'"))
+        elif name not in environ:
+            faults.append(Fault(path, f"there is no variable {name!r} in the environment"))
+        elif not held.strip() and (path[0] == "keys" or path[-1] == "api_key"):
+            faults.append(Fault(path, f"the variable {name!r} is empty"))
+        return held
 
     filled = _VARIABLE.sub(value, data)
     if path[:1] == ("keys",) and path[2:3] == ("key",):

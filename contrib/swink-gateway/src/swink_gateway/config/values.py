@@ -107,6 +107,21 @@ def _table(data: Any) -> Any:
     return data
 
 
+_TYPES = re.compile(r"`([a-z |]+|None)+`")
+_WORDS = {
+    "int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false",
+    "array": "a list", "dict": "a table", "object": "a table",
+}  # fmt: skip
+
+
+def _in_words(types: re.Match[str]) -> str:
+    """Say types of Python as whoever writes TOML knows them."""
+    named = [name for name in types[0].strip("`").split(" | ") if name != "None"]
+    if "float" in named and "int" in named:
+        named.remove("int")
+    return " or ".join(_WORDS.get(name, name) for name in named)
+
+
 _KINDS = {str: "a text", bool: "true or false", list: "a list", dict: "a table"}
 
 
@@ -182,7 +197,10 @@ def _field(kind: Any, name: str, value: Any) -> Any:
     known = fields_dict(kind)
     if name not in known:
         raise ValueError(unknown(name, known))
-    return getattr(kind(**{name: value}), name)
+    try:
+        return getattr(kind(**{name: value}), name)
+    except ValueError as error:
+        raise ValueError(_TYPES.sub(_in_words, str(error))) from None
 
 
 def _each(data: Mapping[str, Any], read: Callable[[str, Any], Any], kind: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Protocol
 
 from attrs import define
@@ -165,13 +166,14 @@ def refusal(allowance: Allowance, taken: Spending) -> Refusal | None:
     """Return why no more is admitted; `None` where it is."""
     for limit, so_far, what, wait, spent in _limits(allowance, taken):
         if limit is not None and so_far >= limit:
-            return Refusal(f"{counted(limit)} {what}", max(1.0, wait), spent)
+            return Refusal(counted(limit, what), max(1.0, wait), spent)
     return None
 
 
-def counted(limit: float) -> str:
+def counted(limit: float, what: str) -> str:
     """Return a limit as people write it: with separators, and with the decimals it was given."""
-    return f"{limit:,.12g}"
+    of = what.replace("s a", " a", 1) if limit == 1 else what
+    return f"{Decimal(f'{limit:.12g}'):,f} {of}"
 
 
 _Row = tuple[float | None, float, str, float, bool]

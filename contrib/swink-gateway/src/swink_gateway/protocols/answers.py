@@ -7,6 +7,7 @@ from typing import Any
 
 from swink_core import (
     AssistantMessageEvent,
+    Cost,
     Done,
     Error,
     Retry,
@@ -21,7 +22,15 @@ from swink_core import (
 from swink_gateway.protocols import Facts, Known
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["EventEncoder", "arguments_text", "id_of", "model_of", "started_anew"]
+__all__ = ["EventEncoder", "arguments_text", "cost_data", "id_of", "model_of", "started_anew"]
+
+DECIMALS = 12
+"""Of a dollar: what comes after them is of the sum of fractions."""
+
+
+def cost_data(cost: Cost | None) -> dict[str, float]:
+    """Return what an answer cost in US dollars, where that is known."""
+    return {} if cost is None or cost.total is None else {"cost": round(cost.total, DECIMALS)}
 
 
 class EventEncoder:

@@ -37,6 +37,7 @@ from swink_gateway.protocols import Known as KnownAnswer
 from swink_gateway.protocols.answers import (
     EventEncoder,
     arguments_text,
+    cost_data,
     id_of,
     model_of,
     started_anew,
@@ -301,7 +302,7 @@ def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
             audio_tokens=more("output_audio"),
             **{name: more(f"completion_tokens_details.{name}") for name in PREDICTED},
         ),
-        "cost": cost.total if cost is not None else None,
+        **cost_data(cost),
     }
     return _told(**data) or {}
 

@@ -19,6 +19,7 @@ from swink_core import (
     dump,
 )
 from swink_core.providers import is_synthetic_id
+from swink_gateway.protocols.answers import cost_data
 from swink_gateway.protocols.sealing import seal
 from swink_gateway.protocols.sources import sources_of
 
@@ -157,6 +158,5 @@ def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, A
         "totalTokenCount": usage.added_up().total,
     }
     known: dict[str, Any] = {name: count for name, count in counts.items() if count is not None}
-    if cost is not None and cost.total is not None:
-        known["cost"] = cost.total
+    known |= cost_data(cost)
     return {**more, **known}

@@ -37,7 +37,7 @@ from swink_core import (
 )
 from swink_gateway.failures import is_exhausted
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.answers import EventEncoder, id_of, model_of, started_anew
+from swink_gateway.protocols.answers import EventEncoder, cost_data, id_of, model_of, started_anew
 from swink_gateway.protocols.frames import SSE, encode, named_frame
 from swink_gateway.protocols.messages_blocks import (
     CONTAINER,
@@ -310,6 +310,4 @@ def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
     if usage.reasoning is not None:
         data["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
     data |= {name: usage.extra[name] for name in COUNTED_APART if name in usage.extra}
-    if cost is not None and cost.total is not None:
-        data["cost"] = cost.total
-    return data
+    return data | cost_data(cost)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
@@ -18,6 +20,8 @@ from swink_core import (
     Context,
     Done,
     Error,
+    Retry,
+    StreamErrorKind,
     StreamOptions,
     TextDelta,
     ThinkingDelta,
@@ -25,7 +29,7 @@ from swink_core import (
     dump,
     load,
 )
-from swink_gateway.failures import for_clients, headers_of
+from swink_gateway.failures import BROKEN_OFF, for_clients, headers_of
 from swink_gateway.protocols import Asked, BadRequest, Facts, Known, Reply
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import SSE, data_frame, encode
@@ -135,6 +139,8 @@ class NativeEncoder:
         if kind in _DELTAS:
             return _DELTAS[kind] % (event.content_index, encode(event.delta))
         self.ended = kind in (Done, Error)
+        if kind is Retry and event.error_kind is StreamErrorKind.NETWORK:
+            event = evolve(event, error=BROKEN_OFF)
         return data_frame(dump(for_clients(event) if kind is Error else event))
 
     def whole(self, message: AssistantMessage) -> bytes:

@@ -25,7 +25,7 @@ from swink_core import (
 from swink_core.providers import arguments_object, is_synthetic_id
 from swink_gateway.failures import headers_of, text_of
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.answers import model_of, started_anew
+from swink_gateway.protocols.answers import cost_data, model_of, started_anew
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.ollama_requests import WIRE_FORMAT, read_chat, read_generate
 from swink_gateway.protocols.whole_calls import WholeCalls
@@ -178,6 +178,4 @@ def _end(end: Done | AssistantMessage) -> dict[str, Any]:
         last |= {name: usage.extra[name] for name in DURATIONS if name in usage.extra}
         counts = {"prompt_eval_count": usage.input, "eval_count": usage.output}
         last |= {name: count for name, count in counts.items() if count is not None}
-    if end.cost is not None and end.cost.total is not None:
-        last["cost"] = end.cost.total
-    return last
+    return last | cost_data(end.cost)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 from swink_core import Error
@@ -87,7 +88,8 @@ def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
     text = text_of(error)
     if error.retry_after is not None and error.error_kind is Kind.THROTTLED:
         text += "" if text.endswith((".", "!", "?")) else "."
-        text += f" Please try again in {error.retry_after:g}s."  # Codex reads this, and waits
+        wait = ceil(10 * error.retry_after) / 10
+        text += f" Please try again in {wait:g}s."  # Codex reads this, and waits
     data: dict[str, Any] = {"message": text, "type": kind, "param": None, "code": code}
     if error.retry_after is not None:
         data["retry_after"] = error.retry_after

@@ -20,7 +20,7 @@ from swink_core import (
     Usage,
     dump,
 )
-from swink_gateway.protocols.answers import arguments_text
+from swink_gateway.protocols.answers import arguments_text, cost_data
 from swink_gateway.protocols.sealing import Key, Numbers, seal, seal_beside
 from swink_gateway.protocols.sources import flat_annotation, sources_of
 from swink_gateway.protocols.tool_names import Known
@@ -209,6 +209,4 @@ def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any] | None:
         "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
         "total_tokens": usage.added_up().total or 0,
     }
-    if cost is not None and cost.total is not None:
-        data["cost"] = cost.total
-    return data
+    return data | cost_data(cost)
