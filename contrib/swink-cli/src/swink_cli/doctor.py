@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -25,9 +26,9 @@ from swink_cli.settings import read_settings, settings_path
 from swink_cli.tools import GROUP as TOOL_GROUP
 from swink_cli.tools import installed_tools, plugin_tools
 from swink_core import Host, SwinkError
-from swink_core.providers import HTTPProvider, package_catalog
+from swink_core.providers import Catalog, HTTPProvider, package_catalog
 
-__all__ = ["Finding", "added", "configuration", "examine"]
+__all__ = ["Finding", "added", "configuration", "examine", "models_file"]
 
 GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
 
@@ -94,6 +95,29 @@ def configuration(host: Host) -> list[Finding]:
         if models:
             checks[name if name == "default" else f"aliases.{name}"] = partial(check_models, models)
     return _failing({f"{settings_path()}, {key}": check for key, check in checks.items()})
+
+
+def models_file(host: Host) -> list[Finding]:
+    """Look at the user's own file of models, and find rows that no provider has."""
+    try:
+        users = Catalog(host).users
+    except SwinkError as error:
+        return [Finding("SWINK_MODELS", error.message, error.resolution or "")]
+    known = Host(environ={}).provider_names()  # those that may not load now, too
+    rows = {f'the provider "{name}"': name for name in users.providers}
+    rows |= {f'the model "{model_id}"': name for name, model_id in users.models}
+    whose = {row: name for row, name in rows.items() if name not in known}
+    where = f"SWINK_MODELS, {os.environ.get('SWINK_MODELS')}"
+    return [
+        Finding(where, f"{row} is of no provider that is installed", _meant(name, known))
+        for row, name in whose.items()
+    ]
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    """Say which provider a row may be meant for."""
+    near = difflib.get_close_matches(name, known, 1, LIKENESS) or ("NAME",)
+    return f'Write provider = "{near[0]}", one that swink providers lists, or install it.'
 
 
 def added() -> list[Finding]:
@@ -221,8 +245,11 @@ def _provider(where: str, host: Host, name: str) -> Iterator[Finding]:
 def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
     try:
         loaded = load()
-        if isinstance(loaded, FunctionType):  # whose result counts; None: it is not configured
+        if isinstance(loaded, type | FunctionType):  # whose result counts; None: not configured
             loaded = loaded()
+    except SwinkError as error:
+        yield Finding(where, error.message, error.resolution or "")
+        return
     except (Exception, SystemExit) as error:
         yield Finding(
             where,
@@ -231,8 +258,7 @@ def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
         )
         return
     yield from _unmarked(where, loaded)
-    made = loaded if isinstance(loaded, type) else type(loaded)
-    yield from _misspelt(where, made, HOOKS)
+    yield from _misspelt(where, type(loaded), HOOKS)
 
 
 def _unmarked(where: str, plugin: Any) -> Iterator[Finding]:
