@@ -13,10 +13,15 @@ from swink_cli import exits
 from swink_cli.main import cli
 
 CODES = (
-    (0, "the answer is complete", "every row has an answer, of this run or an earlier one"),
+    (
+        0,
+        "the answer is complete, or calls tools that were only offered",
+        "every row has an answer, of this run or an earlier one",
+    ),
     (
         exits.EXIT_FAILURE,
-        "the call failed",
+        "the call failed, of a key, a header or an address that cannot be sent, too; or the answer "
+        "could not be written or copied",
         "a row failed, in this run or an earlier one, or a file cannot be used",
     ),
     (
@@ -26,7 +31,8 @@ CODES = (
     ),
     (
         exits.EXIT_INCOMPLETE,
-        "the answer ended early: at the token limit, by a filter, paused, or still calling tools; "
+        "the answer ended early: at the token limit, by a filter, paused, or calling tools after "
+        "--max-turns turns; "
         "or it is not the JSON that was asked for",
         "the run ended before the last row: the budget is used up, or nothing but failures came",
     ),

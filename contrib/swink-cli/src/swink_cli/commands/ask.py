@@ -86,7 +86,7 @@ def command(
 
         text = code_in(text) or text
     asked = call.options.get("response_format")
-    if asked and not (code or said.tool_calls):
+    if asked is not None and not (code or said.tool_calls):
         from swink_cli.misfits import fits
 
         code = 0 if fits(text, asked) else EXIT_INCOMPLETE
