@@ -45,6 +45,13 @@ CODES = (
 )
 
 
+COMPLETION = """```bash
+eval "$(_SWINK_COMPLETE=bash_source swink)"      # in ~/.bashrc
+eval "$(_SWINK_COMPLETE=zsh_source swink)"       # in ~/.zshrc
+_SWINK_COMPLETE=fish_source swink | source       # in ~/.config/fish/config.fish
+```"""
+
+
 def page() -> str:
     """Return the page."""
     context = click.Context(cli, info_name="swink")
@@ -53,6 +60,8 @@ def page() -> str:
         MARK,
         "`swink COMMAND --help` says the same in a terminal. Other distributions of this\n"
         "repository bring some of the commands; [any may](../how-to/add-a-command.md).",
+        "A shell completes commands, options, models, tools, files and what is kept:",
+        COMPLETION,
         *_command(cli, context, "##"),
         "## Exit codes",
         table(
