@@ -199,12 +199,16 @@ def test_an_install_in_two_versions_is_found(site: Site) -> None:
     ]
 
 
+ECHO = '[[models]]\nid = "m"\nprovider = "echo"\n'
+
 # (a file that SWINK_MODELS names, or what it holds; what is wrong; what to do)
 MODELS_FILES = [
     ("gone", None, "No such file", "Correct or unset SWINK_MODELS."),
     ("broken", "models = [", "models.toml: ", "Correct the file."),
     ("of_nobody", '[[models]]\nid = "m"', 'the model "m" is of no provider', '"NAME"'),
     ("misspelt", '[[models]]\nid = "m"\nprovider = "echoo"', 'the model "m"', '"echo"'),
+    ("capability", f'{ECHO}capabilities = ["tolls"]', 'm" has "tolls", which nobody', '"tools".'),
+    ("takes", "[[rules]]\ntakes = { tol = true }", 'takes "tol", which nobody', "There are audio"),
     ("provider", '[provider]\nname = "nope"', 'the provider "nope" is of no', '"NAME"'),
 ]
 

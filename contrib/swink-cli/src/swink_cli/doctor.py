@@ -50,6 +50,12 @@ TAKEN = {
 }  # fmt: skip
 """What the class of a provider may say that it takes."""
 
+ABLE = ("audio", "documents", "images", "json", "structured_output", "thinking", "tools")
+"""What a row of a model may say of its capabilities."""
+
+RULED = (*TAKEN["features"], *TAKEN["knobs"], "prefill")
+"""What a rule may say that models take."""
+
 LIKENESS = 0.8
 """How like a name must be to another that its author may have meant, from 0 to 1."""
 
@@ -103,15 +109,29 @@ def models_file(host: Host) -> list[Finding]:
         users = Catalog(host).users
     except SwinkError as error:
         return [Finding("SWINK_MODELS", error.message, error.resolution or "")]
+    where = f"SWINK_MODELS, {os.environ.get('SWINK_MODELS')}"
     known = Host(environ={}).provider_names()  # those that may not load now, too
     rows = {f'the provider "{name}"': name for name in users.providers}
     rows |= {f'the model "{model_id}"': name for name, model_id in users.models}
-    whose = {row: name for row, name in rows.items() if name not in known}
-    where = f"SWINK_MODELS, {os.environ.get('SWINK_MODELS')}"
-    return [
+    found = [
         Finding(where, f"{row} is of no provider that is installed", _meant(name, known))
-        for row, name in whose.items()
+        for row, name in rows.items()
+        if name not in known
     ]
+    for what, words, asked in (
+        *(
+            (f'the model "{info.id}" has', info.capabilities, ABLE)
+            for info in users.models.values()
+        ),
+        *(
+            (f'the rule "{rule.name or rule.match}" takes', rule.takes, RULED)
+            for rule in users.rules()
+        ),
+    ):
+        for word in sorted({*(words or ())} - {*asked}):
+            said = f'{what} "{word}", which nobody asks'
+            found.append(Finding(where, said, _instead(word, asked)))
+    return found
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
@@ -295,9 +315,13 @@ def _unknown_words(where: str, made: type[HTTPProvider]) -> Iterator[Finding]:
     for name, known in TAKEN.items():
         said = getattr(made, name)
         for word in sorted({*said} - {*known}) if isinstance(said, Collection) else ():
-            near = difflib.get_close_matches(word, known, 1, LIKENESS)
-            meant = f'Write "{near[0]}".' if near else f"There are {', '.join(known)}."
-            yield Finding(where, f'{made.__name__}.{name} has "{word}", which nobody asks', meant)
+            what = f'{made.__name__}.{name} has "{word}", which nobody asks'
+            yield Finding(where, what, _instead(word, known))
+
+
+def _instead(word: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, known, 1, LIKENESS)
+    return f'Write "{near[0]}".' if near else f"There are {', '.join(known)}."
 
 
 def _place(function: Any) -> str:
