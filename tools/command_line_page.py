@@ -13,10 +13,15 @@ from swink_cli import exits
 from swink_cli.main import cli
 
 CODES = (
-    (0, "the answer is complete", "every row has an answer, of this run or an earlier one"),
+    (
+        0,
+        "the answer is complete, or calls tools that were only offered",
+        "every row has an answer, of this run or an earlier one",
+    ),
     (
         exits.EXIT_FAILURE,
-        "the call failed",
+        "the call failed, of a key, a header or an address that cannot be sent, too; or the answer "
+        "could not be written or copied",
         "a row failed, in this run or an earlier one, or a file cannot be used",
     ),
     (
@@ -26,7 +31,8 @@ CODES = (
     ),
     (
         exits.EXIT_INCOMPLETE,
-        "the answer ended early: at the token limit, by a filter, paused, or still calling tools; "
+        "the answer ended early: at the token limit, by a filter, paused, or calling tools after "
+        "--max-turns turns; "
         "or it is not the JSON that was asked for",
         "the run ended before the last row: the budget is used up, or nothing but failures came",
     ),
@@ -39,6 +45,13 @@ CODES = (
 )
 
 
+COMPLETION = """```bash
+eval "$(_SWINK_COMPLETE=bash_source swink)"      # in ~/.bashrc
+eval "$(_SWINK_COMPLETE=zsh_source swink)"       # in ~/.zshrc
+_SWINK_COMPLETE=fish_source swink | source       # in ~/.config/fish/config.fish
+```"""
+
+
 def page() -> str:
     """Return the page."""
     context = click.Context(cli, info_name="swink")
@@ -47,6 +60,8 @@ def page() -> str:
         MARK,
         "`swink COMMAND --help` says the same in a terminal. Other distributions of this\n"
         "repository bring some of the commands; [any may](../how-to/add-a-command.md).",
+        "A shell completes commands, options, models, tools, files and what is kept:",
+        COMPLETION,
         *_command(cli, context, "##"),
         "## Exit codes",
         table(

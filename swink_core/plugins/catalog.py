@@ -61,7 +61,7 @@ class Catalog:
         What settings there are its package alone says.
         """
         shipped = self._package(name).providers.get(name)
-        users = self._user.providers.get(name)
+        users = self.users.providers.get(name)
         return replace(users, settings=shipped.settings) if users and shipped else users or shipped
 
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
@@ -69,7 +69,7 @@ class Catalog:
 
         A row for the very id is best; a row that it matches is returned with this id.
         """
-        files = (self._user, self._package(provider))
+        files = (self.users, self._package(provider))
         listed = (file.models.get((provider, model_id)) for file in files)
         matching = (
             replace(row, id=model_id)
@@ -81,12 +81,12 @@ class Catalog:
 
     def models(self, provider: str) -> list[ModelInfo]:
         """List a provider's known models, the user's among them."""
-        found = self._package(provider).models | self._user.models
+        found = self._package(provider).models | self.users.models
         return [info for (owner, _), info in found.items() if owner == provider]
 
     def rules(self, provider: str, model_id: str) -> tuple[Rule, ...]:
         """Return the rules for an id, known or not, in the order in which they apply."""
-        files = (self._package(provider), self._user)
+        files = (self._package(provider), self.users)
         named = {rule.name or id(rule): rule for file in files for rule in file.rules()}
         return tuple(
             rule
@@ -137,7 +137,8 @@ class Catalog:
         return self._read(self._host.entry(provider).package)
 
     @cached_property
-    def _user(self) -> PackageCatalog:
+    def users(self) -> PackageCatalog:
+        """What the user's own file says; nothing where there is none."""
         if not (path := self._environ.get(USER_FILE_ENV)):
             return PackageCatalog()
         try:

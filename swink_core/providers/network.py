@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import ssl
+from contextlib import suppress
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -22,13 +23,10 @@ def _client_error() -> type[Exception]:
 def is_own_address(url: str, private: bool = False) -> bool:
     """Tell whether an address is this machine's, or one in a private network, if that counts."""
     host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761 section 6.3
-        return True
-    try:
+    with suppress(ValueError):
         address = ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback or (private and address.is_private)
+        return address.is_loopback or (private and address.is_private)
+    return f".{host}".endswith(".localhost")  # RFC 6761 section 6.3
 
 
 def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> Failure:
@@ -42,8 +40,8 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
     number = getattr(cause, "errno", None)
     kind, code, message = Kind.NETWORK, "connection", str(error) or type(error).__name__
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
-        kind, code = Kind.INVALID_REQUEST, "url"
         url = str(error.args[0])
+        kind, code = Kind.INVALID_REQUEST, "proxy" if url == proxy else "url"
         message = f"not an address: {public_url(url)} ({address_fault(url)})"
     elif number in (errno.EMFILE, errno.ENFILE):
         kind, code, message = Kind.RESOURCE, "no_descriptors", "too many open files"
@@ -55,6 +53,8 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
         code = "dns"
     elif isinstance(error, aiohttp.ClientSSLError) or isinstance(cause, ssl.SSLError):
         code = "tls"
+        if not os.path.exists(os.environ.get("SSL_CERT_FILE") or os.sep):
+            message += "; SSL_CERT_FILE names no file"
     elif isinstance(cause, ConnectionRefusedError):
         code = "connection_refused"
     elif isinstance(error, aiohttp.ServerDisconnectedError):
@@ -68,11 +68,12 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
     elif isinstance(error, ValueError):
         kind, code = Kind.PROTOCOL, "encoding"
     failure = Failure(phase, exception=error, kind=kind, code=code, message=message)
-    if proxy is not None:
+    if proxy is not None and code != "url":
         names = sorted((n for n in os.environ if n.lower().endswith("_proxy")), reverse=True)
         set_by = next((n for n in names if os.environ[n] == proxy), "the system's settings")
         said = redact(message, credentials_in({}, proxy))
         failure.message = f"{said}, through the proxy {public_url(proxy)} ({set_by})"
-        failure.title = "No connection through the proxy"
-        failure.resolution = f"Check {set_by}, or name the host in NO_PROXY."
+        if code != "tls":  # or else there is a connection, to what shows a wrong certificate
+            failure.title = "No connection through the proxy"
+            failure.resolution = f"Check {set_by} (http://host:port), or name the host in NO_PROXY."
     return failure

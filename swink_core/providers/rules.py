@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import date
 from functools import lru_cache
+from math import inf
 from typing import Any, Self
 
 from attrs import define, evolve, field
@@ -49,7 +50,6 @@ NOTICE_DAYS = 90
 LIFTED = "Change the call, or the model; where this is out of date, rules=False sends it."
 
 _JOINED = frozenset({"takes", "least", "most", "facts"})
-_NO_CALL_FORCED = (None, "auto", "none")
 _NONE_REFUSED = re.compile("(?!)")
 _ORDER = [*ThinkingLevel]
 _NOT_IN_NAMES = re.compile(r"^[^a-zA-Z_]|[^a-zA-Z0-9_-]")
@@ -96,11 +96,10 @@ class Fitted:
     _wanted: set[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        wanted = required_features(self.context, self.options, self.model.provider)
+        self._wanted = required_features(self.context, self.options, self.model.provider)
         for message in self.context.messages[-1:]:
             last = message.content[-1:] if isinstance(message, AssistantMessage) else ()
-            wanted |= {"prefill" for block in last if isinstance(block, TextBlock)}
-        self._wanted = wanted
+            self._wanted |= {"prefill" for block in last if isinstance(block, TextBlock)}
 
     def words(self, name: str) -> set[Any]:
         """Say in words what the call has of an option or a feature; see `Rule`."""
@@ -108,7 +107,7 @@ class Fitted:
         if name == "thinking" and (level := self.options.thinking_level) is not None:
             how = "tokens" if isinstance(value, int) else "on"
             return {level} if level is ThinkingLevel.OFF else {"set", "on", level, how}
-        if name == "tool_choice" and value not in _NO_CALL_FORCED:
+        if name == "tool_choice" and value not in (None, "auto", "none"):
             return {"set", "forced", value}
         if value not in (None, ()) and not (name == "cache" and value.mode == "none"):
             return {"set", value} if isinstance(value, str | int | float) else {"set"}
@@ -208,8 +207,7 @@ class Fitted:
                 self._change("thinking", fit)
         elif rule.efforts:
             known = [each for each in _ORDER if each in rule.efforts]
-            enough = [each for each in known if _ORDER.index(each) >= _ORDER.index(level)]
-            word = (enough or known[-1:])[0]
+            word = next((w for w in known if _ORDER.index(w) >= _ORDER.index(level)), known[-1])
             if word is not level or (tokens and level is not self.options.thinking):
                 self._change("thinking", word)
 
@@ -221,7 +219,7 @@ class Fitted:
             if words and taken is not True and not (taken and words & set(taken)):
                 self._leave_out(name, "no such" if taken else "no option")
         for name in {**rule.least, **rule.most}:
-            self._bound(name, rule.least.get(name), rule.most.get(name))
+            self._bound(name, rule.least.get(name, -inf), rule.most.get(name, inf))
         if rule.schema:
             self.context = evolve(
                 self.context, tools=[self._plain(tool, rule.schema) for tool in self.context.tools]
@@ -229,15 +227,14 @@ class Fitted:
         if rule.tool_name:
             self._rename(re.compile(rule.tool_name))
 
-    def _bound(self, name: str, least: float | None, most: float | None) -> None:
+    def _bound(self, name: str, least: float, most: float) -> None:
         value = getattr(self.options, name)
-        if isinstance(value, str) and most is not None and len(value) > most:
+        if isinstance(value, str) and len(value) > most:
             self._set(name, accepted_id(value, _NONE_REFUSED, int(most)))
-        elif isinstance(value, tuple) and most is not None and len(value) > most:
+        elif isinstance(value, tuple) and len(value) > most:
             self.refuse(name, f"takes at most {most} of {name}, not {len(value)}")
         elif isinstance(value, int | float):
-            value = value if least is None else max(value, least)
-            self._change(name, value if most is None else min(value, most))
+            self._change(name, min(max(value, least), most))
 
     def _plain(self, tool: Tool, refused: tuple[str, ...]) -> Tool:
         if tool.parameters.get("type", "object") != "object":

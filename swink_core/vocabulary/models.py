@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 from attrs import define, field
 
+from swink_core.vocabulary.options import StreamOptions, ThinkingLevel
 from swink_core.vocabulary.prices import Prices
 
 
@@ -69,7 +71,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
     least: Mapping[str, int | float] = {}
     most: Mapping[str, int | float] = {}
     change: Mapping[str, Any] = {}
-    efforts: Mapping[str, str] = {}
+    efforts: Mapping[ThinkingLevel, str] = {}
     budget: tuple[int, int] | None = None
     tool_name: str | None = None
     schema: tuple[str, ...] = ()
@@ -84,6 +86,10 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
                 re.compile(pattern or "")
             except re.error as error:
                 raise ValueError(f"{self.name} {pattern!r}: {error}") from error
+        date.fromisoformat(self.retires or "2000-01-01")
+        bounds = ((n, min(bound, 0) or None) for n, bound in {**self.least, **self.most}.items())
+        if options := {**dict(bounds), **self.change}:
+            StreamOptions(**options)  # refuses what no call can have
 
 
 class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

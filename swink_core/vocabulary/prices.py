@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from datetime import UTC, datetime
 from math import prod
+from typing import Annotated
 
 import msgspec
 
+from swink_core.vocabulary.options import NonNegativeFloat
 from swink_core.vocabulary.outcome import Cost, Usage
 
 
@@ -26,19 +28,19 @@ class Rates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `fees` are US dollars for one of what they name, `requests` for an answer at all.
     """
 
-    input: float | None = None
-    output: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
-    cache_write_long: float | None = None
-    cache_read_audio: float | None = None
-    input_audio: float | None = None
-    input_image: float | None = None
-    output_audio: float | None = None
-    output_image: float | None = None
-    reasoning: float | None = None
-    citation: float | None = None
-    fees: Mapping[str, float] = {}
+    input: NonNegativeFloat | None = None
+    output: NonNegativeFloat | None = None
+    cache_read: NonNegativeFloat | None = None
+    cache_write: NonNegativeFloat | None = None
+    cache_write_long: NonNegativeFloat | None = None
+    cache_read_audio: NonNegativeFloat | None = None
+    input_audio: NonNegativeFloat | None = None
+    input_image: NonNegativeFloat | None = None
+    output_audio: NonNegativeFloat | None = None
+    output_image: NonNegativeFloat | None = None
+    reasoning: NonNegativeFloat | None = None
+    citation: NonNegativeFloat | None = None
+    fees: Mapping[str, NonNegativeFloat] = {}
 
 
 class PriceCase(Rates, frozen=True, kw_only=True):
@@ -52,10 +54,10 @@ class PriceCase(Rates, frozen=True, kw_only=True):
 
     above: int = -1
     terms: tuple[str, ...] = ()
-    since: str = ""
+    since: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\d$")] = ""
     hours: tuple[str, str] = ("", "")
     weekdays: bool = False
-    factor: float = 1.0
+    factor: NonNegativeFloat = 1.0
 
     def holds(self, prompt: int, terms: Set[str], at: datetime) -> bool:
         """Tell whether these prices are the ones to pay."""

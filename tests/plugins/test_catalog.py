@@ -186,6 +186,22 @@ BROKEN = [
         '[provider]\nname = "acme"\n[[models]]\nid = "large"\nmatch = "("',
         "large '('",
     ),
+    ("a_day_that_is_none", '[[rules]]\nretires = "soon"', "'soon' - at `$.rules[0]`"),
+    ("an_option_of_nobody", "[[rules]]\nchange = { nope = 1 }", "'nope' - at `$.rules[0]`"),
+    ("a_bound_of_nobody", "[[rules]]\nmost = { nope = 1 }", "'nope' - at `$.rules[0]`"),
+    ("a_bound_of_less_than_nothing", "[[rules]]\nmost = { max_tokens = -1 }", "max_tokens=-1"),
+    ("a_change_to_what_none_can_be", '[[rules]]\nchange = { seed = "x" }', "seed='x': expected"),
+    ("a_level_that_is_none", '[[rules]]\nefforts = { hgih = "high" }', "$.rules[0].efforts"),
+    (
+        "a_price_below_nothing",
+        '[[models]]\nid = "large"\nprices = { input = -1 }',
+        "`$.models[0].prices.input`",
+    ),
+    (
+        "a_price_of_no_day",
+        '[[models]]\nid = "large"\nprices = { cases = [{ since = "yesterday" }] }',
+        "`$.models[0].prices.cases[0].since`",
+    ),
     ("no_utf_8", "# caf\xe9", "can't decode byte 0xe9"),
     ("a_newer_level", '[provider]\nname = "acme"\napi_level = 99\nnew = 1', "level 99"),
 ]

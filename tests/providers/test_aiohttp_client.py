@@ -217,6 +217,42 @@ async def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) ->
     assert failure.message.endswith(f"through the proxy {server.url} (https_proxy)")
 
 
+@pytest.mark.usefixtures("_proxied")
+@pytest.mark.parametrize("proxy", ["nonsense", "127.0.0.1:9", "http://[x", "http://x:99999"])
+async def test_a_proxy_that_is_no_address_is_told_apart_from_an_address_that_is_none(
+    monkeypatch: pytest.MonkeyPatch, proxy: str
+) -> None:
+    monkeypatch.setenv("https_proxy", proxy)
+    failure = await failure_of("https://api.invalid/v1")
+    assert (failure.kind, failure.code) == (Kind.INVALID_REQUEST, "proxy")
+    assert failure.resolution.startswith("Check https_proxy (http://host:port)")
+
+    failure = await failure_of("https://api.invalid:99999/v1")
+    assert (failure.kind, failure.code) == (Kind.INVALID_REQUEST, "url")
+    assert failure.resolution is None
+
+
+@pytest.mark.usefixtures("_proxied")
+@pytest.mark.parametrize(("trusted", "told"), [("none.pem", True), ("", False)])
+async def test_a_certificate_that_is_not_accepted_is_not_the_proxys_fault(
+    monkeypatch: pytest.MonkeyPatch, trusted: str, told: bool
+) -> None:
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for said in (b"HTTP/1.1 200 Connected\r\n\r\n", b"HTTP/1.1 400 No TLS\r\n\r\n"):
+            await reader.read(4096)  # the request, then the first of TLS
+            writer.write(said)
+        writer.close()
+
+    monkeypatch.setenv("SSL_CERT_FILE", trusted)
+    async with await asyncio.start_server(plain, "127.0.0.1", 0) as server:
+        proxy = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        monkeypatch.setenv("https_proxy", proxy)
+        failure = await failure_of("https://api.invalid/v1")
+    assert (failure.code, failure.title, failure.resolution) == ("tls", None, None)
+    assert failure.message.endswith(f", through the proxy {proxy} (https_proxy)")
+    assert ("SSL_CERT_FILE names no file" in failure.message) is told
+
+
 @pytest.mark.parametrize(
     ("url", "why"),
     [

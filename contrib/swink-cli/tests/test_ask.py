@@ -249,6 +249,7 @@ def test_how_often_a_failed_call_is_tried_again_can_be_said(
 def test_a_misspelt_model_is_pointed_out_but_asked(swink: Any) -> None:
     done = swink("ask", "-m", "echo/ecko", "Hi")
     assert "notice: echo/ecko is not in the catalogue; did you mean echo/echo?" in done.stderr
+    assert "notice" not in swink("ask", "-m", "echo/fail-auth-after-1", "Hi").stderr
     assert "Error: Model echo/ecko is not available" in done.stderr
 
 
@@ -305,10 +306,12 @@ def test_a_full_disk_is_told_and_is_no_fault_of_ours(command: str, start: Any) -
 
 
 @pytest.mark.parametrize("command", ["ask", "events"])
-def test_output_that_was_closed_is_missed_by_nobody(command: str, start: Any) -> None:
+def test_an_answer_that_is_lost_since_the_output_was_closed_is_told(
+    command: str, start: Any
+) -> None:
     running = start(command=redirected(">&-", command))
-    assert running.process.wait(30) == 0
-    assert "Error" not in running.stderr
+    assert running.process.wait(30) == 1
+    assert running.stderr == "Error: The output cannot be written\nBad file descriptor\n"
 
 
 def redirected(where: str, command: str) -> list[str]:

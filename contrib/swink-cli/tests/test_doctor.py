@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from swink_cli.doctor import TAKEN, Finding, examine
+from swink_cli.doctor import TAKEN, examine
+from swink_cli.findings import Finding
+from swink_cli.unread import unread
 from swink_core import Context, Host, StreamOptions
 from swink_core.providers import required_features
 from swink_core.providers.features import KNOBS
@@ -212,6 +214,91 @@ def test_an_install_in_two_versions_is_found(site: Site) -> None:
     assert "it is installed in the versions 1.0 and 2.0, of which one counts" in [
         finding.what for finding in site.findings()
     ]
+
+
+ECHO = '[[models]]\nid = "m"\nprovider = "echo"\n'
+
+# (a file that SWINK_MODELS names, or what it holds; what is wrong; what to do)
+MODELS_FILES = [
+    ("gone", None, "No such file", "Correct or unset SWINK_MODELS."),
+    ("broken", "models = [", "models.toml: ", "Correct the file."),
+    ("of_nobody", '[[models]]\nid = "m"', 'the model "m" is of no provider', '"NAME"'),
+    ("misspelt", '[[models]]\nid = "m"\nprovider = "echoo"', 'the model "m"', '"echo"'),
+    ("capability", f'{ECHO}capabilities = ["tolls"]', 'm" has "tolls", which nobody', '"tools".'),
+    ("takes", "[[rules]]\ntakes = { tol = true }", 'takes "tol", which nobody', "There are audio"),
+    ("provider", '[provider]\nname = "nope"', 'the provider "nope" is of no', '"NAME"'),
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "what", "advice"), [row[1:] for row in MODELS_FILES], ids=[r[0] for r in MODELS_FILES]
+)
+def test_what_is_wrong_with_the_users_models_is_found(
+    swink: Any, tmp_path: Path, rows: str | None, what: str, advice: str
+) -> None:
+    file = tmp_path / "models.toml"
+    if rows is not None:
+        file.write_text(rows)
+
+    done = swink("doctor", SWINK_MODELS=str(file))
+
+    assert done.returncode == 1
+    [where, found, meant, *_] = done.stdout.splitlines()
+    assert where.startswith("SWINK_MODELS")
+    assert what in found
+    assert advice in meant
+
+
+def test_models_of_a_provider_that_is_left_out_are_in_order(swink: Any, tmp_path: Path) -> None:
+    file = tmp_path / "models.toml"
+    file.write_text('[[models]]\nid = "m"\nprovider = "echo"')
+
+    done = swink("doctor", SWINK_MODELS=str(file), SWINK_PLUGINS="openai")
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_wrong_setting_of_a_plugin_that_is_a_class_is_found(swink: Any, tmp_path: Path) -> None:
+    done = swink("doctor", SWINK_RECORD=str(tmp_path / "calls.sqlite"), SWINK_RECORD_KEEP="lots")
+
+    assert done.returncode == 1
+    [where, what, advice, *_] = done.stdout.splitlines()
+    assert where.startswith("recorder (swink-recorder ")
+    assert what == "  'lots' is nothing to keep calls by"
+    assert advice == "  Write days, megabytes and a number of calls: 30d 500MB 10000"
+    assert not [*tmp_path.glob("calls*")]
+
+
+# (what is set, what reads it, what to do about it)
+VARIABLES = [
+    ("SWINK_LINES", "", "Install what does, or unset it."),
+    ("SWINK_LINES", "LINES_LOG = 'SWINK_LINES_LOG'", "Install what does, or unset it."),
+    ("SWINK_LINES_LOGS", "LINES_LOG = 'SWINK_LINES_LOG'", "If SWINK_LINES_LOG is meant, set that."),
+    ("SWINK_MODLES", "", "If SWINK_MODELS is meant, set that."),
+    ("SWINK_LINES", "LINES = 'SWINK_LINES'", None),
+    ("SWINK_MODEL", "", None),
+    ("SWINKER", "", None),
+]
+
+
+@pytest.mark.parametrize(("name", "source", "advice"), VARIABLES)
+def test_a_variable_that_nothing_installed_reads_is_found(
+    site: Site, name: str, source: str, advice: str | None
+) -> None:
+    site.add(source, package=f"doctored_variable_{VARIABLES.index((name, source, advice))}")
+    installed = [PathDistribution(path) for path in site.folder.glob("*.dist-info")]
+
+    found = unread({name: "1", "PATH": ""}, installed)
+
+    what = "nothing that is installed reads this variable"
+    assert found == ([Finding(name, what, advice)] if advice else [])
+
+
+def test_the_command_tells_of_a_variable_that_nothing_reads(swink: Any) -> None:
+    done = swink("doctor", SWINK_OF_NOBODY="1")
+
+    assert done.returncode == 1
+    assert done.stdout.startswith("SWINK_OF_NOBODY\n  nothing that is installed reads")
 
 
 LEFT_OUT = "Installed plugins are left out by "

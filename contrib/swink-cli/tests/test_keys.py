@@ -105,6 +105,22 @@ def test_a_kept_key_reaches_no_child_and_no_log(swink: Any, site_with_spy: Path)
     assert KEY not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("given", "environment", "told"),
+    [
+        ([], {"OPENAI_API_KEY": OTHER}, "Check OPENAI_API_KEY."),
+        (["--api-key", OTHER], {}, "Check the key of --api-key, or the one that is kept (swink"),
+        (["--api-key", OTHER], {"OPENAI_API_KEY": OTHER}, "Check the key of --api-key"),
+    ],
+)
+def test_a_key_that_is_refused_is_told_with_where_it_comes_from(
+    swink: Any, given: list[str], environment: dict[str, str], told: str
+) -> None:
+    with ChatService(HTTPError(401, "no such key")) as service:
+        line = ["ask", "-m", "openai/any", "--base-url", service.base_url, *given, "Hi"]
+        assert told in swink(*line, **environment).stderr
+
+
 def test_nothing_that_is_written_has_a_key_or_is_for_others(
     swink: Any, swink_environment: dict[str, str], tmp_path: Path, file: Path
 ) -> None:

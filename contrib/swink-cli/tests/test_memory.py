@@ -138,8 +138,9 @@ def test_a_file_that_cannot_be_written_costs_no_answer(swink: Any, file: Path) -
 
 
 def test_a_conversation_that_is_none_is_named(swink: Any) -> None:
-    done = swink("ask", "-m", "echo/echo", "--cid", "nope", "Hi")
-    assert (done.returncode, "begins with nope" in done.stderr) == (2, True)
+    for id, said in (("nope", "begins with nope"), ("", "--cid names no conversation")):
+        done = swink("ask", "-m", "echo/echo", "--cid", id, "Hi")
+        assert (done.returncode, said in done.stderr) == (2, True)
 
 
 def test_a_file_that_is_held_or_damaged_later_costs_no_answer(swink: Any, file: Path) -> None:

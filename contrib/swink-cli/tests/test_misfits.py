@@ -75,6 +75,7 @@ ASKED: list[tuple[list[str], str, int, str]] = [
         "JSON of the schema that was asked for\n$ has no",
     ),
     (["--schema", "city"], "I cannot say {", 3, "it is no JSON"),
+    (["--schema", "{}"], "I cannot say {", 3, "it is no JSON"),
     (["--json"], "I cannot say {", 3, "Error: The answer is not the JSON that was asked for"),
     (["-o", "response_format=json"], "No.", 3, "Error: The answer is not the JSON"),
     ([], "I cannot say {", 0, "openai/any"),

@@ -121,8 +121,14 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_tool_of_this_machine_s_copies(tool: Path) -> None:
     assert copy_text("Grüße", {"DISPLAY": ":0"}) == "xsel"
     assert tool.read_text() == "--clipboard --input\nGrüße"
-    with pytest.raises(library.UsageError, match="no clipboard"):
+    with pytest.raises(library.SwinkError, match="no clipboard"):
         copy_text("Hi", {})  # a tool without a display, and no terminal
+
+
+def test_an_answer_that_cannot_be_copied_has_failed(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/echo", "--copy", "Hi", PATH="/nowhere")
+    assert (done.returncode, done.stdout) == (1, "Hi\n")
+    assert "Error: Nothing was copied" in done.stderr
 
 
 def test_what_is_written_is_copied(swink: Any, tool: Path) -> None:

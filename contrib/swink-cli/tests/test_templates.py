@@ -102,7 +102,10 @@ def test_a_template_that_cannot_be_read_is_named(
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("temperature = 'hot'", "'hot' is not a valid float"), ("prompt = '$a'", "-p a=VALUE")],
+    [
+        ("temperature = 'hot'", "t.toml: temperature: 'hot' is not a valid float"),
+        ("prompt = '$a'", "-p a=VALUE"),
+    ],
 )
 def test_a_template_that_cannot_be_used_is_named(
     swink: Any, folder: Path, text: str, told: str

@@ -179,6 +179,8 @@ def test_a_plugin_s_tool_is_found_by_name(swink: Any, tmp_path: Path) -> None:
     for name, told in (("whether", "did you mean 'weather'?"), ("broken", "cannot be loaded")):
         done = swink("ask", "-m", "echo/tool", "-y", "-T", name, "Oslo", **there)
         assert (done.stdout, told in done.stderr) == ("", True)
+    done = swink("ask", "-m", "echo/tool", "-T", "whether", "Oslo", **there)  # without leave
+    assert (done.returncode, "did you mean 'weather'?" in done.stderr) == (2, True)
 
 
 def test_a_model_that_calls_for_ever_is_stopped(swink: Any, file: str) -> None:

@@ -108,6 +108,8 @@ def test_calls_are_listed_the_newest_first_and_found_by_their_words(log: Run) ->
     assert len(json.loads(log("list", "-n", "1", "--json").stdout)) == 1
     assert len(json.loads(log("-n", "1", "list", "--json").stdout)) == 1
     assert log("-n", "1").stdout.splitlines() == lines[:2]
+    whole = log("list", "--json").stdout
+    assert whole == log("--json").stdout == log("--json", "list").stdout
 
 
 def test_a_call_is_shown_replayed_and_exported(log: Run, tmp_path: Path) -> None:
@@ -143,6 +145,10 @@ def test_what_cannot_be_done_is_told(log: Run, run: Run, tmp_path: Path) -> None
     plain = run("log", "--store", str(tmp_path / "plain.txt"), "list")
     assert (plain.returncode, "is a file, and holds no calls" in plain.stderr) == (2, True)
     assert log("delete").returncode == 2
+    numbers = ["list -n -1", "-n 0", "conversations -n -1", "search x -n -1", f"list -n {10**20}"]
+    for words in [*numbers, "costs --days 0", f"costs --days {10**12}"]:
+        refused = log(*words.split())
+        assert (refused.returncode, "is not in the range" in refused.stderr) == (2, True)
     (tmp_path / "broken.db").write_bytes(b"no database " * 100)
     broken = run("log", "--store", str(tmp_path / "broken.db"), "list")
     assert (broken.returncode, "file is not a database" in broken.stderr) == (2, True)

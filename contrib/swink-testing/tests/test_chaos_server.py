@@ -26,6 +26,7 @@ from swink_testing.chaos import (
     Instead,
     Says,
     Stall,
+    main,
     standard_faults,
 )
 from swink_testing.chaos_answers import framing_of
@@ -181,6 +182,12 @@ def test_as_a_fixture_it_serves_plain_tests(chaos: ChaosServer) -> None:
             return await last_of(stream)
 
     assert asyncio.run(ask()).error_kind is Kind.OVERLOADED
+
+
+def test_a_folder_that_holds_no_recording_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["nowhere"])
+    assert "nowhere/recording.json: No such file" in capsys.readouterr().err
 
 
 def test_in_a_process_of_its_own_it_serves_every_standard_fault(tmp_path: Path) -> None:

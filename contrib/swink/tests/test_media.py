@@ -43,10 +43,11 @@ def test_a_file_is_named_by_its_path(tmp_path: Path) -> None:
 
 
 def test_an_address_is_left_to_the_provider() -> None:
-    address = "https://example.com/cat"
-    assert swink.image(address).source == swink.UrlSource(address)
-    data = "data:image/png;base64," + base64.b64encode(PNG).decode()
-    assert swink.image(data) == swink.image(PNG)
+    for address in ("https://example.com/cat", "HTTPS://example.com/cat"):
+        assert swink.image(address).source == swink.UrlSource(address)
+    for begins in ("data:image/png;base64,", "DATA:image/png;name=cat.png;base64,"):
+        data = begins + base64.b64encode(PNG).decode()
+        assert swink.image(data) == swink.image(PNG)
 
 
 class Picture:
@@ -75,6 +76,11 @@ def test_an_image_in_memory_is_saved_as_apis_take_it(
 # (function, what it is given, exception, part of its text)
 MISTAKES: list[tuple[Any, Any, type[Exception], str]] = [
     (swink.image, "no-such.png", swink.MediaError, "no-such.png: there is no such file"),
+    (swink.image, "/", swink.MediaError, "/: this is no regular file"),
+    (swink.image, "a" * 5000, swink.MediaError, f"{'a' * 80}: File name too long"),
+    (swink.image, "a\0b", swink.MediaError, "null"),
+    (swink.image, "file:///cat.png", swink.UsageError, "an address that begins so: file://"),
+    (swink.image, "data:image/svg+xml,<svg/>", swink.UsageError, "that begins so: data:"),
     (swink.image, 5, swink.UsageError, "no image can be made of a value of type int"),
     (swink.document, 5, swink.UsageError, "no document can be made of a value of type int"),
     (swink.image, b"hello", swink.UsageError, "do not begin like any image"),
@@ -89,6 +95,12 @@ def test_what_is_none_is_refused(make: Any, given: Any, error: type[Exception], 
     with pytest.raises(error) as caught:
         make(given)
     assert said in str(caught.value)
+
+
+def test_a_media_type_is_a_string() -> None:
+    given: Any = 5
+    with pytest.raises(swink.UsageError, match="media_type=5 is no string"):
+        swink.image(PNG, given)
 
 
 def test_a_file_of_no_known_type_wants_one(tmp_path: Path) -> None:

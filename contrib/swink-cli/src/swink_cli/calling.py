@@ -37,6 +37,10 @@ Stream: TypeAlias = "swink.EventStream | Run"
 """A call, or a tool loop of several."""
 
 
+GIVEN_KEY = "the key of --api-key, or the one that is kept (swink keys list)"
+"""What to check of credentials that are not those of a variable."""
+
+
 class Closable(Protocol):
     """What Ctrl-C stops."""
 
@@ -129,7 +133,7 @@ def exit_code(
         case swink.StopReason.LENGTH | swink.StopReason.CONTENT_FILTER | swink.StopReason.PAUSE:
             return EXIT_INCOMPLETE
     asked = options.get("response_format")
-    if not asked or message.tool_calls:
+    if asked is None or message.tool_calls:
         return 0
     from swink_cli.misfits import fits
 
@@ -152,13 +156,16 @@ def explain(call: swink.Call, error: swink.Error) -> None:
 
 
 def _advice(call: swink.Call, error: swink.Error) -> str:
-    """Return what to do; of an address that is none, where it comes from."""
-    if error.rule != "core:url":
-        return error.resolution or ""
-    whence, info = "the base URL that was given, or configured", call.provider_info
-    if info is not None and not call.options.base_url:
-        whence = next(filter(os.environ.get, info.base_url_env), whence)
-    return f"Correct {whence}: nothing was sent."
+    """Return what to do; of an address that is none, and of a key, where it comes from."""
+    said, info = error.resolution or "", call.provider_info
+    if error.rule == "core:url":
+        whence = "the base URL that was given, or configured"
+        if info is not None and not call.options.base_url:
+            whence = next(filter(os.environ.get, info.base_url_env), whence)
+        return f"Correct {whence}: nothing was sent."
+    if error.error_kind is swink.StreamErrorKind.AUTH and call.options.api_key and info is not None:
+        return said.replace(f"Check {' or '.join(info.api_key_env)}.", f"Check {GIVEN_KEY}.")
+    return said
 
 
 def name_broken_plugins(client: swink.Client) -> None:

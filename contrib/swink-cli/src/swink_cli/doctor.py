@@ -1,24 +1,17 @@
-"""What is wrong with what is configured, and with the plugins that are installed, beyond those
-that cannot be loaded.
-
-A finding says where it is, what is wrong, and what to do. Nothing is asked over a network.
-"""
+"""What is wrong with the plugins that are installed, beyond those that cannot be loaded."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from importlib.metadata import Distribution, EntryPoint, distributions
 from importlib.util import find_spec
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
-from swink_cli.clients import configured_options
-from swink_cli.commands.default import check_models
 from swink_cli.extensions import (
     COMMAND_GROUP,
     TOOL_GROUP,
@@ -27,20 +20,17 @@ from swink_cli.extensions import (
     installed_tools,
     load_command,
 )
+from swink_cli.findings import LIKENESS, Finding, failing, instead
 from swink_cli.listing import PROVIDER_GROUP
-from swink_cli.settings import read_settings, settings_path
 from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
-from swink_core.providers import Catalog, HTTPProvider, package_catalog
+from swink_core.providers import HTTPProvider, package_catalog
 
-__all__ = ["Finding", "added", "configuration", "examine"]
+__all__ = ["ABLE", "GROUPS", "RULED", "TAKEN", "added", "examine"]
 
 GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
 
 FILE = "models.toml"
-
-USER_FILE_ENV = "SWINK_MODELS"
-"""Names a file of this kind that the user wrote."""
 
 HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
@@ -58,21 +48,11 @@ TAKEN = {
 }  # fmt: skip
 """What the class of a provider may say that it takes."""
 
-LIKENESS = 0.8
-"""How like a name must be to another that its author may have meant, from 0 to 1."""
+ABLE = ("audio", "documents", "images", "json", "structured_output", "thinking", "tools")
+"""What a row of a model may say of its capabilities."""
 
-
-class Finding(NamedTuple):
-    """One thing that is wrong."""
-
-    where: str
-    what: str
-    advice: str
-
-    @classmethod
-    def of(cls, where: str, error: SwinkError) -> Finding:
-        """Return what an error says."""
-        return cls(where, error.message, error.resolution or "Correct it.")
+RULED = (*TAKEN["features"], *TAKEN["knobs"], "prefill")
+"""What a rule may say that models take."""
 
 
 def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list[Finding]:
@@ -95,25 +75,6 @@ def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list
     return list(dict.fromkeys(found))
 
 
-def configuration(host: Host) -> list[Finding]:
-    """Look at the configuration file, as far as the profile at hand has it."""
-    try:
-        settings = read_settings()
-    except SwinkError as error:
-        return [Finding.of("the configuration", error)]
-    file = settings_path()
-    checks: dict[str, Callable[[], object]] = {}
-    for name, options in settings.providers.items():
-        checks[f"{file}, providers.{name}"] = partial(_usable, host, name, options)
-    for name, models in {"default": settings.default, **settings.aliases}.items():
-        if models:
-            key = name if name == "default" else f"aliases.{name}"
-            checks[f"{file}, {key}"] = partial(check_models, models)
-    for name in host.provider_names()[:1] if os.environ.get(USER_FILE_ENV) else ():
-        checks[USER_FILE_ENV] = partial(Catalog(host).models, name)
-    return _failing(checks)
-
-
 def added() -> list[Finding]:
     """Load the commands and the tools that distributions add."""
     loads: dict[str, Callable[[], object]] = {}
@@ -121,23 +82,7 @@ def added() -> list[Finding]:
         loads[f"the command {name}"] = partial(load_command, name, points)
     for name in installed_tools():
         loads[f"the tool {name}"] = partial(plugin_tools, name)
-    return _failing(loads)
-
-
-def _failing(checks: dict[str, Callable[[], object]]) -> list[Finding]:
-    """Make each check, and return what failed, with where that is."""
-    found = []
-    for where, check in checks.items():
-        try:
-            check()
-        except SwinkError as error:
-            found.append(Finding.of(where, error))
-    return found
-
-
-def _usable(host: Host, provider: str, options: dict[str, Any]) -> None:
-    host.entry(provider)
-    configured_options(provider, options)
+    return failing(loads)
 
 
 # -- metadata ------------------------------------------------------------------------------------
@@ -239,7 +184,7 @@ def _provider(where: str, host: Host, name: str) -> Iterator[Finding]:
 def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
     try:
         loaded = load()
-        if isinstance(loaded, type | FunctionType):  # None: it is not configured
+        if isinstance(loaded, type | FunctionType):  # whose result counts; None: not configured
             loaded = loaded()
     except SwinkError as error:  # of what it was set to
         yield Finding.of(where, error)
@@ -289,9 +234,8 @@ def _unknown_words(where: str, made: type[HTTPProvider]) -> Iterator[Finding]:
     for name, known in TAKEN.items():
         said = getattr(made, name)
         for word in sorted({*said} - {*known}) if isinstance(said, Collection) else ():
-            near = difflib.get_close_matches(word, known, 1, LIKENESS)
-            meant = f'Write "{near[0]}".' if near else f"There are {', '.join(known)}."
-            yield Finding(where, f'{made.__name__}.{name} has "{word}", which nobody asks', meant)
+            what = f'{made.__name__}.{name} has "{word}", which nobody asks'
+            yield Finding(where, what, instead(word, known))
 
 
 def _place(function: Any) -> str:

@@ -52,7 +52,7 @@ def copy_text(text: str, environ: Mapping[str, str] | None = None) -> str:
     """Put text on the clipboard and say by what: a tool of this machine's, or the terminal.
 
     A terminal over SSH has a clipboard where the person sits (OSC 52, xterm's control sequences).
-    Raises UsageError where there is neither.
+    Raises SwinkError where there is neither.
     """
     environ = os.environ if environ is None else environ
     terminal = is_terminal(sys.stderr) and environ.get("TERM") != "dumb"
@@ -65,7 +65,7 @@ def copy_text(text: str, environ: Mapping[str, str] | None = None) -> str:
         data = base64.b64encode(text.encode("utf-8", "replace")).decode()
         click.echo(f"\x1b]52;c;{data}\x07", nl=False, err=True)
         return "the terminal"
-    raise swink.UsageError(
+    raise swink.SwinkError(
         "there is no clipboard: none of its tools was found, and no terminal that has one",
         title="Nothing was copied",
         resolution=f"Install one of {', '.join(name for name, *_ in TOOLS)}.",
@@ -84,7 +84,7 @@ def _hand_over(command: list[str], text: str) -> None:
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise swink.UsageError(
+        raise swink.SwinkError(
             f"{command[0]}: {error}",
             title="Nothing was copied",
             resolution="Check that it works, or take it out of the PATH.",

@@ -212,8 +212,8 @@ click.Context.formatter_class = HelpFormatter  # of all commands, other distribu
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code; no exception leaves it."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if sys.stdout is None:  # closed by who started this
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # for as long as the process lives
+    if sys.stdout is None:  # closed by who started this: whatever is written fails, and is told
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", closefd=False)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates
     try:
@@ -292,7 +292,7 @@ def _own_arguments(arguments: Sequence[str]) -> int:
 _WORDS = frozenset({"-h", "--help", "-V", "--version"})
 _OWN_OPTIONS = frozenset({"--debug", "--profile"}) | _WORDS
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 """What writing fails with where the reader is a file; whatever else is written says so itself."""
 
 

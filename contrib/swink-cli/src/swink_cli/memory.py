@@ -71,6 +71,10 @@ def memory_options(command: Function) -> Function:
 
     @functools.wraps(command)
     def with_memory(go_on: bool, id: str | None, off: bool, **given: Any) -> Any:
+        if id == "":  # of a variable that is not set, it may be
+            raise swink.UsageError(
+                "--cid names no conversation", resolution="`swink log conversations` lists them."
+            )
         return command(memory=Memory(go_on=go_on, id=id, off=off), **given)
 
     return apply_options(_MEMORY_OPTIONS, with_memory)

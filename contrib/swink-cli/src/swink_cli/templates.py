@@ -199,6 +199,10 @@ def read_template(name: str, command: click.Command) -> Template:
             given = [value] if many else value
             if parameter.multiple and any(map(_is_secret, given)):
                 raise _wrong(path, "no template holds a key, which `swink keys set` keeps")
+            try:
+                parameter.type_cast_value(click.Context(command), given)
+            except click.BadParameter as error:
+                raise _wrong(path, f"{key}: {error.message}") from error
             template.options[str(parameter.name)] = given
         elif key not in EVERYWHERE:
             raise _wrong(path, f"{key!r} is no option that a template holds")

@@ -12,6 +12,7 @@ import sys
 import types
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -119,14 +120,16 @@ def tool_options(command: Function) -> Function:
                 "tools of a JSON file are only offered, and others carried out",
                 resolution="Give either --tool FILE, or tools that swink can carry out.",
             )
+        for name in tools.names:
+            _claims(name)  # before anybody is asked whether it may be carried out
         with own_stdout() if tools else nullcontext():
             return command(tools=tools, **given)
 
     return apply_options(_TOOL_OPTIONS, with_tools)
 
 
-def plugin_tools(name: str) -> list[FunctionTool[..., Any]]:
-    """Load what a plugin declares under a name. Raises UsageError and PluginError."""
+def _claims(name: str) -> list[EntryPoint]:
+    """Return what plugins declare under a name. Raises UsageError where none does."""
     known = installed_tools()
     if name not in known:
         from difflib import get_close_matches
@@ -138,15 +141,21 @@ def plugin_tools(name: str) -> list[FunctionTool[..., Any]]:
             title="Unknown tool",
             resolution="--functions FILE takes those of a Python file, --mcp those of a server.",
         )
-    owners = " and ".join(point.dist.name if point.dist else "?" for point in known[name])
-    if len(known[name]) > 1:
+    return known[name]
+
+
+def plugin_tools(name: str) -> list[FunctionTool[..., Any]]:
+    """Load what a plugin declares under a name. Raises UsageError and PluginError."""
+    claims = _claims(name)
+    owners = " and ".join(point.dist.name if point.dist else "?" for point in claims)
+    if len(claims) > 1:
         raise swink.PluginError(
             f"two distributions claim the tool {name!r}: {owners}",
             title="Two tools of one name",
             resolution="Uninstall one of them.",
         )
     try:
-        value = known[name][0].load()
+        value = claims[0].load()
         return _made(value if isinstance(value, list | tuple) else [value])
     except (Exception, SystemExit) as error:
         raise swink.PluginError(

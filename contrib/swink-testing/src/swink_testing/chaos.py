@@ -26,7 +26,7 @@ from contextlib import suppress
 
 from swink_core.providers import Clock, Decoder, NDJSONDecoder, SSEDecoder
 from swink_recorder.loopback import HOST, Exchange, LoopbackServer
-from swink_recorder.recording import Recording
+from swink_recorder.recording import Recording, RecordingError
 from swink_testing.chaos_answers import Answer
 from swink_testing.chaos_faults import (
     NOISE,
@@ -271,8 +271,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m swink_testing.chaos")
     parser.add_argument("recording", help="a folder that holds a recording")
     folder = parser.parse_args(arguments).recording
+    try:
+        recording = Recording.load(folder)
+    except RecordingError as error:
+        parser.error(str(error))
     with suppress(KeyboardInterrupt):
-        asyncio.run(_serve(Recording.load(folder)))
+        asyncio.run(_serve(recording))
 
 
 if __name__ == "__main__":

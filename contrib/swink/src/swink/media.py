@@ -6,6 +6,7 @@ import base64
 import io
 import re
 from pathlib import Path, PurePath
+from stat import S_ISREG
 from typing import Any, Protocol, TypeAlias
 
 from swink_core import (
@@ -49,6 +50,11 @@ _MAGIC = [
 ]
 """How files of each type begin."""
 
+_DATA = re.compile(r"data:([\w.+/-]+)(?:;[\w.=-]+)*;base64,", re.IGNORECASE)
+
+_ADDRESS = re.compile(r"data:|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+"""How an address begins, of any kind."""
+
 _SAVED_AS = {"JPEG": "image/jpeg", "PNG": "image/png", "GIF": "image/gif", "WEBP": "image/webp"}
 
 
@@ -85,6 +91,10 @@ def audio(given: MediaInput, media_type: str | None = None) -> AudioBlock:
 
 
 def _source(given: object, media_type: str | None, what: str, kinds: tuple[str, ...]) -> Source:
+    if not isinstance(media_type, str | None):
+        raise UsageError(
+            f"media_type={media_type!r} is no string", resolution=f'Write it as in "{kinds[0]}…".'
+        )
     source = _read(given, media_type, what)
     found = media_type_of(source)
     if found is None and not isinstance(source, UrlSource):
@@ -110,18 +120,37 @@ def _read(given: object, media_type: str | None, what: str) -> Source:
                     resolution=f'Say what they are, as in {what}(…, "…/…").',
                 )
             return Base64Source(kind, base64.b64encode(given).decode())
-        case str() if match := re.match(r"data:([\w.+/-]+);base64,", given):
+        case str() if match := _DATA.match(given):
             return Base64Source(media_type or match[1], given[match.end() :])
-        case str() if re.match(r"https?://", given):
+        case str() if re.match("https?://", given, re.IGNORECASE):
             return UrlSource(given, media_type)
+        case str() if match := _ADDRESS.match(given):
+            raise UsageError(
+                f"no {what} is made of an address that begins so: {match[0]}",
+                resolution="Pass a path, https://…, data:TYPE;base64,…, or bytes.",
+            )
         case str() | PurePath():
-            if not Path(given).is_file():
-                raise MediaError(f"{given}: there is no such file", resolution="Check the path.")
+            _check_file(Path(given))
             return FileSource(given, media_type)
     raise UsageError(
         f"no {what} can be made of a value of type {type(given).__name__}",
         resolution="Pass a path, an address or bytes.",
     )
+
+
+def _check_file(path: Path) -> None:
+    try:
+        is_regular = S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        raise MediaError(f"{path}: there is no such file", resolution="Check the path.") from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise MediaError(f"{str(path)[:80]}: {why}", resolution="Check the path.") from error
+    if not is_regular:
+        raise MediaError(
+            f"{path}: this is no regular file",
+            resolution="Name one, or read it and pass the bytes.",
+        )
 
 
 def _saved(picture: Any) -> tuple[bytes, str]:

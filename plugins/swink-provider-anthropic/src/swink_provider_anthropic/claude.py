@@ -46,7 +46,7 @@ ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
 
 def thinking(
-    options: StreamOptions, efforts: Mapping[str, str]
+    options: StreamOptions, efforts: Mapping[ThinkingLevel, str]
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Return how a Claude with these words for thinking is told to, or not to, and its effort."""
     level, tokens = options.thinking_level, options.thinking_budget

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
-from swink_cli.doctor import added, configuration, examine
+from swink_cli.configured import configuration, models_file
+from swink_cli.doctor import added, examine
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import left_out, print_lines
 from swink_cli.terminal import printable
+from swink_cli.unread import unread
 from swink_core import Host
 
 __all__ = ["command"]
@@ -17,12 +21,15 @@ __all__ = ["command"]
 def command() -> int:
     """Say what is wrong with the configuration, and with plugins: those that nobody finds, too.
 
-    It finds entry points of misspelt groups, rows of models.toml that belong to none, hooks without
-    @hookimpl, methods that override nothing, installs that are stale, and commands and tools that
-    cannot be loaded. All are loaded. The exit code is 1 where something is found.
+    It finds entry points of misspelt groups, rows of models.toml that belong to none (in the file
+    that SWINK_MODELS names, too), hooks without @hookimpl, methods that override nothing, wrong
+    settings of plugins, variables SWINK_… that nothing installed reads, installs that are stale,
+    and commands and tools that cannot be loaded. All are loaded. The exit code is 1 where something
+    is found.
     """
     host = Host()
-    found = [*configuration(host), *examine(host), *added()]
+    found = [*configuration(host), *models_file(host), *examine(host), *added()]
+    found += unread(os.environ)
     for finding in found:
         said = (finding.where, f"  {finding.what}", f"  {finding.advice}", "")
         print_lines(printable(line) for line in said)

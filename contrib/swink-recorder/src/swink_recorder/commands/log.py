@@ -47,7 +47,10 @@ def _complete(context: click.Context, _: click.Parameter, start: str) -> list[Co
 
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_many = click.option("-n", "--number", default=20, show_default=True, help="The most to list.")
+_many = click.option(
+    "-n", "--number", type=click.IntRange(1, 1_000_000), default=20, show_default=True,
+    help="The most to list.",
+)  # fmt: skip
 
 
 @click.group("log", invoke_without_command=True)
@@ -58,8 +61,9 @@ _many = click.option("-n", "--number", default=20, show_default=True, help="The 
     help="The folder or SQLite file to look into. Default: where calls are kept.",
 )
 @_many
+@_as_json
 @click.pass_context
-def command(context: click.Context, path: str | None, number: int) -> None:
+def command(context: click.Context, path: str | None, number: int, as_json: bool) -> None:
     """Look at calls and conversations that were kept; without a command, list the newest calls.
 
     What `swink ask` and `swink chat` ask is kept in a file of the user's own (`swink log path`),
@@ -67,11 +71,10 @@ def command(context: click.Context, path: str | None, number: int) -> None:
     file (calls.sqlite), the calls of all programs are kept there; `off` keeps none.
     """
     context.obj = path
+    given = {"number": number, "as_json": as_json}
     if context.invoked_subcommand is None:
-        context.invoke(list_calls, number=number)
-    else:
-        lists = ("list", "search", "conversations")
-        context.default_map = {name: {"number": number} for name in lists}
+        context.invoke(list_calls, **given)
+    context.default_map = dict.fromkeys(command.commands, given)
 
 
 def _path() -> Path:
@@ -150,7 +153,7 @@ def conversations(number: int, as_json: bool) -> None:
 @click.option(
     "--by", type=click.Choice(["day", "model"]), help="Sum up a day's, or a model's, in one line."
 )
-@click.option("--days", type=click.IntRange(1), help="Of so many days alone, today's the last.")
+@click.option("--days", type=click.IntRange(1, 36_500), help="Of so many days, today's the last.")
 @_as_json
 def costs(by: str | None, days: int | None, as_json: bool) -> None:
     """Sum up what calls took and cost, by day and model; failed attempts count too."""
@@ -213,12 +216,9 @@ def replay(id: str | None, fast: bool, plain: bool) -> int:
 @command.command("export")
 @click.argument("id", shell_complete=_complete)
 @click.option(
-    "--output",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="PATH",
+    "--output", type=click.Path(path_type=Path), required=True, metavar="PATH",
     help="A file that ends in .json becomes a cassette, anything else a recording's folder.",
-)
+)  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace what is there already.")
 def export(id: str, output: Path, force: bool) -> None:
     """Write a call as a cassette for tests, or as a recording's folder.
