@@ -278,6 +278,9 @@ VARIABLES = [
     ("SWINK_LINES", "LINES = 'SWINK_LINES'", None),
     ("SWINK_MODEL", "", None),
     ("SWINKER", "", None),
+    ("SWINK_GATEWAY_SERVICE_HOST", "", None),
+    ("SWINK_SERVICE_PORT_HTTP", "", None),
+    ("SWINK_GATEWAY_PORT_8080_TCP_ADDR", "", None),
 ]
 
 

@@ -20,6 +20,9 @@ __all__ = ["unread"]
 
 NAME = re.compile(r"\bSWINK_[A-Z0-9_]+")
 
+OF_A_SERVICE = re.compile(r"SWINK_\w*?(SERVICE_HOST|SERVICE_PORT\w*|PORT(_\d+_\w+)?)")
+"""What Kubernetes gives every pod beside a service that is called swink, or begins so."""
+
 LIKENESS = 0.9
 """How like a name must be to one that is read to be meant as it, from 0 to 1."""
 
@@ -28,7 +31,9 @@ def unread(
     environ: Mapping[str, str], installed: Iterable[Distribution] | None = None
 ) -> list[Finding]:
     """Find variables that neither swink nor a distribution (`None`: of those here) names."""
-    names = sorted(name for name in environ if NAME.fullmatch(name))
+    names = sorted(
+        name for name in environ if NAME.fullmatch(name) and not OF_A_SERVICE.fullmatch(name)
+    )
     if not names:
         return []
     known = {"swink", "swink_cli", "swink_core"}

@@ -15,10 +15,19 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-__all__ = ["Guard", "is_loopback"]
+__all__ = ["NOT_FROM_HERE", "NO_KEY", "Guard", "is_loopback"]
 
 MOST_HOSTS = 100
 """Names of hosts that are remembered with what they mean: nearly all requests say the same."""
+
+NOT_FROM_HERE = (
+    "this gateway does not answer to that Host or Origin: its owner names a host with --name"
+)
+
+NO_KEY = (
+    "the gateway's key is missing or wrong: show it as Authorization: Bearer, x-api-key or "
+    "x-goog-api-key"
+)
 
 
 class Guard:

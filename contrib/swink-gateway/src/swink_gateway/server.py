@@ -24,7 +24,7 @@ from swink_gateway.calls import OWNER, Calls
 from swink_gateway.config import Config, Route, Upstream
 from swink_gateway.connections import Connections
 from swink_gateway.failures import refusal
-from swink_gateway.guard import Guard, is_loopback
+from swink_gateway.guard import NO_KEY, NOT_FROM_HERE, Guard, is_loopback
 from swink_gateway.limits import Ledger, MemoryLedger
 from swink_gateway.listing import Offer, listed_models
 from swink_gateway.ollama_lists import API_VERSION, ollama_model, ollama_models
@@ -76,15 +76,6 @@ _COUNTS: dict[str, tuple[ClientProtocol, str]] = {
 """Where they ask how long a conversation is, and the field that tells them."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-_NOT_FROM_HERE = (
-    "this gateway does not answer to that Host or Origin: its owner names a host with --name"
-)
-
-_NO_KEY = (
-    "the gateway's key is missing or wrong: show it as Authorization: Bearer, x-api-key or "
-    "x-goog-api-key"
-)
 
 _PUBLIC = frozenset({"/health", "/ready"})
 """Paths that need no key: they tell nothing but that the gateway is up."""
@@ -300,10 +291,10 @@ class Gateway:
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):
-            return refusal(403, _NOT_FROM_HERE)
+            return refusal(403, NOT_FROM_HERE)
         owner = self.guard.owner(request.headers, request.query)
         if owner is None and request.path not in _PUBLIC:
-            return refusal(401, _NO_KEY)
+            return refusal(401, NO_KEY)
         request[OWNER] = owner or ""
         if request.headers.get("Content-Encoding", PLAIN).lower() != PLAIN:
             return refusal(415, "compressed bodies are not taken: leave Content-Encoding out")
