@@ -108,9 +108,6 @@ def _unsettled(arrows: Mapping[str, Collection[str]], settled: Collection[str] =
     return left
 
 
-IN_CIRCLES = {"swink_cli"}
-"""Packages whose modules still need each other."""
-
 DISTRIBUTIONS = {
     path.parent.name: path.parent
     for group in ("contrib", "plugins")
@@ -118,7 +115,7 @@ DISTRIBUTIONS = {
 }
 
 
-@pytest.mark.parametrize("package", sorted(DISTRIBUTIONS.keys() - IN_CIRCLES))
+@pytest.mark.parametrize("package", sorted(DISTRIBUTIONS))
 def test_no_modules_of_a_distribution_need_each_other(package: str) -> None:
     home = DISTRIBUTIONS[package]
     modules = {

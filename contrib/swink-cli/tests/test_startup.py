@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
-
-import swink_cli
 
 HEAVY = {"aiohttp", "rich", "cattrs", "markdown_it", "swink_core", "asyncio"}
 
@@ -74,25 +69,6 @@ def test_the_version_reads_no_command_and_looks_for_none(
     )
     assert (done.returncode, done.stderr.split()) == (0, [])
     assert done.stdout.startswith("swink ")
-
-
-BACK = {("settings", "keys")}
-"""Imports against the others' direction: a profile is one, too, that has nothing but keys."""
-
-
-def test_what_is_imported_at_first_use_hides_no_circle() -> None:
-    """Imports within functions, which are there to start quickly, go the way of the others."""
-    root = Path(swink_cli.__file__).parent
-    modules = {
-        ".".join(path.relative_to(root).with_suffix("").parts): path for path in root.rglob("*.py")
-    }
-    needs = {}
-    for name, path in modules.items():
-        nodes = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
-        needed = {(node.module or "").removeprefix("swink_cli.") for node in nodes}
-        needs[name] = {one for one in needed & modules.keys() if (name, one) not in BACK}
-    assert needs["commands.ask"] >= {"calling", "running"}  # one at its head, one at first use
-    TopologicalSorter(needs).prepare()  # raises CycleError, which names the circle
 
 
 WITHOUT_POSIX = """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from swink_cli.keys import IN_KEYRING, kept_keys
+from swink_cli.key_file import IN_KEYRING
+from swink_cli.keys import kept_keys
 from swink_cli.listing import no_provider
 from swink_cli.terminal import table
 from swink_core import (

@@ -1,4 +1,5 @@
-"""Files that a user names: JSON of a known shape, media, and what is written for them."""
+"""Files that a user names: JSON of a known shape, media, and what is written for them; and the
+folder of what they set up."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ __all__ = [
     "read_text",
     "replace_file",
     "tools_of",
+    "user_folder",
     "user_path",
 ]
 
@@ -67,6 +69,22 @@ def tools_of(files: Sequence[str]) -> list[swink.Tool]:
             wanted = "A tool is an object with name, description and parameters, a JSON schema."
             raise swink.MediaError(f"{path}: {error}", resolution=wanted) from error
     return tools
+
+
+def user_folder() -> Path:
+    """Return the folder in which a platform of this kind keeps what users set up.
+
+    Raises UsageError for a user who has no home.
+    """
+    from platformdirs import user_config_path
+
+    try:
+        return user_config_path("swink").expanduser()  # which some versions of it leave to us
+    except RuntimeError as error:
+        raise swink.UsageError(
+            "this user has no home folder, in which swink's settings would be",
+            resolution="Set HOME to a folder's full path.",
+        ) from error
 
 
 def user_path(given: str | Path) -> Path:

@@ -28,12 +28,12 @@ import click
 from attrs import define, field
 
 import swink_core as swink
-from swink_cli.files import changing, replace_file, user_path
+from swink_cli.files import changing, replace_file, user_folder, user_path
 from swink_cli.main import PROFILE
 
 __all__ = [
     "CONFIG_ENV", "MODEL_ENV", "PROFILE_ENV", "Settings", "change", "configured",
-    "profile_at_hand", "read_settings", "settings_path", "user_folder",
+    "profile_at_hand", "read_settings", "settings_path",
 ]  # fmt: skip
 
 CONFIG_ENV = "SWINK_CONFIG"
@@ -62,22 +62,6 @@ class Settings:
     mcp: dict[str, Any] = field(factory=dict)
     profile: str = ""
     profiles: list[str] = field(factory=list)
-
-
-def user_folder() -> Path:
-    """Return the folder in which a platform of this kind keeps what users set up.
-
-    Raises UsageError for a user who has no home.
-    """
-    from platformdirs import user_config_path
-
-    try:
-        return user_config_path("swink").expanduser()  # which some versions of it leave to us
-    except RuntimeError as error:
-        raise swink.UsageError(
-            "this user has no home folder, in which swink's settings would be",
-            resolution="Set HOME to a folder's full path.",
-        ) from error
 
 
 def settings_path() -> Path:
@@ -176,7 +160,7 @@ def _settings(path: Path, said: _Data, begins: bool) -> Settings:
         applied = settings if name == settings.profile else Settings()
         _apply(path, applied, _table(path, f"profiles.{name}", content), f"profiles.{name}.")
     if settings.profile and settings.profile not in profiles and not begins:
-        from swink_cli.keys import profiles_with_keys
+        from swink_cli.key_file import profiles_with_keys
 
         if settings.profile not in profiles_with_keys():
             raise swink.UsageError(

@@ -9,7 +9,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from swink_cli.completion import complete_provider
-from swink_cli.keys import IN_KEYRING, forget, keep, kept_keys, keys_path
+from swink_cli.key_file import IN_KEYRING, keys_path
+from swink_cli.keys import forget, keep, kept_keys
 from swink_cli.listing import installed_providers, print_json, print_lines
 from swink_cli.terminal import as_unicode, is_terminal, say, table
 from swink_core import Host, UsageError

@@ -1,0 +1,101 @@
+"""The file of kept keys, which nobody but its user may read.
+
+It names every key that is kept, so that none has to be asked of a keyring to be listed:
+
+    [keys]
+    anthropic = "sk-…"
+    openai = { place = "keyring" }
+
+    [profiles.work]
+    openai = "sk-…"
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import swink_core as swink
+from swink_cli.files import changing, replace_file, user_folder
+from swink_cli.terminal import say
+
+__all__ = ["ELSEWHERE", "IN_KEYRING", "changed", "keys_path", "profiles_with_keys", "read"]
+
+IN_KEYRING = "keyring"
+ELSEWHERE = {"place": IN_KEYRING}
+"""What the file has of a key that the keyring holds."""
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def keys_path() -> Path:
+    """Return where the file is, or would be."""
+    return user_folder() / "keys.toml"
+
+
+def profiles_with_keys() -> list[str]:
+    """Return the profiles that have keys of their own."""
+    return sorted(read().get("profiles", {}))
+
+
+def read() -> dict[str, Any]:
+    """Return what the file says; nothing where there is none. Raises UsageError."""
+    path = keys_path()
+    try:
+        with path.open("rb") as file:
+            if os.name != "nt" and os.fstat(file.fileno()).st_mode & _OTHERS:
+                say(f"notice: others may read {path}: chmod 600 '{path}'")
+            data = tomllib.load(file)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        said = str(getattr(error, "strerror", None) or "it is not TOML")  # no word of its content
+        raise _unusable(path, said) from None
+    sections = {"keys": data.get("keys", {})}
+    for name, section in _table(path, "profiles", data.get("profiles", {})).items():
+        sections[f"profiles.{name}"] = section
+    for name, section in sections.items():
+        for provider, value in _table(path, name, section).items():
+            if not (isinstance(value, str) or value == ELSEWHERE):
+                why = 'a key, or { place = "keyring" }, was expected'
+                raise _unusable(path, f"{name}.{provider}: {why}")
+    return data
+
+
+def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _unusable(path, f"{name}: a table was expected")
+    return value
+
+
+@contextmanager
+def changed() -> Iterator[dict[str, Any]]:
+    """Hold what the file says, to be written when it was changed."""
+    import tomlkit
+
+    path = keys_path()
+    try:
+        with changing(path):
+            data = read()
+            yield data
+            replace_file(path, tomlkit.dumps(data).encode())  # a file that is the user's alone
+    except OSError as error:
+        raise swink.UsageError(
+            f"{path}: {error.strerror or error}",
+            title="Nothing was kept",
+            resolution="Put the key into the provider's variable instead; `swink providers` "
+            "names it.",
+        ) from error
+
+
+def _unusable(path: Path, why: str) -> swink.UsageError:
+    return swink.UsageError(
+        f"{path}: {why}",
+        title="The kept keys cannot be read",
+        resolution="Mend the file, or remove it and set the keys anew.",
+    )
