@@ -71,10 +71,11 @@ class CacheStrategy(Checked):
 class Timeouts(Checked):
     """Limits in seconds; `None` disables one. Each closes the connection when it passes.
 
-    `first_event` runs from the start of an attempt to its first event, `idle` between network
-    reads, `no_progress` between events (keep-alive comments do not count), `total` over the
-    whole call. With `min_chars_per_second`, an answer that stays slower over `window` seconds
-    has timed out too.
+    `first_event` runs from the start of an attempt to its first event; what tells nothing of an
+    answer (headers, a comment, a chunk of a role alone) is none. Only from then on `idle` runs
+    between network reads, and `no_progress` between events (keep-alive comments do not count).
+    `total` runs over the whole call. With `min_chars_per_second`, an answer that stays slower over
+    `window` seconds has timed out too.
     """
 
     connect: PositiveFloat | None = 10.0
