@@ -5,24 +5,24 @@ from __future__ import annotations
 import binascii
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from attrs import evolve
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
+from swink_core.failures.redaction import address_fault, credentials_in, public_url
 from swink_core.providers.conversion import called_ids
 from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, check_file, files_of
 from swink_core.vocabulary.checks import annotations_of, held_to
 from swink_core.vocabulary.codec import CodecError, load
 from swink_core.vocabulary.messages import (
     AssistantMessage,
-    AudioBlock,
     Base64Source,
     Block,
     Context,
-    DocumentBlock,
     ExtensionBlock,
-    ImageBlock,
+    MediaBlock,
     Message,
     Prompt,
     Source,
@@ -82,9 +82,37 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
                 resolution=f"Options are {', '.join(known)}.",
             )
     try:
-        return StreamOptions(**values)
+        address_of((options := StreamOptions(**values)).base_url)
     except (TypeError, ValueError) as error:
         raise InvalidOption(str(error)) from error
+    return options
+
+
+def address_of(url: str | None) -> tuple[str, ...]:
+    """Return what all spellings of an address have in common. Raises ValueError."""
+    try:
+        parts = urlsplit(url or "")
+    except ValueError:  # which may quote a secret
+        raise ValueError(f"base_url is no address: {address_fault(url or '')}") from None
+    host = parts.netloc.rpartition("@")[2].lower()
+    port = ":443" if parts.scheme == "https" else ":80"
+    return parts.scheme, host.removesuffix(port), parts.path.rstrip("/")
+
+
+def check_credentials(
+    provider: str, home: str, all_given: StreamOptions, sent: StreamOptions
+) -> None:
+    """Refuse a call whose credentials are all the client's, for another address than the call's.
+
+    The environment's are for those who gave none. Raises InvalidOption.
+    """
+    had, has = (credentials_in({"key": o.api_key or "", **o.headers}) for o in (all_given, sent))
+    if had and not has:
+        raise InvalidOption(
+            f"what the client was given for {provider} is for {public_url(home)}, and the call "
+            "names another address without credentials",
+            resolution="Pass the api_key for that address beside base_url.",
+        )
 
 
 def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context:
@@ -211,7 +239,7 @@ def _check_content(where: str, message: Message) -> None:
             _expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
 
 
-_PARTS = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
+_PARTS = TextBlock | MediaBlock | ExtensionBlock
 
 _HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
 """Blocks that a message may hold; an answer holds any."""

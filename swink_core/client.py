@@ -11,7 +11,9 @@ from typing import Any, Self, TypeAlias, Unpack
 
 from swink_core.arguments import (
     OPTIONS,
+    address_of,
     check_context,
+    check_credentials,
     check_options,
     check_settings,
     context_of,
@@ -186,12 +188,14 @@ class Client:
                 # what belongs to the first target's provider, or address, does not travel on
                 asked = {name: value for name, value in asked.items() if name not in _PERSONAL}
             asked = {**asked, **own}
-            if (address := asked.get("base_url")) and address != given.get("base_url", address):
+            laid, home = options_of(_laid_over(given, asked)), given.get("base_url")
+            if home and address_of(laid.base_url) != address_of(home):
                 # what was given together with an address is for no other
                 given = {name: v for name, v in given.items() if name not in _CREDENTIALS}
+                all_given, laid = laid, options_of(_laid_over(given, asked))
+                check_credentials(model.provider, home, all_given, laid)
             binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
             is_last = len(targets) == len(chain) - 1
-            laid = options_of(_laid_over(given, asked))
             check_settings(model.provider, info, laid.settings)
             said = frozenset(given.keys() - asked.keys() - _STEERING), asked.get("extra") or {}
             targets.append((model, laid, binding, info, is_last, *said))
@@ -240,9 +244,8 @@ def _of_provider(name: str, given: Any) -> dict[str, Any]:
             f"the options of provider {name!r} are of type {type(given).__name__}",
             resolution='Write Client(providers={"acme": {"api_key": …}}).',
         )
-    given = full_options(given)
-    settings = {key: value for key, value in given.items() if key not in OPTIONS}
-    options = {key: value for key, value in given.items() if key in OPTIONS}
+    options = full_options(given)
+    settings = {key: options.pop(key) for key in [*options] if key not in OPTIONS}
     return _laid_over({"settings": settings}, options)
 
 

@@ -21,20 +21,18 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
+from itertools import chain, groupby, takewhile
 from typing import Any, TypeAlias
 
 from attrs import evolve
 
 from swink_core.vocabulary.messages import (
     AssistantMessage,
-    AudioBlock,
     Block,
     Context,
-    DocumentBlock,
     ExtensionBlock,
     FileIdSource,
-    ImageBlock,
+    MediaBlock,
     SystemMessage,
     TextBlock,
     ThinkingBlock,
@@ -87,22 +85,20 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
 
     Extensions and file ids of others are features too, for providers that pass them on.
     """
-    wanted = set()
-    if context.tools:
-        wanted.add("tools")
-    if isinstance(options.response_format, str):
-        wanted.add("json")
-    elif options.response_format is not None:
-        wanted.add("structured_output")
-    if options.stop:
-        wanted.add("stop")
-    if options.tool_choice not in (None, "auto"):
-        wanted.add("tool_choice")
+    form = options.response_format
+    asked = {
+        "tools": context.tools,
+        "json": isinstance(form, str),
+        "structured_output": isinstance(form, Mapping),
+        "stop": options.stop,
+        "tool_choice": options.tool_choice not in (None, "auto"),
+    }
+    wanted = {name for name, is_asked in asked.items() if is_asked}
     for message in context.messages:
         if isinstance(message, AssistantMessage) or isinstance(message.content, str):
             continue
         for block in message.content:
-            if isinstance(block, ImageBlock | DocumentBlock | AudioBlock):
+            if isinstance(block, MediaBlock):
                 wanted.add(block.type if block.type == "audio" else f"{block.type}s")
             source = getattr(block, "source", None)
             if isinstance(source, FileIdSource):
@@ -252,22 +248,14 @@ class MessageConverter(ABC):
     def messages(self, context: Context) -> list[Any]:
         """Return the native messages of a whole conversation."""
         native: list[Any] = []
-        results: list[ToolResultMessage] = []
-        for message in normalise(context, self.provider, self.native_system, self.has_place):
-            if isinstance(message, ToolResultMessage):
-                results.append(message)
-                continue
-            if results:
-                native.extend(self.tool_results(results))
-                results = []
-            if isinstance(message, UserMessage):
-                native.extend(self.user(message))
-            elif isinstance(message, SystemMessage):
-                native.extend(self.system(message))
+        write: dict[str, Any]
+        write = {"user": self.user, "system": self.system, "assistant": self.assistant}
+        turns: list[Any] = normalise(context, self.provider, self.native_system, self.has_place)
+        for role, run in groupby(turns, lambda turn: turn.role):
+            if role == ToolResultMessage.role:
+                native.extend(self.tool_results(list(run)))
             else:
-                native.extend(self.assistant(message))
-        if results:
-            native.extend(self.tool_results(results))
+                native.extend(chain.from_iterable(map(write[role], run)))
         return native
 
     def has_place(self, message: ToolResultMessage) -> bool:

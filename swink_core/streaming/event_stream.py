@@ -136,12 +136,8 @@ class EventStream:
 
     def __del__(self) -> None:
         if self._driving is not None and not self._closed and self._driver.terminal is None:
-            warnings.warn(
-                f"a stream of {self.call.model} was left unread and unclosed; use async with",
-                ResourceWarning,
-                stacklevel=2,
-                source=self,
-            )
+            what = f"a stream of {self.call.model} was left unread and unclosed; use async with"
+            warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
 
     def _start(self) -> AsyncGeneratorType[Batch, None]:
         self._driving = cast("AsyncGeneratorType[Batch, None]", self._driver.drive())

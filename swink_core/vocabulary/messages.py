@@ -175,15 +175,9 @@ class ExtensionBlock:
     metadata: Metadata | None = None
 
 
-Block: TypeAlias = (
-    TextBlock
-    | ThinkingBlock
-    | ToolCallBlock
-    | ImageBlock
-    | DocumentBlock
-    | AudioBlock
-    | ExtensionBlock
-)
+MediaBlock: TypeAlias = ImageBlock | DocumentBlock | AudioBlock
+
+Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | MediaBlock | ExtensionBlock
 
 
 @define
