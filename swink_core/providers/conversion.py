@@ -21,7 +21,7 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, groupby, takewhile
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from attrs import evolve
@@ -248,14 +248,17 @@ class MessageConverter(ABC):
     def messages(self, context: Context) -> list[Any]:
         """Return the native messages of a whole conversation."""
         native: list[Any] = []
-        write: dict[str, Any]
-        write = {"user": self.user, "system": self.system, "assistant": self.assistant}
-        turns: list[Any] = normalise(context, self.provider, self.native_system, self.has_place)
-        for role, run in groupby(turns, lambda turn: turn.role):
-            if role == ToolResultMessage.role:
-                native.extend(self.tool_results(list(run)))
-            else:
-                native.extend(chain.from_iterable(map(write[role], run)))
+        results: list[ToolResultMessage] = []
+        turns = normalise(context, self.provider, self.native_system, self.has_place)
+        for message in (*turns, None):
+            if isinstance(message, ToolResultMessage):
+                results.append(message)
+                continue
+            if results:
+                native.extend(self.tool_results(results))
+                results = []
+            if message is not None:
+                native.extend(getattr(self, message.role)(message))
         return native
 
     def has_place(self, message: ToolResultMessage) -> bool:
