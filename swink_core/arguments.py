@@ -130,7 +130,7 @@ def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context
     if system_prompt is not None:
         context = evolve(context, system_prompt=system_prompt)
     if tools is not None:
-        _expect(tools, Sequence, "tools are", "Pass a list of Tool.")
+        expect(tools, Sequence, "tools are", "Pass a list of Tool.")
         context = evolve(context, tools=list(tools))
     return context
 
@@ -145,7 +145,7 @@ def check_context(context: Context, continued: bool = False) -> None:
     bytes_left = MOST_CALL_BYTES
     for number, message in enumerate(context.messages):
         known = "Use SystemMessage, UserMessage, AssistantMessage or ToolResultMessage."
-        _expect(message, Message, f"message {number} is", known)
+        expect(message, Message, f"message {number} is", known)
         _check_fields(f"message {number}", message)
         _check_content(f"message {number}", message)
         for file in files_of(message):
@@ -165,7 +165,7 @@ def check_context(context: Context, continued: bool = False) -> None:
         raise InvalidContext(
             "the conversation is empty", resolution="Pass at least one user message with content."
         )
-    _expect(context.system_prompt, str | None, "the system prompt is", "Pass it as a string.")
+    expect(context.system_prompt, str | None, "the system prompt is", "Pass it as a string.")
     _check_tools(context.tools)
 
 
@@ -225,10 +225,10 @@ def _check_content(where: str, message: Message) -> None:
     content: Any = message.content
     if isinstance(content, str):
         return
-    _expect(content, list | tuple, f"{where}: content is", "Pass a string or a list of blocks.")
+    expect(content, list | tuple, f"{where}: content is", "Pass a string or a list of blocks.")
     for block in content:
         known = "Use the blocks of swink_core: TextBlock, ImageBlock, …"
-        _expect(block, Block, f"a block of {where} is", known)
+        expect(block, Block, f"a block of {where} is", known)
         if not isinstance(block, _HOLDS.get(type(message), Block)):
             raise InvalidContext(
                 f"{where}: {block.type} in a message with the role {message.role}",
@@ -236,7 +236,7 @@ def _check_content(where: str, message: Message) -> None:
             )
         _check_fields(where, block)
         if isinstance(block, ExtensionBlock) and type(message) in _HOLDS:
-            _expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
+            expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
 
 
 _PARTS = TextBlock | MediaBlock | ExtensionBlock
@@ -253,9 +253,12 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _expect(value: object, kind: Any, what: str, resolution: str) -> None:
+def expect(
+    value: object, kind: Any, what: str, resolution: str, fault: type[UsageError] = InvalidContext
+) -> None:
+    """Refuse what is not of a kind. Raises `fault`."""
     if not isinstance(value, kind):
-        raise InvalidContext(f"{what} of type {type(value).__name__}", resolution=resolution)
+        raise fault(f"{what} of type {type(value).__name__}", resolution=resolution)
 
 
 def _check_fields(where: str, value: Any) -> None:
@@ -298,7 +301,7 @@ def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:
 def _check_tools(tools: Sequence[Tool]) -> None:
     names: set[str] = set()
     for number, tool in enumerate(tools):
-        _expect(tool, Tool, f"tool {number} is", "Use Tool.")
+        expect(tool, Tool, f"tool {number} is", "Use Tool.")
         if not tool.name:
             raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
         _check_fields(f"tool {tool.name!r}", tool)

@@ -17,6 +17,7 @@ from swink_core.arguments import (
     check_options,
     check_settings,
     context_of,
+    expect,
     full_options,
     options_of,
 )
@@ -82,11 +83,19 @@ class Client:
         providers: Mapping[str, Mapping[str, Any]] | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
+        for name, part, kind in (
+            ("plugins", plugins, Iterable), ("host", host, Host | None), ("breaker", breaker, bool),
+            ("http", http, HTTPClient | None), ("clock", clock, Clock | None),
+            ("gates", gates, Iterable), ("providers", providers, Mapping | None),
+        ):  # fmt: skip
+            expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
         self.host = host or Host(plugins)
         self.catalog = Catalog(self.host)
         self._http, self._clock = http or AiohttpClient(), clock or LoopClock()
         self._breaker = CircuitBreaker(self._clock) if breaker else None
         self._gates, self._default, self._closed = tuple(gates), default, False
+        for gate in self._gates:
+            expect(gate, Gate, "a gate is", "Give it enter and leave, as Gate has.", UsageError)
         self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()

@@ -452,6 +452,37 @@ def test_what_is_one_providers_is_given_to_a_client_by_its_name(name: str) -> No
     assert CANARY not in str(raised.value)
 
 
+class Misspelt:
+    """A budget that would guard nothing."""
+
+    async def entre(self, target: object) -> None: ...
+
+    def leave(self, *told: object) -> None: ...
+
+
+# (a client's argument, what the error names)
+NO_PARTS: list[tuple[dict[str, Any], str]] = [
+    ({"plugins": 5}, "plugins is of type int"),
+    ({"host": 5}, "host is of type int"),
+    ({"http": 5}, "http is of type int"),
+    ({"clock": 5}, "clock is of type int"),
+    ({"breaker": "no"}, "breaker is of type str"),
+    ({"providers": 5}, "providers is of type int"),
+    ({"gates": 5}, "gates is of type int"),
+    ({"gates": [5]}, "a gate is of type int"),
+    ({"gates": [Misspelt()]}, "a gate is of type Misspelt"),
+]
+
+
+@pytest.mark.parametrize(("given", "named"), NO_PARTS, ids=[named for _, named in NO_PARTS])
+def test_a_client_takes_no_part_that_could_not_do_its_work(
+    given: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(swink.UsageError, match=named) as raised:
+        swink.Client(**{"host": host_of(one=Toy), **given})
+    assert raised.value.resolution
+
+
 # (what stands in providers=…, what the error names)
 NO_PROVIDERS = [
     ({"oen": {"api_key": CANARY}}, 'did you mean "one"'),
