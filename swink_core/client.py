@@ -312,7 +312,5 @@ def complete_sync(
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(complete(model, context, **options))
-    raise UsageError(
-        "complete_sync() was called inside a running event loop",
-        resolution="Use: await swink.complete(…)",
-    )
+    hint = "Use: await swink.complete(…)"
+    raise UsageError("complete_sync() was called inside a running event loop", resolution=hint)

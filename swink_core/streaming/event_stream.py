@@ -64,9 +64,8 @@ class EventStream:
             if isinstance(retry := batch[-1], ev.Retry):
                 if is_said:
                     await self.aclose()
-                    raise self._error(
-                        ev.Error(error_message=retry.error, error_kind=retry.error_kind)
-                    )
+                    ended = ev.Error(error_message=retry.error, error_kind=retry.error_kind)
+                    raise self._error(ended)
             elif piece := "".join(event.delta for event in batch if type(event) is ev.TextDelta):
                 is_said = True
                 yield piece
