@@ -52,6 +52,11 @@ _ELSEWHERE = {
 }
 """What other libraries call what has another name here."""
 
+_FORM = (
+    "In swink's form (docs/reference/messages.md) a developer's role is system and a tool's "
+    "tool_result; a picture is an image block with a source, tool calls are blocks of the content."
+)
+
 
 def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with what a shorthand stands for in its place. Raises InvalidOption."""
@@ -109,9 +114,8 @@ def check_credentials(
     had, has = (credentials_in({"key": o.api_key or "", **o.headers}) for o in (all_given, sent))
     if had and not has:
         raise InvalidOption(
-            f"what the client was given for {provider} is for {public_url(home)}, and the call "
-            "names another address without credentials",
-            resolution="Pass the api_key for that address beside base_url.",
+            f"what the client was given for {provider} is for {public_url(home)} alone",
+            resolution="Pass an api_key for the call's address beside its base_url.",
         )
 
 
@@ -124,9 +128,10 @@ def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context
             for each in prompt:
                 given.append(load(Message, each, exact=True) if isinstance(each, Mapping) else each)
         context = Context.of(given)
-    except (TypeError, CodecError) as error:
-        where = f"message {len(given)}: " if isinstance(error, CodecError) else ""
-        raise InvalidContext(f"{where}{error}") from error
+    except CodecError as error:
+        raise InvalidContext(f"message {len(given)}: {error}", resolution=_FORM) from error
+    except TypeError as error:
+        raise InvalidContext(str(error)) from error
     if system_prompt is not None:
         context = evolve(context, system_prompt=system_prompt)
     if tools is not None:
