@@ -190,7 +190,7 @@ class Client:
         options, targets = full_options(options), list[tuple[Any, ...]]()
         for choice in chain:
             name, own = _with_options(choice)
-            model = self._model(name)
+            model = self.catalog.resolve(name)
             given = {**self._defaults, **self._providers.get(model.provider, {})}
             asked = options
             if targets and (model.provider != targets[0][0].provider or "base_url" in own):
@@ -209,14 +209,6 @@ class Client:
             said = frozenset(given.keys() - asked.keys() - _STEERING), asked.get("extra") or {}
             targets.append((model, laid, binding, info, is_last, *said))
         return targets
-
-    def _model(self, name: Any) -> Model:
-        if not isinstance(name, str | Model):
-            raise InvalidModel(
-                f"a model is a name or a Model, not {type(name).__name__}",
-                resolution="Write provider/id, as in acme/large.",
-            )
-        return self.catalog.resolve(name)
 
 
 MOST_REMEMBERED = 256
@@ -240,8 +232,7 @@ def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
     if personal := ", ".join(sorted(_PERSONAL & defaults.keys())):
         raise UsageError(
             f"{personal} would be sent to every provider that the client asks",
-            resolution='Name the one it is for, as in Client(providers={"acme": {"api_key": …}}), '
-            "or pass it to the call.",
+            resolution='Write Client(providers={"acme": {"api_key": …}}), or pass it to the call.',
         )
     return defaults
 
