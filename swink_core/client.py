@@ -68,6 +68,8 @@ class Client:
     has options for one provider each, credentials and address among them, by its name; keyword
     options are the defaults of every call. Raises UsageError for one that is unknown, or would
     hand a credential to every provider.
+
+    `catalog` is what is known of providers and models, see `Catalog`.
     """
 
     def __init__(
