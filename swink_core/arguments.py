@@ -5,24 +5,24 @@ from __future__ import annotations
 import binascii
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from attrs import evolve
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
+from swink_core.failures.redaction import address_fault, credentials_in, public_url
 from swink_core.providers.conversion import called_ids
 from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, check_file, files_of
 from swink_core.vocabulary.checks import annotations_of, held_to
 from swink_core.vocabulary.codec import CodecError, load
 from swink_core.vocabulary.messages import (
     AssistantMessage,
-    AudioBlock,
     Base64Source,
     Block,
     Context,
-    DocumentBlock,
     ExtensionBlock,
-    ImageBlock,
+    MediaBlock,
     Message,
     Prompt,
     Source,
@@ -51,6 +51,11 @@ _ELSEWHERE = {
     "stop_sequences": "stop",
 }
 """What other libraries call what has another name here."""
+
+_FORM = (
+    "In swink's form (docs/reference/messages.md) a developer's role is system and a tool's "
+    "tool_result; a picture is an image block with a source, tool calls are blocks of the content."
+)
 
 
 def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,9 +87,36 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
                 resolution=f"Options are {', '.join(known)}.",
             )
     try:
-        return StreamOptions(**values)
+        address_of((options := StreamOptions(**values)).base_url)
     except (TypeError, ValueError) as error:
         raise InvalidOption(str(error)) from error
+    return options
+
+
+def address_of(url: str | None) -> tuple[str, ...]:
+    """Return what all spellings of an address have in common. Raises ValueError."""
+    try:
+        parts = urlsplit(url or "")
+    except ValueError:  # which may quote a secret
+        raise ValueError(f"base_url is no address: {address_fault(url or '')}") from None
+    host = parts.netloc.rpartition("@")[2].lower()
+    port = ":443" if parts.scheme == "https" else ":80"
+    return parts.scheme, host.removesuffix(port), parts.path.rstrip("/")
+
+
+def check_credentials(
+    provider: str, home: str, all_given: StreamOptions, sent: StreamOptions
+) -> None:
+    """Refuse a call whose credentials are all the client's, for another address than the call's.
+
+    The environment's are for those who gave none. Raises InvalidOption.
+    """
+    had, has = (credentials_in({"key": o.api_key or "", **o.headers}) for o in (all_given, sent))
+    if had and not has:
+        raise InvalidOption(
+            f"what the client was given for {provider} is for {public_url(home)} alone",
+            resolution="Pass an api_key for the call's address beside its base_url.",
+        )
 
 
 def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context:
@@ -96,13 +128,14 @@ def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context
             for each in prompt:
                 given.append(load(Message, each, exact=True) if isinstance(each, Mapping) else each)
         context = Context.of(given)
-    except (TypeError, CodecError) as error:
-        where = f"message {len(given)}: " if isinstance(error, CodecError) else ""
-        raise InvalidContext(f"{where}{error}") from error
+    except CodecError as error:
+        raise InvalidContext(f"message {len(given)}: {error}", resolution=_FORM) from error
+    except TypeError as error:
+        raise InvalidContext(str(error)) from error
     if system_prompt is not None:
         context = evolve(context, system_prompt=system_prompt)
     if tools is not None:
-        _expect(tools, Sequence, "tools are", "Pass a list of Tool.")
+        expect(tools, Sequence, "tools are", "Pass a list of Tool.")
         context = evolve(context, tools=list(tools))
     return context
 
@@ -117,7 +150,7 @@ def check_context(context: Context, continued: bool = False) -> None:
     bytes_left = MOST_CALL_BYTES
     for number, message in enumerate(context.messages):
         known = "Use SystemMessage, UserMessage, AssistantMessage or ToolResultMessage."
-        _expect(message, Message, f"message {number} is", known)
+        expect(message, Message, f"message {number} is", known)
         _check_fields(f"message {number}", message)
         _check_content(f"message {number}", message)
         for file in files_of(message):
@@ -137,7 +170,7 @@ def check_context(context: Context, continued: bool = False) -> None:
         raise InvalidContext(
             "the conversation is empty", resolution="Pass at least one user message with content."
         )
-    _expect(context.system_prompt, str | None, "the system prompt is", "Pass it as a string.")
+    expect(context.system_prompt, str | None, "the system prompt is", "Pass it as a string.")
     _check_tools(context.tools)
 
 
@@ -197,10 +230,10 @@ def _check_content(where: str, message: Message) -> None:
     content: Any = message.content
     if isinstance(content, str):
         return
-    _expect(content, list | tuple, f"{where}: content is", "Pass a string or a list of blocks.")
+    expect(content, list | tuple, f"{where}: content is", "Pass a string or a list of blocks.")
     for block in content:
         known = "Use the blocks of swink_core: TextBlock, ImageBlock, …"
-        _expect(block, Block, f"a block of {where} is", known)
+        expect(block, Block, f"a block of {where} is", known)
         if not isinstance(block, _HOLDS.get(type(message), Block)):
             raise InvalidContext(
                 f"{where}: {block.type} in a message with the role {message.role}",
@@ -208,10 +241,10 @@ def _check_content(where: str, message: Message) -> None:
             )
         _check_fields(where, block)
         if isinstance(block, ExtensionBlock) and type(message) in _HOLDS:
-            _expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
+            expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
 
 
-_PARTS = TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock
+_PARTS = TextBlock | MediaBlock | ExtensionBlock
 
 _HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
 """Blocks that a message may hold; an answer holds any."""
@@ -225,9 +258,12 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _expect(value: object, kind: Any, what: str, resolution: str) -> None:
+def expect(
+    value: object, kind: Any, what: str, resolution: str, fault: type[UsageError] = InvalidContext
+) -> None:
+    """Refuse what is not of a kind. Raises `fault`."""
     if not isinstance(value, kind):
-        raise InvalidContext(f"{what} of type {type(value).__name__}", resolution=resolution)
+        raise fault(f"{what} of type {type(value).__name__}", resolution=resolution)
 
 
 def _check_fields(where: str, value: Any) -> None:
@@ -270,7 +306,7 @@ def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:
 def _check_tools(tools: Sequence[Tool]) -> None:
     names: set[str] = set()
     for number, tool in enumerate(tools):
-        _expect(tool, Tool, f"tool {number} is", "Use Tool.")
+        expect(tool, Tool, f"tool {number} is", "Use Tool.")
         if not tool.name:
             raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
         _check_fields(f"tool {tool.name!r}", tool)

@@ -11,10 +11,13 @@ from typing import Any, Self, TypeAlias, Unpack
 
 from swink_core.arguments import (
     OPTIONS,
+    address_of,
     check_context,
+    check_credentials,
     check_options,
     check_settings,
     context_of,
+    expect,
     full_options,
     options_of,
 )
@@ -65,6 +68,8 @@ class Client:
     has options for one provider each, credentials and address among them, by its name; keyword
     options are the defaults of every call. Raises UsageError for one that is unknown, or would
     hand a credential to every provider.
+
+    `catalog` is what is known of providers and models, see `Catalog`.
     """
 
     def __init__(
@@ -80,11 +85,19 @@ class Client:
         providers: Mapping[str, Mapping[str, Any]] | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
+        for name, part, kind in (
+            ("plugins", plugins, Iterable), ("host", host, Host | None), ("breaker", breaker, bool),
+            ("http", http, HTTPClient | None), ("clock", clock, Clock | None),
+            ("gates", gates, Iterable), ("providers", providers, Mapping | None),
+        ):  # fmt: skip
+            expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
         self.host = host or Host(plugins)
         self.catalog = Catalog(self.host)
         self._http, self._clock = http or AiohttpClient(), clock or LoopClock()
         self._breaker = CircuitBreaker(self._clock) if breaker else None
         self._gates, self._default, self._closed = tuple(gates), default, False
+        for gate in self._gates:
+            expect(gate, Gate, "a gate is", "Give it enter and leave, as Gate has.", UsageError)
         self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
@@ -179,31 +192,25 @@ class Client:
         options, targets = full_options(options), list[tuple[Any, ...]]()
         for choice in chain:
             name, own = _with_options(choice)
-            model = self._model(name)
+            model = self.catalog.resolve(name)
             given = {**self._defaults, **self._providers.get(model.provider, {})}
             asked = options
             if targets and (model.provider != targets[0][0].provider or "base_url" in own):
                 # what belongs to the first target's provider, or address, does not travel on
                 asked = {name: value for name, value in asked.items() if name not in _PERSONAL}
             asked = {**asked, **own}
-            if (address := asked.get("base_url")) and address != given.get("base_url", address):
+            laid, home = options_of(_laid_over(given, asked)), given.get("base_url")
+            if home and address_of(laid.base_url) != address_of(home):
                 # what was given together with an address is for no other
                 given = {name: v for name, v in given.items() if name not in _CREDENTIALS}
+                all_given, laid = laid, options_of(_laid_over(given, asked))
+                check_credentials(model.provider, home, all_given, laid)
             binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
             is_last = len(targets) == len(chain) - 1
-            laid = options_of(_laid_over(given, asked))
             check_settings(model.provider, info, laid.settings)
             said = frozenset(given.keys() - asked.keys() - _STEERING), asked.get("extra") or {}
             targets.append((model, laid, binding, info, is_last, *said))
         return targets
-
-    def _model(self, name: Any) -> Model:
-        if not isinstance(name, str | Model):
-            raise InvalidModel(
-                f"a model is a name or a Model, not {type(name).__name__}",
-                resolution="Write provider/id, as in acme/large.",
-            )
-        return self.catalog.resolve(name)
 
 
 MOST_REMEMBERED = 256
@@ -227,8 +234,7 @@ def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
     if personal := ", ".join(sorted(_PERSONAL & defaults.keys())):
         raise UsageError(
             f"{personal} would be sent to every provider that the client asks",
-            resolution='Name the one it is for, as in Client(providers={"acme": {"api_key": …}}), '
-            "or pass it to the call.",
+            resolution='Write Client(providers={"acme": {"api_key": …}}), or pass it to the call.',
         )
     return defaults
 
@@ -240,9 +246,8 @@ def _of_provider(name: str, given: Any) -> dict[str, Any]:
             f"the options of provider {name!r} are of type {type(given).__name__}",
             resolution='Write Client(providers={"acme": {"api_key": …}}).',
         )
-    given = full_options(given)
-    settings = {key: value for key, value in given.items() if key not in OPTIONS}
-    options = {key: value for key, value in given.items() if key in OPTIONS}
+    options = full_options(given)
+    settings = {key: options.pop(key) for key in [*options] if key not in OPTIONS}
     return _laid_over({"settings": settings}, options)
 
 
@@ -300,7 +305,5 @@ def complete_sync(
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(complete(model, context, **options))
-    raise UsageError(
-        "complete_sync() was called inside a running event loop",
-        resolution="Use: await swink.complete(…)",
-    )
+    hint = "Use: await swink.complete(…)"
+    raise UsageError("complete_sync() was called inside a running event loop", resolution=hint)

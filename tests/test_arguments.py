@@ -413,6 +413,7 @@ FOREIGN: list[tuple[str, dict[str, Any], str]] = [
         {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x"}}]},
         "unknown type 'image_url'",
     ),
+    ("role_of_another_api", {"role": "developer", "content": "Hi"}, "unknown role 'developer'"),
 ]
 
 
@@ -425,6 +426,7 @@ def test_what_a_message_of_another_library_says_is_not_dropped(
     with pytest.raises(InvalidContext) as caught:
         context_of([message], None, None)
     assert what in caught.value.message
+    assert "a developer's role is system" in caught.value.resolution
 
 
 def test_messages_as_they_are_stored_are_given_as_objects() -> None:

@@ -452,6 +452,37 @@ def test_what_is_one_providers_is_given_to_a_client_by_its_name(name: str) -> No
     assert CANARY not in str(raised.value)
 
 
+class Misspelt:
+    """A budget that would guard nothing."""
+
+    async def entre(self, target: object) -> None: ...
+
+    def leave(self, *told: object) -> None: ...
+
+
+# (a client's argument, what the error names)
+NO_PARTS: list[tuple[dict[str, Any], str]] = [
+    ({"plugins": 5}, "plugins is of type int"),
+    ({"host": 5}, "host is of type int"),
+    ({"http": 5}, "http is of type int"),
+    ({"clock": 5}, "clock is of type int"),
+    ({"breaker": "no"}, "breaker is of type str"),
+    ({"providers": 5}, "providers is of type int"),
+    ({"gates": 5}, "gates is of type int"),
+    ({"gates": [5]}, "a gate is of type int"),
+    ({"gates": [Misspelt()]}, "a gate is of type Misspelt"),
+]
+
+
+@pytest.mark.parametrize(("given", "named"), NO_PARTS, ids=[named for _, named in NO_PARTS])
+def test_a_client_takes_no_part_that_could_not_do_its_work(
+    given: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(swink.UsageError, match=named) as raised:
+        swink.Client(**{"host": host_of(one=Toy), **given})
+    assert raised.value.resolution
+
+
 # (what stands in providers=…, what the error names)
 NO_PROVIDERS = [
     ({"oen": {"api_key": CANARY}}, 'did you mean "one"'),
@@ -516,6 +547,64 @@ async def test_a_key_that_was_given_with_an_address_is_for_no_other() -> None:
     assert CANARY not in repr(elsewhere.headers)
     assert elsewhere.headers["Authorization"] == "Bearer other"
     assert there.headers["Authorization"] == f"Bearer {CANARY}"
+
+
+# (what a call says beside the client's key for https://a.test/v1, what is sent; `None`: refused)
+OF_ANOTHER: list[tuple[dict[str, Any], str | None]] = [
+    ({"base_url": "https://a.test/v1"}, CANARY),
+    ({"base_url": "https://a.test/v1/"}, CANARY),
+    ({"base_url": "https://A.test:443/v1"}, CANARY),
+    ({"base_url": "https://a.test/v2"}, None),
+    ({"base_url": "http://a.test/v1"}, None),
+    ({"base_url": "https://a.test:444/v1"}, None),
+    ({"base_url": "https://b.test/v1"}, None),
+    ({"base_url": None}, None),
+    ({"base_url": "https://b.test/v1", "headers": {"X-Team": "blue"}}, None),
+    ({"base_url": "https://b.test/v1", "headers": {"Authorization": "Bearer own"}}, "own"),
+    ({"base_url": "https://b.test/v1", "api_key": "own"}, "own"),
+]
+
+
+@pytest.mark.parametrize(("options", "sent"), OF_ANOTHER, ids=[str(o) for o, _ in OF_ANOTHER])
+@pytest.mark.parametrize("secret", [{"api_key": CANARY}, {"headers": {"authorization": CANARY}}])
+async def test_who_gave_a_key_for_an_address_is_not_served_with_the_environments_at_another(
+    secret: dict[str, Any],
+    options: dict[str, Any],
+    sent: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TOY_API_KEY", "of-the-environment")
+    http = PipeClient(Pipe(*HELLO))
+    given = {"one": {**secret, "base_url": "https://a.test/v1"}}
+    async with swink.Client(host=host_of(one=Toy), http=http, providers=given) as client:
+        if sent is None:
+            with pytest.raises(swink.InvalidOption, match=r"is for https://a\.test/v1") as raised:
+                client.stream("one/a", "Hi", **options)
+            assert "api_key" in raised.value.resolution
+            assert CANARY not in str(raised.value)
+            return
+        await client.complete("one/a", "Hi", **options)
+    headers = {name.lower(): value for name, value in http.requests[0].headers.items()}
+    assert headers["authorization"].removeprefix("Bearer ") == sent
+
+
+async def test_the_key_of_a_chains_own_address_is_the_callers_too() -> None:
+    given = {"one": {"api_key": CANARY, "base_url": "https://a.test"}}
+    async with swink.Client(host=host_of(one=Toy), providers=given) as client:
+        with pytest.raises(swink.InvalidOption, match=r"is for https://a\.test"):
+            client.stream(["one/a", ("one/b", {"base_url": "https://b.test"})], "Hi")
+
+
+@pytest.mark.parametrize("url", ["http://[S3CRET", "http://[S3CRET]/v1"])
+def test_what_is_no_address_is_refused_where_it_is_given(url: str) -> None:
+    client = swink.Client(host=host_of(one=Toy))
+    for refused in (
+        lambda: swink.Client(host=host_of(one=Toy), providers={"one": {"base_url": url}}),
+        lambda: client.stream("one/a", "Hi", base_url=url),
+    ):
+        with pytest.raises(swink.InvalidOption, match="base_url is no address") as raised:
+            refused()
+        assert "S3CRET" not in str(raised.value)
 
 
 async def test_a_client_sums_what_all_attempts_of_its_calls_took() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import uvicorn
+from aiohttp import ClientSession
 from aiohttp.test_utils import TestServer
 from documents import ROOT
 
@@ -229,6 +230,18 @@ async def ask(page: Page, url: str, question: str, stop: bool = False) -> Any:
     return await page.run(
         ASK.replace("QUESTION", repr(question)).replace("STOP", str(stop).lower())
     )
+
+
+@pytest.mark.parametrize("serve", [on_aiohttp, on_starlette])
+@pytest.mark.parametrize("query", ["", "?question="])
+async def test_what_cannot_be_asked_is_the_browsers_mistake(serve: Serving, query: str) -> None:
+    async with (
+        serve("echo/echo") as url,
+        ClientSession() as session,
+        session.get(f"{url}answer{query}") as response,
+    ):
+        assert (response.status, response.content_type) == (400, "text/plain")
+        assert "the conversation is empty" in await response.text()
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")

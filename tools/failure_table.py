@@ -33,7 +33,7 @@ CHECKS: list[tuple[str, str, Kind]] = [
     ("the body ends before the provider completed its answer", "core:cut", Kind.NETWORK),
     ("no connection within `connect`", "core:connect", Kind.TIMEOUT),
     ("no event within `first_event`", "core:first_event", Kind.TIMEOUT),
-    ("no byte within `idle`", "core:idle", Kind.TIMEOUT),
+    ("no byte within `idle`, after the first event", "core:idle", Kind.TIMEOUT),
     ("only keep-alives within `no_progress`", "core:no_progress", Kind.TIMEOUT),
     ("slower than `min_chars_per_second` over `window`", "core:throughput", Kind.TIMEOUT),
     ("the whole call took longer than `total`", "core:total", Kind.TIMEOUT),

@@ -30,10 +30,14 @@ async def show(request: web.Request) -> web.FileResponse:
 
 async def ask(request: web.Request) -> web.StreamResponse:
     """Answer with events; being cancelled closes the connection to the provider."""
+    client, model = request.app[CLIENT], request.app[MODEL]
+    try:
+        stream = client.stream(model, request.query.get("question", ""))
+    except swink.InvalidContext as error:
+        raise web.HTTPBadRequest(text=str(error)) from error
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
-    client, model = request.app[CLIENT], request.app[MODEL]
-    async with client.stream(model, request.query["question"]) as stream:
+    async with stream:
         try:
             async for piece in stream.text:
                 await response.write(event(piece))

@@ -9,7 +9,7 @@ from pathlib import Path
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 import swink
@@ -22,9 +22,9 @@ def event(data: str, name: str = "message") -> str:
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
 
 
-async def answer(client: swink.Client, model: str, question: str) -> AsyncIterator[str]:
+async def answer(stream: swink.EventStream) -> AsyncIterator[str]:
     """Give an answer as events; leaving the loop closes the connection to the provider."""
-    async with client.stream(model, question) as stream:
+    async with stream:
         try:
             async for piece in stream.text:
                 yield event(piece)
@@ -46,8 +46,12 @@ def application(model: str) -> Starlette:
         return FileResponse(PAGE)
 
     async def ask(request: Request) -> Response:
-        events = answer(request.app.state.client, model, request.query_params["question"])
-        return StreamingResponse(events, media_type="text/event-stream")
+        client: swink.Client = request.app.state.client
+        try:
+            stream = client.stream(model, request.query_params.get("question", ""))
+        except swink.InvalidContext as error:
+            return PlainTextResponse(str(error), 400)
+        return StreamingResponse(answer(stream), media_type="text/event-stream")
 
     return Starlette(routes=[Route("/", show), Route("/answer", ask)], lifespan=lifespan)
 

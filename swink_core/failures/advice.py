@@ -54,10 +54,9 @@ def advise(
         "wait": f"Wait {wait}" if wait else "Wait a moment",
         "reset": f"Wait {wait}" if wait else "Wait for the reset",
     }
-    return Advice(
-        failure.title or (special.title or row.title).format(**words),
-        failure.resolution or (special.resolution or row.resolution).format(**words),
-    )
+    title = failure.title or (special.title or row.title).format(**words)
+    hint = failure.resolution or (special.resolution or row.resolution).format(**words)
+    return Advice(title, hint)
 
 
 def duration_text(seconds: float) -> str:

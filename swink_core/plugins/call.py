@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import length_hint
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from attrs import define, field
 
@@ -38,6 +38,7 @@ LONG = 3600
 """Seconds from which on a cache is one that keeps things long."""
 
 
+@runtime_checkable
 class Gate(Protocol):
     """Has a say before each attempt: a rate limit, a budget, a circuit breaker."""
 

@@ -31,7 +31,7 @@ import os
 import re
 from collections.abc import Mapping
 from functools import cache, cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -47,7 +47,10 @@ USER_FILE_ENV = "SWINK_MODELS"
 
 
 class Catalog:
-    """All that installed plugins and the user's file say about providers and models."""
+    """All that installed plugins and the user's file say about providers and models.
+
+    A client has it as `catalog`; alone it is `swink_core.providers.Catalog(swink_core.Host())`.
+    """
 
     def __init__(self, host: Host, environ: Mapping[str, str] | None = None) -> None:
         self._host = host
@@ -58,7 +61,7 @@ class Catalog:
     def provider(self, name: str) -> ProviderInfo | None:
         """Return what is known of an installed provider; `None` if its plugin is mute.
 
-        What settings there are its package alone says.
+        What settings there are its package alone says. Raises UnknownProvider, as the others do.
         """
         shipped = self._package(name).providers.get(name)
         users = self.users.providers.get(name)
@@ -102,6 +105,10 @@ class Catalog:
         A bare id is that of the one installed provider that lists it, or else of the one among
         them that has a key. Raises InvalidModel, which names the candidates, or UnknownProvider.
         """
+        given: Any = name
+        if not isinstance(given, str | Model):
+            what = f"a model is a name or a Model, not {type(given).__name__}"
+            raise InvalidModel(what, resolution="Write provider/id, as in acme/large.")
         try:
             model = name if isinstance(name, Model) else self._named(name)
             str(model).encode()  # half a character can be sent nowhere

@@ -138,15 +138,25 @@ async def _open_session() -> AsyncGenerator[aiohttp.ClientSession, None]:
 
 _UNSENDABLE = re.compile("[\r\n\0\ud800-\udfff]")
 
+_is_name = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch  # RFC 9110 section 5.6.2
+
+
+def _fault(name: str, value: str) -> str:
+    """Return what is wrong with a header, if anything."""
+    if found := _UNSENDABLE.search(name + value):
+        is_break = found[0] in "\r\n"
+        return "holds a line break" if is_break else "holds a character that none may hold"
+    if name.lower() in ("content-length", "transfer-encoding"):
+        return "is said by the HTTP client, which knows the body"
+    return "" if _is_name(name) else "has a name that no header may have"
+
 
 def _sendable(request: HTTPRequest) -> HTTPRequest:
     """Check the headers, and turn the address's user information into one of them, unless the
     provider has its own."""
-    said = request.headers.items()
-    for name, value in said if _UNSENDABLE.search("".join(map("".join, said))) else ():
-        if found := _UNSENDABLE.search(name) or _UNSENDABLE.search(value):
-            what = "a line break" if found[0] in "\r\n" else "a character that none may hold"
-            message = f"the header {name!r} holds {what}"
+    for name, value in request.headers.items():
+        if fault := _fault(name, value):
+            message = f"the header {name!r} {fault}"
             failure = Failure("request", kind=Kind.INVALID_REQUEST, code="header", message=message)
             failure.resolution = "Check the headers, and the key that is sent in one."
             raise ProviderFailure(failure)

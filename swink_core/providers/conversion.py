@@ -28,13 +28,11 @@ from attrs import evolve
 
 from swink_core.vocabulary.messages import (
     AssistantMessage,
-    AudioBlock,
     Block,
     Context,
-    DocumentBlock,
     ExtensionBlock,
     FileIdSource,
-    ImageBlock,
+    MediaBlock,
     SystemMessage,
     TextBlock,
     ThinkingBlock,
@@ -87,22 +85,20 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
 
     Extensions and file ids of others are features too, for providers that pass them on.
     """
-    wanted = set()
-    if context.tools:
-        wanted.add("tools")
-    if isinstance(options.response_format, str):
-        wanted.add("json")
-    elif options.response_format is not None:
-        wanted.add("structured_output")
-    if options.stop:
-        wanted.add("stop")
-    if options.tool_choice not in (None, "auto"):
-        wanted.add("tool_choice")
+    form = options.response_format
+    asked = {
+        "tools": context.tools,
+        "json": isinstance(form, str),
+        "structured_output": isinstance(form, Mapping),
+        "stop": options.stop,
+        "tool_choice": options.tool_choice not in (None, "auto"),
+    }
+    wanted = {name for name, is_asked in asked.items() if is_asked}
     for message in context.messages:
         if isinstance(message, AssistantMessage) or isinstance(message.content, str):
             continue
         for block in message.content:
-            if isinstance(block, ImageBlock | DocumentBlock | AudioBlock):
+            if isinstance(block, MediaBlock):
                 wanted.add(block.type if block.type == "audio" else f"{block.type}s")
             source = getattr(block, "source", None)
             if isinstance(source, FileIdSource):
@@ -253,21 +249,16 @@ class MessageConverter(ABC):
         """Return the native messages of a whole conversation."""
         native: list[Any] = []
         results: list[ToolResultMessage] = []
-        for message in normalise(context, self.provider, self.native_system, self.has_place):
+        turns = normalise(context, self.provider, self.native_system, self.has_place)
+        for message in (*turns, None):
             if isinstance(message, ToolResultMessage):
                 results.append(message)
                 continue
             if results:
                 native.extend(self.tool_results(results))
                 results = []
-            if isinstance(message, UserMessage):
-                native.extend(self.user(message))
-            elif isinstance(message, SystemMessage):
-                native.extend(self.system(message))
-            else:
-                native.extend(self.assistant(message))
-        if results:
-            native.extend(self.tool_results(results))
+            if message is not None:
+                native.extend(getattr(self, message.role)(message))
         return native
 
     def has_place(self, message: ToolResultMessage) -> bool:

@@ -162,6 +162,5 @@ def _check(source: FileSource, found: os.stat_result, most: int) -> str:
 
 def _unreadable(source: FileSource, error: Exception) -> MediaError:
     why = getattr(error, "strerror", None) or error
-    return MediaError(
-        f"{source.path}: {why}", resolution="Check that the file exists and may be read."
-    )
+    hint = "Check that the file exists and may be read."
+    return MediaError(f"{source.path}: {why}", resolution=hint)

@@ -131,10 +131,8 @@ class MessageBuilder:
 
     def _state(self, block: _Open, raw: str, arguments: dict[str, Any] | None) -> ToolCallState:
         terminal = self.terminal
-        if terminal is None:
-            whole = block.end is not None
-        else:
-            whole = isinstance(terminal, ev.Done) and terminal.stop_reason is not StopReason.LENGTH
+        done = isinstance(terminal, ev.Done) and terminal.stop_reason is not StopReason.LENGTH
+        whole = block.end is not None if terminal is None else done
         if arguments is not None and block.start.name and (whole or raw.strip()):
             return "complete"
         return "invalid" if whole else "truncated"

@@ -64,9 +64,8 @@ class EventStream:
             if isinstance(retry := batch[-1], ev.Retry):
                 if is_said:
                     await self.aclose()
-                    raise self._error(
-                        ev.Error(error_message=retry.error, error_kind=retry.error_kind)
-                    )
+                    ended = ev.Error(error_message=retry.error, error_kind=retry.error_kind)
+                    raise self._error(ended)
             elif piece := "".join(event.delta for event in batch if type(event) is ev.TextDelta):
                 is_said = True
                 yield piece
@@ -136,12 +135,8 @@ class EventStream:
 
     def __del__(self) -> None:
         if self._driving is not None and not self._closed and self._driver.terminal is None:
-            warnings.warn(
-                f"a stream of {self.call.model} was left unread and unclosed; use async with",
-                ResourceWarning,
-                stacklevel=2,
-                source=self,
-            )
+            what = f"a stream of {self.call.model} was left unread and unclosed; use async with"
+            warnings.warn(what, ResourceWarning, stacklevel=2, source=self)
 
     def _start(self) -> AsyncGeneratorType[Batch, None]:
         self._driving = cast("AsyncGeneratorType[Batch, None]", self._driver.drive())

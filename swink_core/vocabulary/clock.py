@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Timer(Protocol):
@@ -14,6 +14,7 @@ class Timer(Protocol):
         """Keep the callback from being called."""
 
 
+@runtime_checkable
 class Clock(Protocol):
     """Monotonic seconds, sleeping and timers, and the day and time of day."""
 

@@ -78,10 +78,8 @@ def _tag_of(cls: type[Any]) -> str:
 
 
 def _refuse_file(_: Any, __: Any) -> Any:
-    raise CodecError(
-        "a file source is loaded with allow_files=True alone, because data from elsewhere could "
-        "name any file of this machine"
-    )
+    why = "data from elsewhere could name any file of this machine"
+    raise CodecError(f"a file source is loaded with allow_files=True alone, because {why}")
 
 
 def _be_strict(converter: Converter) -> None:

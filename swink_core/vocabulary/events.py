@@ -223,19 +223,10 @@ class Error(AssistantMessageEvent, type="error"):
 
 Event: TypeAlias = (
     Start
-    | TextStart
-    | TextDelta
-    | TextEnd
-    | ThinkingStart
-    | ThinkingDelta
-    | ThinkingEnd
-    | ToolCallStart
-    | ToolCallDelta
-    | ToolCallEnd
-    | Extension
-    | Notice
-    | Retry
-    | Done
-    | Error
-)
+    | TextStart | TextDelta | TextEnd
+    | ThinkingStart | ThinkingDelta | ThinkingEnd
+    | ToolCallStart | ToolCallDelta | ToolCallEnd
+    | Extension | Notice | Retry
+    | Done | Error
+)  # fmt: skip
 """Every event of a stream, so that a `match` can be seen to leave none out."""

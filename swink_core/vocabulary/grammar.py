@@ -99,8 +99,7 @@ class Automaton:
         """
         if (block := _MORE.get(type(event))) and self.phase == "attempt":  # nearly all that comes
             more: Any = event
-            at_home = self.open.get(more.content_index) == block
-            if at_home and type(more.delta) is str:
+            if self.open.get(more.content_index) == block and type(more.delta) is str:
                 return None
         rule = RULES.get(type(event))
         if rule is None:

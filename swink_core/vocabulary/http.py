@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from attrs import define, field
 
@@ -48,6 +48,7 @@ class HTTPResponse(Protocol):
         """Close the connection at once, unless the body was read to its end."""
 
 
+@runtime_checkable
 class HTTPClient(Protocol):
     """Sends requests. Redirects are not followed."""
 

@@ -175,15 +175,9 @@ class ExtensionBlock:
     metadata: Metadata | None = None
 
 
-Block: TypeAlias = (
-    TextBlock
-    | ThinkingBlock
-    | ToolCallBlock
-    | ImageBlock
-    | DocumentBlock
-    | AudioBlock
-    | ExtensionBlock
-)
+MediaBlock: TypeAlias = ImageBlock | DocumentBlock | AudioBlock
+
+Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | MediaBlock | ExtensionBlock
 
 
 @define
@@ -307,10 +301,8 @@ class Context:
             return cls([UserMessage(value)])
         if isinstance(value, (list, tuple)):
             return cls(list(value))
-        raise TypeError(
-            "a conversation is a string, a list of messages or a Context, "
-            f"not {type(value).__name__}"
-        )
+        known = "a string, a list of messages or a Context"
+        raise TypeError(f"a conversation is {known}, not {type(value).__name__}")
 
 
 Prompt: TypeAlias = Context | str | Sequence[Message | Mapping[str, Any]]

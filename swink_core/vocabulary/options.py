@@ -73,10 +73,11 @@ class CacheStrategy(Checked):
 class Timeouts(Checked):
     """Limits in seconds; `None` disables one. Each closes the connection when it passes.
 
-    `first_event` runs from the start of an attempt to its first event, `idle` between network
-    reads, `no_progress` between events (keep-alive comments do not count), `total` over the
-    whole call. With `min_chars_per_second`, an answer that stays slower over `window` seconds
-    has timed out too.
+    `first_event` runs from the start of an attempt to its first event; what tells nothing of an
+    answer (headers, a comment, a chunk of a role alone) is none. Only from then on `idle` runs
+    between network reads, and `no_progress` between events (keep-alive comments do not count).
+    `total` runs over the whole call. With `min_chars_per_second`, an answer that stays slower over
+    `window` seconds has timed out too.
     """
 
     connect: PositiveFloat | None = 10.0
@@ -149,8 +150,9 @@ class StreamOptions(Checked):
     tool's name; `response_format` is `json` or a JSON schema; `user` names whoever asks, for the
     provider to tell its users' users apart; `malformed` is what follows from a damaged frame: the
     rest is read and the attempt fails at its end (`read_on`), the rest is the answer (`skip`), or
-    the attempt fails at once (`fail`); `max_output_chars` bounds the answer's size in characters;
-    `retry=False` makes every call once;
+    the attempt fails at once (`fail`); `max_output_chars` bounds the answer's size in
+    characters, looked at after each network read: what the last one brought is handed out too,
+    tens of thousands of them where an answer comes at once; `retry=False` makes every call once;
     `rules=False` sends what the rules of models would change, leave out or refuse;
     `settings` steer the provider's adapter, which declares them, and `extra` is fields of the
     request body (docs/reference/extra-and-settings.md). `api_key`, `headers` and what may be secret

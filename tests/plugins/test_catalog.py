@@ -13,6 +13,7 @@ import pytest
 from swink_core import (
     Cost,
     Host,
+    InvalidModel,
     Model,
     PluginError,
     SwinkError,
@@ -120,6 +121,8 @@ def test_a_name_is_resolved_with_what_is_known(package: Path) -> None:
     assert catalog.resolve(known) is known
     with pytest.raises(ValueError, match="provider/id"):
         catalog.resolve("nobody-lists-it")
+    with pytest.raises(InvalidModel, match="not int"):
+        catalog.resolve(5)  # type: ignore[arg-type]
     assert catalog.resolve("large") == Model("acme", "large")
 
 

@@ -144,6 +144,15 @@ async def test_silence_beyond_the_idle_limit_ends_the_attempt_with_its_blocks_cl
         assert scene.stream.message.text == "ab"
 
 
+async def test_the_idle_limit_begins_with_the_first_event() -> None:
+    async with watched(limits(first_event=100, idle=10), PING) as scene:
+        await scene.clock.advance(99)
+        assert not scene.ended
+        await scene.send(frame(text="a"))
+        await scene.clock.advance(11)
+        assert scene.timed_out("idle")
+
+
 async def test_keep_alives_count_as_reads_for_the_idle_limit() -> None:
     async with watched(limits(idle=10), frame(text="a")) as scene:
         for _ in range(10):

@@ -176,7 +176,7 @@ ASKED: dict[str, Any] = {
 }
 CHANGES: dict[str, dict[str, Any]] = {
     "model": {"model": "acme/small"},
-    "address": {"base_url": "http://elsewhere.invalid/v1"},
+    "address": {"base_url": "http://elsewhere.invalid/v1", "api_key": "sk-another-0123456"},
     "message": {"context": swink.Context([swink.UserMessage("Ho")], "Be brief.", [TOOL])},
     "more": {"context": swink.Context([swink.UserMessage("Hi")] * 2, "Be brief.", [TOOL])},
     "role": {

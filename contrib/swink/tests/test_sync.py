@@ -202,6 +202,18 @@ import swink
 stream = swink.SyncClient().stream("echo/stall", "Hello there")
 print(next(stream.text))
 """,
+    "dropped by whoever made it": """
+import gc, swink
+from swink_testing.strict import strict_server
+with strict_server("openai") as server:
+    for _ in range(3):
+        own = {"openai": {"api_key": "k", "base_url": server.url}}
+        swink.SyncClient(providers=own).complete("openai/gpt-5.4", "Hi")
+        stream = swink.SyncClient(providers=own).stream("openai/gpt-5.4", "Hi")
+        gc.collect()  # which leaves a stream its client
+        assert stream.result().stop_reason == "stop"
+print("Hello")
+""",
     "after a fork": """
 import os, swink
 client = swink.SyncClient()
@@ -243,6 +255,7 @@ def test_a_program_ends_whatever_it_leaves_open(name: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "Hello\n"), done.stderr
+    assert "Unclosed" not in done.stderr
 
 
 INTERRUPTED = """

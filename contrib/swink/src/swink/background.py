@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
@@ -33,6 +33,7 @@ class BackgroundLoop:
     def __init__(self) -> None:
         self.clients: WeakSet[Client] = WeakSet()
         """Those that are closed when the program ends."""
+        self._closing: set[Future[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="swink", daemon=True)
         self._thread.start()
@@ -68,6 +69,13 @@ class BackgroundLoop:
             future.cancel()
             raise
 
+    def drop(self, client: Client) -> None:
+        """Have a client closed that nobody holds any more, without waiting for it."""
+        if self._thread.is_alive():
+            closing = asyncio.run_coroutine_threadsafe(client.aclose(), self._loop)
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
     def stop(self) -> None:
         """End the loop and its thread."""
         if not self._thread.is_alive():
@@ -77,6 +85,7 @@ class BackgroundLoop:
                 self.run(client.aclose())
             except Exception:
                 log.warning("a client could not be closed", exc_info=True)
+        wait([*self._closing], JOIN_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(JOIN_SECONDS)
         if not self._thread.is_alive():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from weakref import finalize
 
 from swink.answers import Answer
 from swink.background import background_loop
@@ -48,12 +49,15 @@ class SyncClient:
                     print(piece, end="")
 
     One client serves any number of threads, with one pool of connections. Its arguments are those
-    of `Client`. It may be kept for as long as the program runs, and is closed at its end.
+    of `Client`. It may be kept for as long as the program runs, and is closed at its end, or when
+    nobody holds it or a stream of it any more.
     """
 
     def __init__(self, **arguments: Unpack[ClientArguments]) -> None:
         self._client = Client(**arguments)
-        background_loop().clients.add(self._client)
+        loop = background_loop()
+        loop.clients.add(self._client)
+        finalize(self, loop.drop, self._client).atexit = False
 
     @property
     def catalog(self) -> Catalog:
@@ -85,7 +89,8 @@ class SyncClient:
     ) -> SyncStream | SyncAnswerStream[Any]:
         """Return the stream of a call; see `Client.stream`."""
         stream: Any = self._client.stream(model, context, type=type, **options)
-        return SyncStream(stream) if isinstance(stream, EventStream) else SyncAnswerStream(stream)
+        kind = SyncStream if isinstance(stream, EventStream) else SyncAnswerStream[Any]
+        return kind(stream, self)
 
     @overload
     def complete(
@@ -110,7 +115,7 @@ class SyncClient:
         self, model: Models, context: Prompt, *, tools: Tools, **options: Unpack[RunOptions]
     ) -> SyncRun:
         """Return a tool loop; see `Client.run`. `approve` is asked in the background loop."""
-        return SyncRun(self._client.run(model, context, tools=tools, **options))
+        return SyncRun(self._client.run(model, context, tools=tools, **options), self)
 
     @overload
     def gather(

@@ -50,8 +50,9 @@ def _iterated(make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
 class _SyncStream(OfStream, Generic[E, R]):
     """A stream whose every wait is a wait of the calling thread."""
 
-    def __init__(self, stream: _Stream[E, R]) -> None:
+    def __init__(self, stream: _Stream[E, R], client: object) -> None:
         self._stream: _Stream[E, R] = stream
+        self._client = client  # which is closed when nobody holds it
         self._rest: Iterator[E] = iter(())
 
     def __iter__(self) -> Iterator[E]:
