@@ -66,7 +66,7 @@ print(swink.complete_sync("echo/echo", "Hello").text)
 }
 """What a reader would have written."""
 
-OTHERS = {"httpx", "opentelemetry-distro", "opentelemetry-exporter-otlp", "starlette", "uvicorn"}
+OTHERS = {"httpx2", "opentelemetry-distro", "opentelemetry-exporter-otlp", "starlette", "uvicorn"}
 """Distributions of others that pages install."""
 
 
