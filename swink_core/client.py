@@ -33,6 +33,7 @@ from swink_core.providers.fields import merge_fields
 from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.driver import Driver
 from swink_core.streaming.event_stream import EventStream
+from swink_core.streaming.gates import ClientGates
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.http import HTTPClient
 from swink_core.vocabulary.messages import AssistantMessage, Prompt
@@ -95,9 +96,14 @@ class Client:
         self.catalog = Catalog(self.host)
         self._http, self._clock = http or AiohttpClient(), clock or LoopClock()
         self._breaker = CircuitBreaker(self._clock) if breaker else None
-        self._gates, self._default, self._closed = tuple(gates), default, False
-        for gate in self._gates:
+        self._default = default
+        self._closed = False
+        own_gates = tuple(gates)
+        for gate in own_gates:
             expect(gate, Gate, "a gate is", "Give it enter and leave, as Gate has.", UsageError)
+        self._gates = ClientGates(
+            own_gates if self._breaker is None else (self._breaker, *own_gates)
+        )
         self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()

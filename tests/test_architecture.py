@@ -13,7 +13,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import core_size
 import pytest
 
 import swink_core
@@ -30,8 +29,6 @@ SANS_IO = ("framing", "vocabulary", "failures")
 NO_IO = {"aiohttp", "asyncio", "logging", "os", "socket", "ssl", "subprocess", "threading", "time"}
 
 MOST_NAMES = 95
-LONG = 330
-"""Lines beyond which a module has a seam somewhere."""
 
 MODULES = sorted(path for path in CORE.rglob("*.py") if path != CORE / "__init__.py")
 
@@ -275,39 +272,6 @@ def test_commands_of_other_distributions_use_what_the_command_line_offers_them()
     }
     assert taken
     assert taken <= offered
-
-
-def test_a_module_fits_in_a_readers_head() -> None:
-    lines = {
-        path: len(path.read_text("utf-8").splitlines())
-        for path in sorted({*CORE.rglob("*.py"), *OUTSIDE})
-    }
-    assert lines
-    assert {path: count for path, count in lines.items() if count > LONG} == {}
-
-
-def test_the_core_is_small_enough_to_be_read() -> None:
-    assert sum(core_size.sizes().values()) <= core_size.MOST_CODE
-
-
-CODE = '''"""What a module is for, which is not counted."""
-
-from swink_core import (
-    stream,
-)
-
-__all__ = ["f"]
-
-
-# nor is what a comment says
-def f() -> str:
-    """Nor a docstring."""
-    return "this is counted"  # and so is this
-'''
-
-
-def test_lines_of_code_are_those_that_say_what_is_done() -> None:
-    assert core_size.lines_of_code(CODE) == 2
 
 
 def _loaded_by(statement: str, *, path: Path | None = None) -> set[str]:

@@ -53,6 +53,7 @@ CHECKS: list[tuple[str, str, Kind]] = [
     ("no memory", "core:no_memory", Kind.RESOURCE),
     ("left by the caller", "core:closed", Kind.CANCELLED),
     ("a plugin raised", "core:plugin", Kind.INTERNAL),
+    ("a gate raised", "core:gate", Kind.INTERNAL),
 ]
 """What happens, the rule that names it in `Error.rule`, and its kind."""
 

@@ -181,6 +181,11 @@ CODES: dict[str, CodeRow] = {
         'malformed="skip" takes what came for the answer.',
     ),
     "bad_event": CodeRow(most_retries=0),
+    "gate": CodeRow(
+        "A gate raised an exception",
+        "Correct the gate. To refuse a target on purpose, raise ProviderFailure or a StreamError, "
+        "for example QuotaExhausted.",
+    ),
     "grammar": CodeRow(
         "A plugin broke the rules of events",
         "This is a bug in what the message names: please report it.",

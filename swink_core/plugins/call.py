@@ -45,14 +45,19 @@ class Gate(Protocol):
     async def enter(self, target: Target) -> None:
         """Return to let an attempt begin, after as long a wait as it takes.
 
-        Raises ProviderFailure to have the target passed over, without a request, with the kind
-        and `retry_after` of that failure.
+        Raises ProviderFailure or a StreamError (`QuotaExhausted("the budget is spent")`) to
+        refuse the target with that kind and `retry_after`: the next target of the chain is
+        tried, without a request to this one. Any other exception ends the call with an error of
+        kind `internal` that names the gate, the file and the line.
         """
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
         """Learn how the attempt ended; called once for each `enter` that returned.
 
-        `response` is what the provider answered, `None` where no answer came.
+        `response` is what the provider answered, `None` where no answer came. A plain function,
+        because it runs while streams close. If it raises, the client's next attempt fails with an
+        error of kind `internal` that names the gate, the file and the line; that attempt reports
+        the exception, and the attempts after it are made again.
         """
 
 

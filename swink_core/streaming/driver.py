@@ -22,13 +22,13 @@ from attrs import evolve
 from swink_core.failures.failure import Failure
 from swink_core.failures.faults import FAULT, abandoned, raised, too_large
 from swink_core.plugins.binding import Target
-from swink_core.plugins.call import Attempt, Call, Gate
+from swink_core.plugins.call import Attempt, Call
 from swink_core.providers.foreign import ForeignSource, open_source
 from swink_core.providers.media import read_files
 from swink_core.providers.source import SETTLE_SECONDS, EventSource
 from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.builder import MessageBuilder
-from swink_core.streaming.gates import Gates
+from swink_core.streaming.gates import ClientGates, Gates
 from swink_core.streaming.observers import Observers, log_end
 from swink_core.streaming.retries import Retries
 from swink_core.streaming.watchdog import Watchdog
@@ -50,13 +50,13 @@ class Driver:
         call: Call,
         targets: Sequence[Target],
         breaker: CircuitBreaker | None = None,
-        gates: Sequence[Gate] = (),
+        gates: ClientGates | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.call = call
         self.result_only = False  # the caller waits for the result and is handed no event before
         self._targets, self._breaker, self._on_close = targets, breaker, on_close
-        self._gates = Gates(call, gates if breaker is None else (breaker, *gates))
+        self._gates = Gates(call, gates or ClientGates(()))
         self._builder = MessageBuilder(call.model.provider, call.model.id)
         self._watchdog = Watchdog(call.clock)
         self.observers = Observers(call, [target.binding for target in targets])
@@ -186,7 +186,8 @@ class Driver:
                 break
             error = call.error(refusal)
             self._gates.leave(error)
-            if not self._retries.pass_over(error.error_message):
+            is_fault = refusal.kind is Kind.INTERNAL  # fail closed: try no other target
+            if is_fault or not self._retries.pass_over(error.error_message):
                 return [*told, ev.Start(), error]
         attempt = self._attempt = call.attempt
         call.attempts += 1

@@ -1,50 +1,113 @@
-"""The gates of one call: who lets its attempts begin, and is told how each ended."""
+"""The gates of a client: they admit or refuse each attempt, and learn how it ended.
+
+Gates fail closed. A gate that counts money or requests and then raises has lost count: the call
+ends before a request is sent, or, after an exception from `leave`, the next attempt fails.
+"""
 
 from __future__ import annotations
 
+import inspect
 import logging
+import os
+from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
-from swink_core.failures.exceptions import ProviderFailure
+from swink_core.failures.exceptions import ProviderFailure, StreamError
 from swink_core.failures.failure import Failure
+from swink_core.failures.redaction import redact
+from swink_core.plugins.binding import raised_at
 from swink_core.plugins.call import Call, Gate
 from swink_core.vocabulary.events import Done, Error
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 log = logging.getLogger(__name__)
 
+GATE_FAULT = "gate"
+"""The code of a failure that a gate's own exception caused."""
+
+
+class ClientGates:
+    """The gates of one client, in order, and the exceptions of `leave` not yet reported.
+
+    Each such exception fails exactly one later attempt of the client, which reports it.
+    """
+
+    def __init__(self, gates: Sequence[Gate]) -> None:
+        self.gates = tuple(gates)
+        self.unreported: deque[Failure] = deque()
+
 
 class Gates:
-    """A client's gates, for one call. One that raises what it should not is left out of it."""
+    """The gates that one call has entered."""
 
-    def __init__(self, call: Call, gates: Sequence[Gate]) -> None:
-        self._call, self._gates = call, list(gates)
+    def __init__(self, call: Call, client: ClientGates) -> None:
+        self._call = call
+        self._client = client
         self._entered: list[Gate] = []
 
     async def enter(self) -> Failure | None:
-        """Wait until the attempt that the call turned to may begin; return why it may not."""
+        """Wait until every gate admits the call's attempt; return the refusal if one does not.
+
+        A refusal of kind `internal` reports a gate that raised: no other target is tried then.
+        """
+        if self._client.unreported:
+            return self._client.unreported.popleft()
         target = self._call.attempt.target
-        for gate in [*self._gates]:
+        for gate in self._client.gates:
             try:
                 await gate.enter(target)
             except ProviderFailure as refusal:
                 return refusal.failure
+            except StreamError as refusal:
+                return _failure_of(refusal)
             except Exception as error:
-                self._leave_out(gate, error)
-            else:
-                self._entered.append(gate)
+                return self._fault(gate, "enter", error)
+            self._entered.append(gate)
         return None
 
     def leave(self, terminal: Done | Error) -> None:
-        """Tell those that were entered, the last one first, how the attempt ended."""
+        """Pass the end of the attempt to the gates entered for it, the last one first."""
         attempt = self._call.attempt
         while self._entered:
             gate = self._entered.pop()
             try:
-                gate.leave(attempt.target, terminal, attempt.response)
+                # by its protocol, `leave` returns nothing
+                result: Any = gate.leave(attempt.target, terminal, attempt.response)  # type: ignore[func-returns-value]
+                if inspect.iscoroutine(result):
+                    result.close()
+                    raise TypeError("leave must be a plain function, not a coroutine function")
             except Exception as error:
-                self._leave_out(gate, error)
+                self._client.unreported.append(self._fault(gate, "leave", error))
 
-    def _leave_out(self, gate: Gate, error: Exception) -> None:
-        name, trace = type(gate).__name__, self._call.trace(error)
-        log.error("gate %s raised; it is left out of this call:\n%s", name, trace)
-        self._gates = [other for other in self._gates if other is not gate]
+    def _fault(self, gate: Gate, method: str, error: Exception) -> Failure:
+        """Log the exception of a gate, and describe it as a failure that hides secrets."""
+        name = type(gate).__name__
+        log.error("gate %s raised in %s:\n%s", name, method, self._call.trace(error))
+        place = _place(gate, method, error)
+        what = f"gate {name} raised {type(error).__name__} in {method}{place}: {error}"
+        message = redact(what, self._call.secrets)
+        return Failure("connect", kind=Kind.INTERNAL, code=GATE_FAULT, message=message)
+
+
+def _failure_of(error: StreamError) -> Failure:
+    return Failure(
+        "connect",
+        kind=error.kind,
+        message=error.message,
+        retry_after=error.retry_after,
+        resolution=error.resolution or None,
+    )
+
+
+def _place(gate: Gate, method: str, error: Exception) -> str:
+    """Return ` (folder/file.py:line)`: where the gate raised, else where its method begins."""
+    home = type(gate).__module__
+    owner, place = raised_at(error, lambda module: module == home)
+    if owner:
+        return place
+    code = getattr(getattr(type(gate), method, None), "__code__", None)
+    if code is None:
+        return ""
+    file = "/".join(code.co_filename.split(os.sep)[-2:])
+    return f" ({file}:{code.co_firstlineno})"

@@ -49,6 +49,7 @@ AT_MOST: dict[str, int | None] = {
     "redirect": 0,
     "damaged_frame": None,
     "bad_event": 0,
+    "gate": None,
     "grammar": 0,
 }
 

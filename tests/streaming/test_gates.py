@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -132,32 +133,89 @@ async def test_where_all_targets_are_refused_the_last_refusal_is_the_answer() ->
     assert http.requests == []
 
 
-@pytest.mark.parametrize("at", ["enter", "leave"])
-async def test_a_gate_that_raises_is_logged_and_left_out_of_the_call(
-    at: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    log: list[Any] = []
-    gates = [Logging(log, "before"), Broken(at), Logging(log, "after")]
-    down = Failure("connect", kind=Kind.NETWORK)
-    events, _ = await asked(gates, down, good(), retry=AT_ONCE)
-    assert types(events)[-1] == "done"
-    assert [each[:2] for each in log] == [
-        ("before", "enter"),
-        ("after", "enter"),
-        ("after", "leave"),
-        ("before", "leave"),
-    ] * 2
-    assert caplog.text.count("gate Broken raised; it is left out of this call") == 1
-    assert "ZeroDivisionError: oops" in caplog.text
-
-
-async def test_a_gate_that_was_left_out_of_one_call_is_asked_for_the_next(
+async def test_an_exception_from_enter_ends_the_call_and_names_the_gate_and_the_line(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with client_of(http=PipeClient(good(), good()), gates=[Broken("enter")]) as client:
-        for _ in range(2):
-            assert types(await collect(client.stream(MODEL, "Hi")))[-1] == "done"
-    assert caplog.text.count("gate Broken raised") == 2
+    log: list[Any] = []
+    gates = [Logging(log, "before"), Broken("enter"), Logging(log, "after")]
+    events, http = await asked(gates, models=CHAIN, retry=AT_ONCE)
+    assert types(events) == ["start", "error"]
+    error = events[-1]
+    assert (error.error_kind, error.rule) == (Kind.INTERNAL, "core:gate")
+    assert error.title == "A gate raised an exception"
+    place = r"\(streaming/test_gates\.py:\d+\)"
+    assert re.fullmatch(
+        rf"gate Broken raised ZeroDivisionError in enter {place}: oops", error.error_message
+    )
+    assert http.requests == []
+    assert log == [("before", "enter", "large"), ("before", "leave", "large", "error", None)]
+    assert caplog.text.count("gate Broken raised in enter") == 1
+
+
+async def test_an_exception_from_leave_fails_the_next_attempt_alone() -> None:
+    gates = [Broken("leave")]
+    async with client_of(http=PipeClient(good(), good()), gates=gates) as client:
+        ends = [(await collect(client.stream(MODEL, "Hi")))[-1] for _ in range(3)]
+    assert [end.type for end in ends] == ["done", "error", "done"]
+    assert (ends[1].error_kind, ends[1].rule) == (Kind.INTERNAL, "core:gate")
+    assert "gate Broken raised ZeroDivisionError in leave" in ends[1].error_message
+
+
+async def test_an_exception_from_leave_ends_the_retries_of_its_own_call() -> None:
+    down = Failure("connect", kind=Kind.NETWORK)
+    events, http = await asked([Broken("leave")], down, good(), retry=AT_ONCE)
+    assert types(events) == ["start", "retry", "start", "error"]
+    assert events[-1].error_kind is Kind.INTERNAL
+    assert len(http.requests) == 1
+
+
+async def test_a_coroutine_function_as_leave_fails_the_next_attempt() -> None:
+    class Awaiting(Logging):
+        async def leave(self, target: Any, terminal: Any, response: Any) -> None:
+            raise AssertionError("nothing awaits it")
+
+    async with client_of(http=PipeClient(good()), gates=[Awaiting([], "a")]) as client:
+        ends = [(await collect(client.stream(MODEL, "Hi")))[-1] for _ in range(2)]
+    assert [end.type for end in ends] == ["done", "error"]
+    assert "leave must be a plain function" in ends[1].error_message
+    assert re.search(r"in leave \(streaming/test_gates\.py:\d+\)", ends[1].error_message)
+
+
+async def test_an_error_of_a_gate_hides_the_key() -> None:
+    class Leaking(Logging):
+        async def enter(self, target: Any) -> None:
+            raise ValueError(f"no budget for {target.options.api_key}")
+
+    events, _ = await asked([Leaking([], "a")], models=(MODEL, {"api_key": "sk-secret-1234567"}))
+    assert events[-1].error_kind is Kind.INTERNAL
+    assert "sk-secret-1234567" not in str(events)
+
+
+REFUSALS = [
+    (swink.QuotaExhausted("the budget is spent"), Kind.QUOTA_EXHAUSTED, None),
+    (swink.ModelThrottled("wait", retry_after=7.0), Kind.THROTTLED, 7.0),
+    (ProviderFailure(Failure("connect", kind=Kind.OVERLOADED)), Kind.OVERLOADED, None),
+]
+
+
+@pytest.mark.parametrize(("refusal", "kind", "wait"), REFUSALS)
+async def test_a_gate_refuses_with_the_kind_of_the_error_it_raises(
+    refusal: Exception, kind: Kind, wait: float | None
+) -> None:
+    class Refusing(Logging):
+        async def enter(self, target: Any) -> None:
+            if target.model.id == "large":
+                raise refusal
+
+    gates: list[Any] = [Refusing([], "budget")]
+    events, http = await asked(gates)
+    assert types(events) == ["start", "error"]
+    assert (events[-1].error_kind, events[-1].retry_after) == (kind, wait)
+    assert http.requests == []
+    events, http = await asked(gates, models=CHAIN)
+    assert types(events)[0] == "notice"
+    assert types(events)[-1] == "done"
+    assert [b"small" in request.body for request in http.requests] == [True]
 
 
 async def test_a_stream_that_is_closed_leaves_the_gates_it_entered() -> None:

@@ -11,7 +11,7 @@ import pytest
 import swink
 import swink_core
 
-PLUGIN_AUTHORS = {"Classification", "Failure", "Host", "ProviderFailure", "ResponseHead", "Target"}
+PLUGIN_AUTHORS = {"Classification", "Host", "ResponseHead", "Target"}
 """Names of the core's that no application needs."""
 
 

@@ -42,6 +42,7 @@ from swink_core import (
     EventStream,
     Extension,
     ExtensionBlock,
+    Failure,
     FileIdSource,
     FileSource,
     ImageBlock,
@@ -64,6 +65,7 @@ from swink_core import (
     PluginError,
     PluginFault,
     ProtocolError,
+    ProviderFailure,
     ProviderInfo,
     QuotaExhausted,
     ResourceExhausted,
@@ -105,6 +107,7 @@ from swink_core import (
     hookimpl,
     load,
 )
+from swink_core.providers import Gate
 
 if TYPE_CHECKING:
     from swink.answers import Answer, AnswerStream, BadAnswer
@@ -132,20 +135,21 @@ __all__ = [
     "AuthenticationError", "BadAnswer", "Base64Source", "Batch", "Block", "CacheStrategy", "Call",
     "Client", "ClientOptions", "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded",
     "Conversation", "Cost", "DocumentBlock", "Done", "EmptyResponse", "Error", "Event",
-    "EventStream", "Extension", "ExtensionBlock", "FileIdSource", "FileSource", "FunctionTool",
-    "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption", "InvalidRequest", "MediaError",
-    "Message", "Model", "ModelChain", "ModelInfo", "ModelNotFound", "ModelOverloaded",
-    "ModelThrottled", "NetworkError", "Notice", "Options", "Outcome", "OutputTooLarge",
-    "PluginError", "PluginFault", "Prompt", "ProtocolError", "ProviderInfo", "QuotaExhausted",
-    "ResourceExhausted", "Retry", "RetryPolicy", "Run", "RunEnd", "RunEvent", "RunStart", "Start",
-    "StopReason", "StreamAborted", "StreamError", "StreamErrorKind", "StreamOptions",
-    "StreamTimeout", "SwinkError", "SyncAnswerStream", "SyncClient", "SyncRun", "SyncStream",
-    "SystemMessage", "TextBlock", "TextDelta", "TextEnd", "TextStart", "ThinkingBlock",
-    "ThinkingDelta", "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts", "TooManyTurns",
-    "Tool", "ToolCallBlock", "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolEnd",
-    "ToolResultMessage", "ToolStart", "TurnEnd", "TurnStart", "UnknownFailure", "UnknownProvider",
-    "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "audio", "complete",
-    "complete_sync", "document", "dump", "gather", "hookimpl", "image", "load", "stream", "tool",
+    "EventStream", "Extension", "ExtensionBlock", "Failure", "FileIdSource", "FileSource",
+    "FunctionTool", "Gate", "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption",
+    "InvalidRequest", "MediaError", "Message", "Model", "ModelChain", "ModelInfo", "ModelNotFound",
+    "ModelOverloaded", "ModelThrottled", "NetworkError", "Notice", "Options", "Outcome",
+    "OutputTooLarge", "PluginError", "PluginFault", "Prompt", "ProtocolError", "ProviderFailure",
+    "ProviderInfo", "QuotaExhausted", "ResourceExhausted", "Retry", "RetryPolicy", "Run", "RunEnd",
+    "RunEvent", "RunStart", "Start", "StopReason", "StreamAborted", "StreamError",
+    "StreamErrorKind", "StreamOptions", "StreamTimeout", "SwinkError", "SyncAnswerStream",
+    "SyncClient", "SyncRun", "SyncStream", "SystemMessage", "TextBlock", "TextDelta", "TextEnd",
+    "TextStart", "ThinkingBlock", "ThinkingDelta", "ThinkingEnd", "ThinkingLevel", "ThinkingStart",
+    "Timeouts", "TooManyTurns", "Tool", "ToolCallBlock", "ToolCallDelta", "ToolCallEnd",
+    "ToolCallStart", "ToolEnd", "ToolResultMessage", "ToolStart", "TurnEnd", "TurnStart",
+    "UnknownFailure", "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError",
+    "UserMessage", "audio", "complete", "complete_sync", "document", "dump", "gather", "hookimpl",
+    "image", "load", "stream", "tool",
 ]  # fmt: skip
 
 _HOMES = {
