@@ -41,7 +41,12 @@ class FrameTooLong(FrameError):
 
 
 class Decoder(Protocol):
-    """What turns a byte stream, cut anywhere, into frames."""
+    """What turns a byte stream, cut anywhere, into frames.
+
+    A decoder may have two further attributes. `binary`: true if its frames are not UTF-8 text;
+    then its parser checks the text inside them. `reports`: a list of pairs, a code and a detail,
+    that become notices; `EventSource` empties it after each read.
+    """
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the frames that `data` completes, in order.

@@ -26,8 +26,19 @@ not kept even while they are unterminated.
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, FrameTooLong
+
+UNKNOWN_FIELD = "unknown_field"
+"""The code of the notice about an ignored line."""
+
+MAX_REPORTS = 10
+
+MAX_NAME = 40
+"""Bytes of a field name in a report."""
+
+_FIELDS = frozenset({b"event", b"id", b"retry"})
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -45,12 +56,25 @@ class SSEDecoder:
 
     `limit` is the longest frame in bytes. Names and ids are dropped: the providers repeat in the
     payload what they put there. Frames without a `data` line are not dispatched (section 9.2.6).
+
+    A line with an unknown field name is ignored, as section 9.2.6 requires, and reported, because
+    a damaged `data` line looks like that. A subclass declares the names that its provider adds in
+    `extra_fields`.
     """
 
-    __slots__ = ("_between_frames", "_data", "_head", "_limit", "_partial", "_size", "_skip_lf")
+    __slots__ = (
+        "_between_frames", "_data", "_head", "_limit", "_partial", "_size", "_skip_lf",
+        "_unknown", "reports",
+    )  # fmt: skip
+
+    extra_fields: ClassVar[tuple[str, ...]] = ()
+    """Field names beside those of the specification that are ignored without a report."""
 
     def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
         self._limit = limit
+        self._unknown = 0
+        self.reports: list[tuple[str, str]] = []
+        """Codes and details of notices, at most `MAX_REPORTS` in all. The caller removes them."""
         self._between_frames = False  # the next byte begins a frame, and nothing is held back
         # The stream's first bytes while they may still become a byte order mark, then None.
         self._head: bytes | None = b""
@@ -158,6 +182,14 @@ class SSEDecoder:
         if name == b"data":
             self._data += value.removeprefix(b" ")
             self._data += b"\n"
+        elif name not in _FIELDS:
+            self._report(name)
+
+    def _report(self, name: bytes) -> None:
+        text = ascii(name[:MAX_NAME].decode("latin-1"))
+        if self._unknown < MAX_REPORTS and name not in map(str.encode, self.extra_fields):
+            self._unknown += 1
+            self.reports.append((UNKNOWN_FIELD, f"a line has the unknown field name {text}"))
 
     def _end_frame(self, frames: list[bytes]) -> None:
         if self._data:

@@ -34,13 +34,14 @@ from swink_core.providers.fields import (
     with_extra,
     with_metadata,
 )
+from swink_core.providers.intact import check_json, repaired_json
 from swink_core.providers.media import media_base64, media_form, media_type_of, unsupported
 from swink_core.providers.network import failure_of, is_own_address
 from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema
-from swink_core.providers.source import EventSource, Parser, repaired_json
+from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Clock, Timer
 from swink_core.vocabulary.codec import load_event
@@ -56,7 +57,7 @@ __all__ = [
     "FrameError", "FrameTooLong", "Gate", "HTTPClient", "HTTPProvider", "HTTPRequest",
     "HTTPResponse", "LoopClock", "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Parser",
     "Phase", "SSEDecoder", "Source", "Timer", "accepted_id", "arguments_object",
-    "by_tables", "called_ids", "closed_schema", "context_notices", "cost_of",
+    "by_tables", "called_ids", "check_json", "closed_schema", "context_notices", "cost_of",
     "duration_seconds", "end_group", "failure_of", "first_set", "folded_system",
     "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event", "marked_system",
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",

@@ -9,6 +9,7 @@ import msgspec
 from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Failure, MalformedFrame
 from swink_core.framing.frame import FrameTooLong
+from swink_core.providers.intact import LONE_SURROGATE, REPAIRED, check_json, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -44,8 +45,15 @@ class BufferedParser:
         """Tell `out` what the body says. Raises ProviderFailure where it does not parse:
         it came to its end, so it was not cut."""
         try:
-            self._buffered(frame, out)
-        except (msgspec.DecodeError, MalformedFrame) as error:
+            try:
+                check_json(frame)
+                self._buffered(frame, out)
+            except msgspec.DecodeError:
+                if (repaired := repaired_json(frame)) is None:
+                    raise
+                self._buffered(repaired, out)
+                out.notice(LONE_SURROGATE, REPAIRED)
+        except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError, RecursionError) as error:
             is_stream = frame.lstrip().startswith((b"data:", b"event:", b":", b"id:"))
             why = "it is a stream, where it was asked for whole" if is_stream else error
             message = f"the answer does not parse: {why}"

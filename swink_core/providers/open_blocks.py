@@ -8,7 +8,10 @@ from typing import Any
 import msgspec
 from attrs import define, field
 
+from swink_core.failures.failure import MalformedFrame
+from swink_core.providers.intact import TOO_DEEP
 from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.grammar import DELTAS
 
 MOST_BLOCKS = 4_096
@@ -21,6 +24,22 @@ def size_of(data: Any) -> int:
         return len(msgspec.json.encode(data))
     except (TypeError, ValueError, OverflowError, RecursionError):
         return len(repr(data))
+
+
+def measured(data: Any) -> int:
+    """Return the size of provider data that is kept.
+
+    Raises MalformedFrame for data nested deeper than `MAX_DEPTH`.
+    """
+    try:
+        text = msgspec.json.encode(data)
+    except RecursionError:
+        raise MalformedFrame(TOO_DEEP) from None
+    except (TypeError, ValueError, OverflowError):
+        return len(repr(data))
+    if is_too_deep(text):
+        raise MalformedFrame(TOO_DEEP)
+    return len(text)
 
 
 _KEPT = ("id", "name", "kind", "data", "signature", "metadata")
@@ -52,9 +71,9 @@ class Metadata:
         for name, value in more.items():
             before, items = self._counted.get(name, (0, 0))
             if items and value is self.data[name]:
-                size = before + size_of(value[items:])
+                size = before + measured(value[items:])
             else:
-                size = len(name) + size_of(value)
+                size = len(name) + measured(value)
             self._counted[name] = size, len(value) if isinstance(value, list) else 0
             growth += size - before
         self.data.update(more)

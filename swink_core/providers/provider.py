@@ -37,8 +37,9 @@ from swink_core.providers.exchange import (
 )
 from swink_core.providers.features import API
 from swink_core.providers.fields import body_as_extra_says
+from swink_core.providers.intact import lenient_json
 from swink_core.providers.rules import Fitted
-from swink_core.providers.source import EventSource, Parser, lenient_json
+from swink_core.providers.source import EventSource, Parser
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
 from swink_core.vocabulary.messages import Context

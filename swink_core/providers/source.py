@@ -9,7 +9,6 @@ connection can be used again.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, suppress
@@ -23,8 +22,10 @@ from swink_core.failures.faults import FAULT, raised
 from swink_core.failures.redaction import excerpt, redact
 from swink_core.framing.frame import Decoder, FrameError
 from swink_core.plugins.call import Call
+from swink_core.providers.intact import LONE_SURROGATE, REPAIRED, TOO_DEEP, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.depth import SHALLOW_SIZE, is_too_deep
 from swink_core.vocabulary.outcome import StopReason, Usage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -105,6 +106,9 @@ class EventSource:
         self._call, self._attempt, self._decoder, self._parser = call, attempt, decoder, parser
         self._chunks: Any = chunks
         self._after_read = getattr(parser, "after_read", lambda out: None)
+        self._reports: list[tuple[str, str]] = getattr(decoder, "reports", [])
+        self._is_text = not getattr(decoder, "binary", False)
+        self._not_ascii = False  # a frame that is not complete yet may have such bytes
         self._policy, self._notices = malformed, notices
         self._phase: Phase = "connect"
         self._drains = False
@@ -144,9 +148,19 @@ class EventSource:
             frames = self._decoder.feed(data)
         except FrameError as error:
             frames, broken = error.frames, error
+        if self._reports:
+            self._report()
+        is_ascii = data.isascii()
+        checked = self._is_text and (self._not_ascii or not is_ascii)
+        self._not_ascii = checked and not (is_ascii and frames)
         for frame in frames:
             try:
-                feed(frame, out)
+                if checked:
+                    frame.decode()
+                if len(frame) > SHALLOW_SIZE and self._is_text and is_too_deep(frame):
+                    self._feed_deep(frame)
+                else:
+                    feed(frame, out)
             except UNPARSABLE as error:
                 self._malformed(frame, error)
             else:
@@ -225,15 +239,43 @@ class EventSource:
         self._phase = "finalize"
         for frame in self._decoder.finish():
             try:
-                self._parser.feed(frame, self._out)
+                self._feed(frame)
             except UNPARSABLE:
                 log.debug("the input ends inside a frame of %d bytes", len(frame))
+        if self._reports:
+            self._report()
         self._after_read(self._out)
 
+    def _report(self) -> None:
+        for code, detail in self._reports:
+            self._out.notice(code, redact(detail, self._call.secrets))
+        self._reports.clear()
+
+    def _feed(self, frame: bytes) -> None:
+        """Check a frame and feed it to the parser."""
+        if self._is_text:
+            frame.decode()
+            if is_too_deep(frame):
+                self._feed_deep(frame)
+                return
+        self._parser.feed(frame, self._out)
+
+    def _feed_deep(self, frame: bytes) -> None:
+        """Accept a deep frame only for the arguments of a tool call that came as an object: the
+        block becomes `invalid` and keeps their text. The writer refuses other deep data."""
+        out = self._out
+        before = len(out.pending)
+        self._parser.feed(frame, out)
+        new = out.pending[before:]
+        if not any(type(event) is ev.ToolCallDelta and is_too_deep(event.delta) for event in new):
+            raise MalformedFrame(TOO_DEEP)
+
     def _malformed(self, frame: bytes, error: Exception) -> None:
-        if (repaired := repaired_json(frame)) is not None:
+        is_syntax = type(error) is msgspec.DecodeError  # its subclasses are about types
+        if is_syntax and self._is_text and (repaired := repaired_json(frame)) is not None:
             with suppress(*UNPARSABLE):
-                self._parser.feed(repaired, self._out)
+                self._feed(repaired)
+                self._out.notice(LONE_SURROGATE, REPAIRED)
                 return
         out, secrets = self._out, self._call.secrets
         detail = f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
@@ -293,21 +335,3 @@ class EventSource:
         if out.cost is not None:
             attempt.charge(out.cost)
         return [*attempt.take_notices(), *out.take()]
-
-
-def repaired_json(text: bytes) -> bytes | None:
-    """Rewrite JSON that only a lenient parser takes (lone surrogates), or return None.
-
-    A frame that is JSON need not be given to it; a parser whose frames hold JSON may do so.
-    """
-    try:
-        return lenient_json(json.loads(text.decode("utf-8", "replace")))
-    except (ValueError, RecursionError):
-        return None
-
-
-def lenient_json(value: Any) -> bytes:
-    """Encode JSON data whose strings may hold surrogates: pairs are joined, lone ones,
-    which models do produce and UTF-8 cannot hold, become U+FFFD."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()

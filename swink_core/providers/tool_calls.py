@@ -15,8 +15,11 @@ from attrs import define, field
 from swink_core.providers.open_blocks import OpenBlock
 from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments
 
-MOST_LOOKS = 64
-"""How often stray fragments of an answer are held against calls that they may complete."""
+MAX_JOINED = 256 * 1024
+"""Characters of arguments that are joined and parsed for the stray fragments of an answer."""
+
+LOOK = 64
+"""Characters that one comparison of a fragment with a call counts as."""
 
 # A bracket, or a string with its closing quote if that is there. Possessive, hence linear.
 _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
@@ -29,6 +32,10 @@ class _Extent:
     ended: bool = False  # the outermost bracket was closed
     _depth: int = 0
     _string: str = ""  # how a string begins that the next piece goes on with
+
+    def can_end(self, closing: int, quotes: int) -> bool:
+        """Tell whether text with so many closing brackets and quotes may end the object."""
+        return not self.ended and closing >= self._depth and bool(quotes or not self._string)
 
     def feed(self, text: str) -> None:
         """Take the next piece."""
@@ -56,18 +63,29 @@ class ToolCall(OpenBlock):
     parts: list[str] = field(factory=list)
     _extent: _Extent = field(factory=_Extent)
     _followed: int = 0  # parts
+    _length: int = 0  # characters of these parts
     _whole: bool | None = None  # known when the outermost bracket was closed
 
     def is_complete(self) -> bool:
         """Tell whether the arguments are a whole object where its outermost bracket is closed."""
-        fresh = self.parts[self._followed :]
-        self._followed += len(fresh)
         if self._whole is None:
-            for part in fresh:
-                self._extent.feed(part)
+            self._follow()
             if self._extent.ended:
                 self._whole = parse_arguments("".join(self.parts)) is not None
         return bool(self._whole)
+
+    def size_if_ended(self, closing: int, quotes: int) -> int | None:
+        """Return the length of the arguments so far; `None`: a tail with so many closing brackets
+        and quotes cannot complete them."""
+        self._follow()
+        return self._length if self._extent.can_end(closing, quotes) else None
+
+    def _follow(self) -> None:
+        fresh = self.parts[self._followed :]
+        self._followed += len(fresh)
+        for part in fresh:
+            self._length += len(part)
+            self._extent.feed(part)
 
 
 class OpenCalls:
@@ -78,7 +96,7 @@ class OpenCalls:
         self._by_key: dict[Hashable, ToolCall] = {}
         self._by_id: dict[str, ToolCall] = {}
         self._named: list[ToolCall] = []
-        self._looks = 0
+        self._joined = 0
 
     def find(self, key: Hashable, id: str | None, name: str | None) -> ToolCall | None:
         """Return the open call that a fragment belongs to; `None` if it begins one."""
@@ -136,13 +154,15 @@ class OpenCalls:
         """Return the announced call that fragments under a drifted key complete, having
         given it the fragments."""
         tail = "".join(stray.parts)
-        for call in self._open if tail else ():
-            if self._looks >= MOST_LOOKS:
+        closing, quotes = tail.count("}") + tail.count("]"), tail.count('"')
+        for call in self._open if closing else ():
+            if call.index < 0:
+                continue
+            size = call.size_if_ended(closing, quotes)
+            self._joined += LOOK if size is None else LOOK + size + len(tail)
+            if self._joined > MAX_JOINED:
                 break
-            if call.index >= 0:
-                self._looks += 1
-                whole = parse_arguments("".join((*call.parts, tail)))
-                if whole is not None and not call.is_complete():
-                    call.parts.append(tail)
-                    return call
+            if size is not None and parse_arguments("".join((*call.parts, tail))) is not None:
+                call.parts.append(tail)
+                return call
         return None

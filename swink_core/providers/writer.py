@@ -12,7 +12,7 @@ from typing import Any
 
 from swink_core.failures.exceptions import PluginError
 from swink_core.failures.failure import Failure
-from swink_core.providers.open_blocks import MOST_BLOCKS, TEXT, THINKING, Metadata, Run, size_of
+from swink_core.providers.open_blocks import MOST_BLOCKS, TEXT, THINKING, Metadata, Run, measured
 from swink_core.providers.tool_calls import OpenCalls, ToolCall
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.events import TextDelta
@@ -151,9 +151,10 @@ class EventWriter:
 
     def extension(self, kind: str, data: Any, metadata: Mapping[str, Any] | None = None) -> None:
         """Add a whole opaque block, to be sent back to this provider unchanged."""
+        size = measured((data, metadata))
         self._make_room()
         self._answered = True
-        self._kept += len(kind) + size_of((data, metadata))
+        self._kept += len(kind) + size
         noted = dict(metadata) if metadata else None
         self._append(ev.Extension(self._started, self.provider, kind, data, noted))
         self._started += 1
@@ -252,6 +253,11 @@ class EventWriter:
         if not self._is_full:
             self._append = self._events.append
         return events
+
+    @property
+    def pending(self) -> list[ev.Event]:
+        """The events since the last `take`."""
+        return self._events
 
     @property
     def has_answer(self) -> bool:

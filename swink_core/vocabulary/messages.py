@@ -14,6 +14,7 @@ import msgspec
 from attrs import define, field
 from msgspec import Meta
 
+from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 
 Metadata: TypeAlias = dict[str, Any]
@@ -34,9 +35,14 @@ def is_synthetic_id(tool_call_id: str) -> bool:
 
 
 def parse_arguments(raw: str) -> dict[str, Any] | None:
-    """Return a tool call's arguments: `{}` for empty text, `None` for no JSON object."""
+    """Return a tool call's arguments: `{}` for empty text, `None` for no JSON object.
+
+    An object nested deeper than `MAX_DEPTH` is `None` as well.
+    """
     if not raw.strip():
         return {}
+    if is_too_deep(raw):
+        return None
     try:
         value = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):

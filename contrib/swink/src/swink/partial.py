@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["json_in", "partial_json"]
 
-_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*?)(?:\n\s*```\s*)?\Z", re.DOTALL)
+_OPENING_FENCE = re.compile(r"\s*+```(?:json)?(?=\s)")
 _SPACE = re.compile(r"[\s,:]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*("?)', re.DOTALL)
 _PLAIN = re.compile(r"[^\s,:\[\]{}\"]+")
@@ -40,8 +40,19 @@ def partial_json(text: str) -> Any:
 
 
 def _inside(text: str) -> str:
-    fenced = _FENCED.match(text)
-    return fenced[1] if fenced else text
+    """Remove the fence. Each pattern and method touches a character once, so this is linear."""
+    opening = _OPENING_FENCE.match(text)
+    if opening is None:
+        return text
+    inside = text[opening.end() :].lstrip()
+    if "\n" not in text[opening.end() : len(text) - len(inside)]:
+        return text
+    trimmed = inside.rstrip()
+    before = trimmed.removesuffix("```")
+    if before is trimmed or len(before) == len(trimmed):
+        return inside
+    kept = before.rstrip()
+    return kept if not before or "\n" in before[len(kept) :] else inside
 
 
 class _NothingYet(Exception):

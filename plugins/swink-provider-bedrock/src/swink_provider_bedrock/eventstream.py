@@ -79,6 +79,9 @@ class EventStreamDecoder:
 
     __slots__ = ("_limit", "_partial", "_wanted")
 
+    binary = True
+    """Frames hold headers and checksums beside the text of their payload."""
+
     def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
         self._limit = limit
         self._partial = bytearray()

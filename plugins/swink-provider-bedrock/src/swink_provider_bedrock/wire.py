@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core.providers import repaired_json
+from swink_core.providers import check_json, repaired_json
 
 __all__ = [
     "BY_SERVER",
@@ -154,8 +154,9 @@ _decode = msgspec.json.Decoder(Payload).decode
 def decode_payload(body: bytes) -> Payload:
     """Decode a payload, also one with the lone surrogates that models produce.
 
-    Raises msgspec.DecodeError.
+    Raises msgspec.DecodeError, MalformedFrame and UnicodeDecodeError.
     """
+    check_json(body)
     try:
         return _decode(body)
     except msgspec.DecodeError:

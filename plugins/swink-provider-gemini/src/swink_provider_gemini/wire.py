@@ -102,6 +102,7 @@ class StreamDecoder:
 
     def __init__(self) -> None:
         self._events = SSEDecoder(FRAME_LIMIT)
+        self.reports = self._events.reports
         self._bare = False
         self._line_begins = True
 

@@ -1,0 +1,53 @@
+"""Whether a frame is intact: UTF-8, JSON nested no deeper than `MAX_DEPTH`, no lone surrogates.
+
+msgspec neither decodes nor validates the strings of fields that it skips, so a damaged field name
+would lose the field's content. Every frame is therefore validated as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from swink_core.failures.failure import MalformedFrame
+from swink_core.vocabulary.depth import MAX_DEPTH, is_too_deep
+
+LONE_SURROGATE = "lone_surrogate"
+"""The code of the notice about text that was repaired."""
+
+REPAIRED = "half of a surrogate pair was replaced by U+FFFD"
+
+TOO_DEEP = f"the data are nested deeper than {MAX_DEPTH} levels"
+
+
+def check_json(text: bytes) -> None:
+    """Check the text of a binary frame; `EventSource` checks all other frames itself.
+
+    Raises UnicodeDecodeError for invalid UTF-8, and MalformedFrame for deep nesting.
+    """
+    if not text.isascii():
+        text.decode()
+    if is_too_deep(text):
+        raise MalformedFrame(TOO_DEEP)
+
+
+def repaired_json(text: bytes) -> bytes | None:
+    """Replace lone surrogate escapes (`\\ud83e`) in JSON by U+FFFD.
+
+    Models produce them, and UTF-8 cannot hold them. `None`: the text has none, or is not JSON in
+    valid UTF-8. A parser that repairs a frame says so with a notice (`LONE_SURROGATE`).
+    """
+    try:
+        data = json.loads(text.decode())
+        made = lenient_json(data)
+        has_lone = made != json.dumps(data, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    except (ValueError, RecursionError):
+        return None
+    return made if has_lone else None
+
+
+def lenient_json(value: Any) -> bytes:
+    """Encode JSON data whose strings may hold surrogates: pairs are joined, and lone ones become
+    U+FFFD."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
