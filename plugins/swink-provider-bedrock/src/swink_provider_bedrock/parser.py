@@ -124,20 +124,20 @@ class ConverseParser:
     def _event(self, kind: HeaderValue | None, body: bytes, out: EventWriter) -> None:
         match kind:
             case "contentBlockDelta":
-                data = decode_payload(body)
+                data = decode_payload(body, out)
                 if data.delta is not None:
                     self._delta(data.contentBlockIndex, data.delta, out)
             case "contentBlockStart":
-                data = decode_payload(body)
+                data = decode_payload(body, out)
                 self._start(data.contentBlockIndex, data.start or {}, out)
             case "contentBlockStop":
-                self._stop(decode_payload(body).contentBlockIndex, out)
+                self._stop(decode_payload(body, out).contentBlockIndex, out)
             case "messageStop":
-                data = decode_payload(body)
+                data = decode_payload(body, out)
                 note_facts(data, out)
                 self._finish(data.stopReason, out)
             case "metadata":
-                data = decode_payload(body)
+                data = decode_payload(body, out)
                 self._has_metadata = True
                 self._metadata(data, out)
                 if out.stop_reason is not None or out.failure is not None:
@@ -184,7 +184,7 @@ class ConverseParser:
             out.response(model=trace.promptRouter.invokedModelId)
 
     def _failed(self, headers: dict[str, HeaderValue], body: bytes, out: EventWriter) -> None:
-        data = _told(body)
+        data = _told(body, out)
         kind = error_type(str(headers.get(":exception-type") or headers.get(":error-code") or ""))
         text = str(data.message or headers.get(":error-message") or "")
         if data.originalMessage:
@@ -286,11 +286,11 @@ def _piece(tool: ToolUse) -> str:
     return tool.input or ""
 
 
-def _told(body: bytes) -> Payload:
+def _told(body: bytes, out: EventWriter) -> Payload:
     """Of an error, the type in the headers is enough."""
     try:
-        return decode_payload(body)
-    except msgspec.DecodeError:
+        return decode_payload(body, out)
+    except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError):
         return Payload()
 
 

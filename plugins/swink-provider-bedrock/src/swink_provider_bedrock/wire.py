@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core.providers import check_json, repaired_json
+from swink_core.providers import EventWriter, check_json, repaired_json
 
 __all__ = [
     "BY_SERVER",
@@ -151,10 +151,10 @@ class Answer(Facts, gc=False):
 _decode = msgspec.json.Decoder(Payload).decode
 
 
-def decode_payload(body: bytes) -> Payload:
-    """Decode a payload, also one with the lone surrogates that models produce.
+def decode_payload(body: bytes, out: EventWriter) -> Payload:
+    """Decode a payload; report one in which a lone surrogate was replaced.
 
-    Raises msgspec.DecodeError, MalformedFrame and UnicodeDecodeError.
+    Raises msgspec.DecodeError, UnicodeDecodeError or MalformedFrame.
     """
     check_json(body)
     try:
@@ -162,7 +162,9 @@ def decode_payload(body: bytes) -> Payload:
     except msgspec.DecodeError:
         if (repaired := repaired_json(body)) is None:
             raise
-        return _decode(repaired)
+        payload = _decode(repaired)
+    out.notice("lone_surrogate", "half of a surrogate pair was replaced by U+FFFD")
+    return payload
 
 
 decode_answer = msgspec.json.Decoder(Answer).decode
