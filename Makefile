@@ -52,7 +52,7 @@ help:
 	@echo 'make coverage     run the core'\''s own tests, and fail where they leave too much of it out'
 	@echo 'make core-mutants put 200 mutants of the core, drawn with a seed, before its own tests (SEED=2,'
 	@echo '                  MUTANTS=50, PROCESSES=1); broken off, it goes on where it was'
-	@echo 'make lint         ruff check and format --check (`make format` repairs)'
+	@echo 'make lint         ruff check and format --check (`make format` repairs), and plain English'
 	@echo 'make types        mypy, strict, over all distributions'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make reference    write the pages of docs/reference that come from the code'
@@ -107,6 +107,7 @@ core-mutants: $(VENV)/.installed-coverage
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) tools/plain_words.py
 
 format: $(VENV)/.installed-dev
 	$(PY) -m ruff check --fix .
