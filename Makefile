@@ -1,6 +1,6 @@
 # `make demo` and `make test` are all that a fresh machine needs: Python >= 3.11 and make.
-# A distribution is any folder of plugins/ or contrib/ with a pyproject.toml; adding one
-# changes nothing here.
+# A distribution is any folder of plugins/ or contrib/ with a pyproject.toml; adding one changes
+# no line here.
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
@@ -42,16 +42,17 @@ CORE_TESTS := $(patsubst swink_core/%/,tests/%,$(filter-out %/__pycache__/,$(wil
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test coverage core-mutants lint format types wheels reference docs picture bench chaos kills fuzz judge scoreboard moving mutants counterparts clients constraints changelog release clean FORCE
+.PHONY: help demo test fresh coverage core-mutants lint format types wheels reference docs picture bench chaos kills fuzz judge scoreboard moving mutants counterparts clients constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo         install what running needs, then run `swink demo` (no key, no network)'
 	@echo 'make test         install the rest, then run all tests (PYTEST_ARGS="-k name", WORKERS=0 for one process)'
+	@echo 'make fresh        install a clone of the last commit with uv, and run swink there'
 	@echo 'make coverage     run the core'\''s own tests, and fail where they leave too much of it out'
 	@echo 'make core-mutants put 200 mutants of the core, drawn with a seed, before its own tests (SEED=2,'
 	@echo '                  MUTANTS=50, PROCESSES=1); broken off, it goes on where it was'
-	@echo 'make lint         ruff check and format --check (`make format` repairs)'
+	@echo 'make lint         ruff check and format --check (`make format` repairs), and plain English'
 	@echo 'make types        mypy, strict, over all distributions'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make reference    write the pages of docs/reference that come from the code'
@@ -93,6 +94,9 @@ test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
+fresh:
+	$(PYTHON) tools/fresh_clone.py
+
 coverage: $(VENV)/.installed-coverage
 	@mkdir -p build/coverage
 	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal $(CORE_TESTS) --cov
@@ -103,6 +107,7 @@ core-mutants: $(VENV)/.installed-coverage
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) tools/plain_words.py
 
 format: $(VENV)/.installed-dev
 	$(PY) -m ruff check --fix .
@@ -242,7 +247,8 @@ $(VENV)/.installed: $(VENV)/.checkout $(PROJECTS) constraints.txt
 	@echo "installing swink into $(VENV)"
 	@$(PY) tools/dependency_group.py build > $(VENV)/build-requirements.txt
 	@$(INSTALL) -c constraints.txt -r $(VENV)/build-requirements.txt $(OR_FAIL)
-	@$(INSTALL) -c constraints.txt --no-build-isolation $(EDITABLE) $(OR_FAIL)
+	@$(PY) tools/dependency_group.py run > $(VENV)/run-requirements.txt
+	@$(INSTALL) -c constraints.txt --no-build-isolation $(EDITABLE) -r $(VENV)/run-requirements.txt $(OR_FAIL)
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

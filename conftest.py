@@ -12,6 +12,8 @@ from collections.abc import Generator
 
 import pytest
 
+pytest_plugins = ["seconds_by_distribution"]
+
 YOUNG = 20_000
 """Objects made until the collector looks at the young ones: tests make many that live on."""
 

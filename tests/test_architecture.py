@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import swink
 import swink_core
 import swink_core.providers
 
@@ -47,8 +48,9 @@ def _imports(path: Path) -> tuple[str, ...]:
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             found += (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found += (f"{node.module}:{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            found += (f"{module}:{alias.name}" for alias in node.names)
     return tuple(found)
 
 
@@ -210,6 +212,18 @@ def test_plugins_use_public_names_only() -> None:
     assert _told(private) == {}
 
 
+def test_the_public_names_are_those_that_are_listed() -> None:
+    """A name is added to the list by hand, by a change that says who needs it."""
+    listed = (ROOT / "tests" / "public_names.txt").read_text("utf-8").split()
+    exported = {
+        f"{package.__name__}.{name}"
+        for package in (swink, swink_core, swink_core.providers)
+        for name in package.__all__
+    }
+    assert listed == sorted(listed)
+    assert exported == set(listed)
+
+
 @pytest.mark.parametrize("package", [swink_core, swink_core.providers], ids=lambda p: p.__name__)
 def test_public_names_exist_and_are_named_once(package: ModuleType) -> None:
     assert len(package.__all__) == len(set(package.__all__))
@@ -219,6 +233,57 @@ def test_public_names_exist_and_are_named_once(package: ModuleType) -> None:
 def test_callers_observers_and_wrappers_find_their_names_among_few() -> None:
     assert len(swink_core.__all__) <= MOST_NAMES
     assert not set(swink_core.__all__) & set(swink_core.providers.__all__)
+
+
+MECHANISMS = {
+    "aiohttp": {
+        "providers.aiohttp_client", "providers.aiohttp_insides", "providers.network",
+        "swink_gateway", "swink_observers", "swink_provider_openai", "swink_testing",
+    },
+    "aiohttp_sse_client2": {"swink_observers"},
+    "backoff": {"streaming.retries", "swink_batch"},
+    "cattrs": {"vocabulary.codec", "swink", "swink_gateway"},
+    "importlib_metadata": {"plugins.host"},
+    "pluggy": {"plugins.binding", "plugins.hookspecs", "plugins.host"},
+}  # fmt: skip
+"""Modules of the core, and packages of other distributions, that may import a dependency.
+
+An adapter streams through the core's client, waits as the core does and reads wire formats with
+msgspec: a second way to do the same needs a row here, and a reason.
+"""
+
+ANYWHERE = {"attrs", "msgspec", "typing_extensions"}
+
+
+def _third_party(path: Path) -> set[str]:
+    """Return the packages that a module imports and this repository does not hold."""
+    imported = {name.partition(":")[0].partition(".")[0] for name in _imports(path)}
+    return imported - _packages() - sys.stdlib_module_names - {"swink_core"}
+
+
+def test_the_core_imports_no_dependency_without_a_row() -> None:
+    known = MECHANISMS.keys() | ANYWHERE
+    assert _told({module: _third_party(path) - known for module, path in BY_NAME.items()}) == {}
+
+
+def test_a_dependency_is_imported_only_where_its_row_says() -> None:
+    users: dict[str, set[str]] = {name: set() for name in MECHANISMS}
+    for path in (*MODULES, *OUTSIDE):
+        parts = path.relative_to(ROOT).parts
+        user = _name(path) if parts[0] == CORE.name else parts[3]
+        for name in _third_party(path) & users.keys():
+            users[name].add(user)
+    assert users == MECHANISMS
+
+
+def test_imports_are_absolute() -> None:
+    """A relative import would hide from the tests of the layers."""
+    relative = [
+        path
+        for path in (*MODULES, *OUTSIDE)
+        if any(name.startswith(".") for name in _imports(path))
+    ]
+    assert relative == []
 
 
 def test_nothing_at_run_time_needs_the_test_kit() -> None:

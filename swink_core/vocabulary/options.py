@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypedDict, get_origin
 
 from attrs import define, field, fields_dict
 from msgspec import Meta
@@ -132,6 +132,42 @@ def _retry(value: Any) -> Any:
     return {False: RetryPolicy.none(), True: _POLICY}[value] if isinstance(value, bool) else value
 
 
+def _format(value: Any) -> Any:
+    """Convert OpenAI's forms of `response_format` to swink's; return a JSON schema unchanged.
+
+    JSON Schema has no types `json_object`, `json_schema` and `text`: a schema never looks like one
+    of these forms. The name becomes the schema's title, and the description its
+    description, unless the schema has its own; `strict` is dropped, because providers ask strictly
+    for every schema that strict mode accepts. Source: OpenAI's API reference, `response_format` of
+    Chat Completions and `text.format` of Responses.
+    """
+    if isinstance(value, type) or get_origin(value) is not None:
+        name = getattr(value, "__name__", repr(value))
+        raise TypeError(
+            f"response_format takes 'json' or a JSON schema, not the type {name}; pass type={name} "
+            "to swink.Client or swink.SyncClient for an answer of this type"
+        )
+    if not isinstance(value, Mapping):
+        return value
+    match value.get("type"):
+        case "text":
+            return None
+        case "json_object":
+            return "json"
+        case "json_schema":
+            return _schema_in(value.get("json_schema", value))
+    return value
+
+
+def _schema_in(form: Any) -> Any:
+    """Return the schema of OpenAI's `json_schema` form, with its name and description."""
+    schema = form.get("schema") if isinstance(form, Mapping) else None
+    if not isinstance(schema, Mapping):
+        raise TypeError("a response_format of type json_schema has no JSON schema under 'schema'")
+    named = {"title": form.get("name"), "description": form.get("description")}
+    return {**{key: text for key, text in named.items() if text}, **schema}
+
+
 _TIMEOUTS = Timeouts()
 
 _POLICY = RetryPolicy()
@@ -147,7 +183,8 @@ class StreamOptions(Checked):
     """How the model should answer; `None` leaves a choice to the provider.
 
     `thinking` is a level or a budget of tokens; `tool_choice` is `auto`, `none`, `required` or a
-    tool's name; `response_format` is `json` or a JSON schema; `user` names whoever asks, for the
+    tool's name; `response_format` is `json` or a JSON schema, or OpenAI's dictionary for one of
+    these; `user` names whoever asks, for the
     provider to tell its users' users apart; `malformed` is what follows from a damaged frame: the
     rest is read and the attempt fails at its end (`read_on`), the rest is the answer (`skip`), or
     the attempt fails at once (`fail`); `max_output_chars` bounds the answer's size in
@@ -176,7 +213,9 @@ class StreamOptions(Checked):
     thinking: ThinkingLevel | TokenCount | None = None
     tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
-    response_format: Literal["json"] | Mapping[str, Any] | None = None
+    response_format: Literal["json"] | Mapping[str, Any] | None = field(
+        default=None, converter=_format
+    )
     cache: CacheStrategy | None = field(default=None, converter=_cache)
     api_key: str | None = field(default=None, repr=False)
     base_url: HttpUrl | None = field(default=None, repr=_address)

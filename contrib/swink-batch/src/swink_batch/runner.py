@@ -310,7 +310,7 @@ class Runner:
                 return None
             began = self._clock.time()
             answer = succeeded(request.id, await stream.result(), self._model)
-            if self._reads_json:
+            if self._reads_json and stream.call.options.response_format is not None:
                 answer = as_json(answer)
         except SwinkError as error:
             if self._is_refused(error):

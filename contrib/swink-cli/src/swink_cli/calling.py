@@ -132,7 +132,7 @@ def exit_code(
             return EXIT_INTERRUPTED
         case swink.StopReason.LENGTH | swink.StopReason.CONTENT_FILTER | swink.StopReason.PAUSE:
             return EXIT_INCOMPLETE
-    asked = options.get("response_format")
+    asked = swink.StreamOptions(response_format=options.get("response_format")).response_format
     if asked is None or message.tool_calls:
         return 0
     from swink_cli.misfits import fits

@@ -21,6 +21,9 @@ PATIENCE = 0.5
 
 ECHO = "echo"
 
+ECHO_MODEL = f"{ECHO}/{ECHO}"
+"""The model that Enter chooses: it needs no key, costs nothing and downloads nothing."""
+
 
 def choose_model() -> str:
     """Let a person choose among what there is, and return its name.
@@ -32,8 +35,10 @@ def choose_model() -> str:
         rows = [(str(number), *row) for number, row in enumerate(offered.items(), 1)]
         for line in table(rows):
             click.echo(line, err=True)
+        say("To add a provider's key: swink keys set PROVIDER")
         numbers = click.IntRange(0, len(offered))
-        number = click.prompt("Which one (0: none)", default=1, type=numbers, err=True)
+        free = [*offered].index(ECHO_MODEL) + 1 if ECHO_MODEL in offered else 0
+        number = click.prompt("Which one (0: none)", default=free, type=numbers, err=True)
         if number:
             name = [*offered][number - 1]
             say(f"to ask it from now on: swink default {name}")
@@ -66,7 +71,7 @@ def _offered() -> dict[str, str]:
             terms = f"a download of {size}, once; {models[0].extra.get('licence')}"
             local[f"{name}/{models[0].id}"] = f"on this machine: {terms}"
     if ECHO in host.provider_names():
-        local[f"{ECHO}/{ECHO}"] = "says your words back: no key, no network"
+        local[ECHO_MODEL] = "says your words back: no key, no network"
     return {**with_key, **asyncio.run(_running(host, servers)), **local}
 
 
