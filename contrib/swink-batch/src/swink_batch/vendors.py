@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any, Protocol, Self
 
 from attrs import evolve
@@ -21,6 +20,7 @@ from swink_core import (
     Call,
     Cost,
     Failure,
+    Host,
     ProviderFailure,
     SwinkError,
     Usage,
@@ -76,11 +76,11 @@ class Vendor:
     """One model's batch API, reached with the credentials of a client."""
 
     def __init__(self, provider: str, client: Mapping[str, Any]) -> None:
-        self.api = _api_of(provider)
         self._wire = _Wire()
         self._alone = asyncio.Lock()  # on the wire
         given = {**client, "http": self._wire, "retry": False, "breaker": False}
         self.client = Client(**given)
+        self.api = _api_of(provider, self.client.host)
         self._http = client.get("http") or AiohttpClient()
         self._call: Call | None = None
         self._like: HTTPRequest | None = None
@@ -184,8 +184,10 @@ def batch_price(call: Call, usage: Usage | None, share: float | None) -> float |
     return cost.total * share if cost and cost.total is not None and share else None
 
 
-def _api_of(provider: str) -> BatchAPI:
-    points = {point.name: point for point in entry_points(group=GROUP)}
+def _api_of(provider: str, host: Host) -> BatchAPI:
+    dists = {id(entry.dist): entry.dist for entry in host.entries() if entry.dist is not None}
+    found = (point for dist in dists.values() for point in dist.entry_points)
+    points = {point.name: point for point in found if point.group == GROUP}
     if provider not in points:
         known = ", ".join(sorted(points)) or "none"
         raise UsageError(
