@@ -11,9 +11,7 @@ import asyncio
 import inspect
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -26,8 +24,15 @@ from swink_core.failures.failure import Classification, Failure
 from swink_core.plugins import hookspecs
 from swink_core.plugins.binding import Binding, raised_at
 from swink_core.plugins.hookspecs import PROJECT, hookimpl
+from swink_core.plugins.installed import (
+    Damage,
+    damaged_metadata,
+    installed_points,
+    name_of,
+    version_of,
+)
 from swink_core.plugins.level import FIRST_API_LEVEL, check_level
-from swink_core.plugins.package_data import package_catalog, state_of
+from swink_core.plugins.package_data import package_catalog
 from swink_core.vocabulary.models import Model
 
 CLOSE_SECONDS = 5.0
@@ -68,12 +73,12 @@ class PluginEntry:
     @property
     def distribution(self) -> str:
         """The name of what was installed. It is read from a file of metadata, as is `version`."""
-        return "?" if self.dist is None else str(self.dist.name)
+        return "?" if self.dist is None else name_of(self.dist)
 
     @property
     def version(self) -> str:
         """The version of what was installed."""
-        return "?" if self.dist is None else str(self.dist.version)
+        return "?" if self.dist is None else version_of(self.dist)
 
     @property
     def package(self) -> str:
@@ -103,6 +108,7 @@ class Host:
         self._clients = 0
         self._claims: dict[str, list[PluginEntry]] = {}
         self._plugins: list[PluginEntry] = []
+        self._reads_metadata = entry_points is None
         self._index(_installed() if entry_points is None else entry_points)
         for plugin in self._given:
             check_plugin(plugin, getattr(plugin, "name", type(plugin).__name__))
@@ -111,6 +117,8 @@ class Host:
         allowed = _names(self._environ.get("SWINK_PLUGINS"))
         blocked = _names(self._environ.get("SWINK_DISABLE_PLUGINS")) or frozenset()
         for point in points:
+            if point.group not in (PROVIDER_GROUP, PLUGIN_GROUP):
+                continue
             entry = PluginEntry(point.name, point.group, point.value, point.dist, point.load)
             if entry.name in blocked or (allowed is not None and entry.name not in allowed):
                 continue
@@ -125,6 +133,13 @@ class Host:
         """List all installed plugins, importing none."""
         return [e for name in sorted(self._claims) for e in self._claims[name]] + self._plugins
 
+    def damaged(self) -> list[Damage]:
+        """List the files of installed distributions' metadata that cannot be read.
+
+        Plugins of such a distribution may be missing here. Empty if `entry_points` was given.
+        """
+        return damaged_metadata() if self._reads_metadata else []
+
     def entry(self, name: str) -> PluginEntry:
         """Return a provider's entry.
 
@@ -134,11 +149,12 @@ class Host:
             from difflib import get_close_matches
 
             near = get_close_matches(name, self._claims, 1)
+            lost = "".join(f" {damage}." for damage in self.damaged())
             raise UnknownProvider(
                 f'no provider "{name}"; installed: {", ".join(self.provider_names()) or "none"}'
                 + (f'; did you mean "{near[0]}"?' if near else ""),
                 resolution="Check the name (swink providers), or install the package that brings "
-                "it, swink-provider-NAME for most; see swink doctor.",
+                f"it, swink-provider-NAME for most; see swink doctor.{lost}",
             )
         if len(claims) > 1:
             owners = " and ".join(f"{e.distribution} {e.version}" for e in claims)
@@ -304,12 +320,5 @@ def _names(value: str | None) -> frozenset[str] | None:
 
 
 def _installed() -> list[Any]:
-    """List the installed plugins, read anew once a folder of the path is another or has changed."""
-    return _found(tuple((folder, state_of(folder)) for folder in sys.path))
-
-
-@lru_cache(maxsize=1)
-def _found(path: tuple[tuple[str, tuple[int, ...]], ...]) -> list[Any]:
-    from importlib_metadata import entry_points
-
-    return [point for point in entry_points() if point.group in (PROVIDER_GROUP, PLUGIN_GROUP)]
+    """List the entry points of installed plugins; those in damaged metadata are left out."""
+    return installed_points()[0]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+import time
 from typing import Any
 
 from swink_recorder.loopback import Exchange, LoopbackServer
@@ -39,6 +41,10 @@ class VendorServer(LoopbackServer):
         self.files: dict[str, bytes] = {}
         self.faults: list[str] = []
         self.is_busy = False
+        self.withholds = (
+            ""  # of a submission: the "request", the "answer", or the connection ("cut")
+        )
+        self.is_holding = threading.Event()
 
     async def respond(self, exchange: Exchange) -> None:
         try:
@@ -47,7 +53,14 @@ class VendorServer(LoopbackServer):
                 self.is_busy = False
                 status, body = 503, b"{}"
             else:
+                if self.withholds == "request" and self.is_submission(exchange):
+                    await self._hold(exchange)
                 status, body = 200, self.answered(exchange)
+                if self.withholds == "cut" and self.is_submission(exchange):
+                    exchange.reset()
+                    return
+                if self.withholds == "answer" and self.is_submission(exchange):
+                    await self._hold(exchange)
         except (Refused, KeyError, ValueError) as error:
             self.faults.append(f"{exchange.method} {exchange.path}: {error!r}")
             status, body = 400, json.dumps({"error": {"message": repr(error)}}).encode()
@@ -56,6 +69,16 @@ class VendorServer(LoopbackServer):
         await exchange.start(status, {"Content-Type": kind})
         await exchange.write(body)
         await exchange.end()
+
+    async def _hold(self, exchange: Exchange) -> None:
+        self.is_holding.set()
+        await exchange.disconnected()
+        raise Refused("the client left")
+
+    def is_submission(self, exchange: Exchange) -> bool:
+        """Tell whether a request begins a batch."""
+        ends = (":batchGenerateContent", "/model-invocation-job", "/batches", "/batch/jobs")
+        return exchange.method == "POST" and exchange.path.endswith(ends)
 
     def is_authorised(self, exchange: Exchange) -> bool:
         return exchange.headers.get("authorization") == "Bearer key"
@@ -72,6 +95,7 @@ class VendorServer(LoopbackServer):
         expect(ids, "no requests")
         id = f"batch_{len(self.batches) + 1}"
         self.batches[id] = {"id": id, "requests": requests, "looks": 0, "cancelled": False}
+        self.batches[id]["at"] = time.time()
         return self.batches[id]
 
     def look(self, id: str) -> tuple[dict[str, Any], bool]:

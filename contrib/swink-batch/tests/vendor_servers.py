@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote
 
@@ -27,12 +28,22 @@ class OpenAIServer(VendorServer):
         if method == "POST" and (found := re.fullmatch(f"{self.path}/(.+)/cancel", path)):
             self.batches[found[1]]["cancelled"] = True
             return json.dumps(self.told(self.batches[found[1]], False)).encode()
+        if (method, path) == ("GET", self.path):
+            return json.dumps(self.listed(exchange.query)).encode()
         if method == "GET" and (found := re.fullmatch(f"{self.path}/(.+)", path)):
             return json.dumps(self.told(*self.look(found[1]))).encode()
         found = re.fullmatch("/v1/files/(.+)/content", path)
         expect(method == "GET" and found, "no such endpoint")
         assert found is not None
         return self.files[found[1]]
+
+    def listed(self, query: dict[str, str]) -> dict[str, Any]:
+        """List batches, the newest first, one a page."""
+        expect(int(query["limit"]) <= 100, "too many")
+        newest = [*self.batches][::-1]
+        at = newest.index(query["after"]) + 1 if "after" in query else 0
+        data = [self.told(self.batches[id], False) for id in newest[at : at + 1]]
+        return {"object": "list", "data": data, "has_more": at + 1 < len(newest)}
 
     def _upload(self, exchange: Exchange) -> bytes:
         kind = exchange.headers["content-type"]
@@ -58,18 +69,23 @@ class OpenAIServer(VendorServer):
         expect(all(line["url"] == asked["endpoint"] for line in lines), "an url that differs")
         expect(all(line["method"] == "POST" for line in lines), "a method that is none")
         expect(len({line["body"]["model"] for line in lines}) == 1, "several models in a file")
-        return self.told(self._batch(lines), False)
+        return self.told(self._batch(lines, asked), False)
 
-    def _batch(self, lines: list[dict[str, Any]]) -> dict[str, Any]:
+    def _batch(self, lines: list[dict[str, Any]], asked: dict[str, Any]) -> dict[str, Any]:
+        kept = asked.get("metadata") or {}
+        expect(len(kept) <= 16 and all(len(value) <= 512 for value in kept.values()), "metadata")
         expect(not any("stream" in line["body"] for line in lines), "a stream in a batch")
         said = [(line["custom_id"], line["body"]["messages"][-1]["content"]) for line in lines]
-        return self.begin(said)
+        batch = self.begin(said)
+        batch["metadata"] = kept
+        return batch
 
     def told(self, batch: dict[str, Any], ended: bool) -> dict[str, Any]:
         files = self._result_files(batch) if ended else [None, None]
         status = "cancelled" if batch["cancelled"] else "completed" if ended else "in_progress"
         return {
             "id": batch["id"],
+            "metadata": batch["metadata"],
             "status": status,
             "output_file_id": files[0],
             "error_file_id": files[1],
@@ -106,7 +122,14 @@ class MistralServer(OpenAIServer):
         [file] = asked["input_files"]
         lines = [json.loads(line) for line in self.files[file].splitlines()]
         expect(all(line.keys() == {"custom_id", "body"} for line in lines), "other fields")
-        return self.told(self._batch(lines), False)
+        return self.told(self._batch(lines, asked), False)
+
+    def listed(self, query: dict[str, str]) -> dict[str, Any]:
+        """List jobs, the newest first, one a page of a hundred."""
+        expect(int(query["page_size"]) <= 100, "too many")
+        newest = [self.told(batch, False) for batch in [*self.batches.values()][::-1]]
+        page = int(query["page"])
+        return {"object": "list", "data": newest[page : page + 1], "total": len(newest) * 100}
 
     def told(self, batch: dict[str, Any], ended: bool) -> dict[str, Any]:
         files = self._result_files(batch) if ended else [None, None]
@@ -117,7 +140,7 @@ class MistralServer(OpenAIServer):
             "endpoint": "/v1/chat/completions", "errors": [], "created_at": 1,
             "total_requests": total, "completed_requests": total if ended else 0,
             "succeeded_requests": total if ended else 0, "failed_requests": 0,
-            "output_file": files[0], "error_file": files[1],
+            "output_file": files[0], "error_file": files[1], "metadata": batch["metadata"],
         }  # fmt: skip
 
 
@@ -149,6 +172,14 @@ class AnthropicServer(VendorServer):
             self.batches[found[1]]["cancelled"] = True
             return json.dumps(self._told(self.batches[found[1]], False)).encode()
         expect(method == "GET", "no such endpoint")
+        if path == self.path:
+            newest = [*self.batches][::-1]
+            after = exchange.query.get("after_id")
+            at = newest.index(after) + 1 if after else 0
+            page = newest[at : at + 1]
+            data = [self._told(*self.look(id)) for id in page]
+            more, last = at + 1 < len(newest), page[-1] if page else None
+            return json.dumps({"data": data, "has_more": more, "last_id": last}).encode()
         if found := re.fullmatch(f"{self.path}/([^/]+)/results", path):
             batch = self.batches[found[1]]
             expect(batch["looks"] >= self.polls or batch["cancelled"], "it has not ended")
@@ -162,7 +193,13 @@ class AnthropicServer(VendorServer):
         results = f"{self.url}{self.path}/{batch['id']}/results" if ended else None
         return {
             "id": batch["id"], "type": "message_batch", "processing_status": status,
-            "results_url": results,
+            "results_url": results, "archived_at": None,
+            "created_at": datetime.fromtimestamp(batch["at"], UTC).isoformat(),
+            "request_counts": {
+                "processing": 0 if ended else len(batch["requests"]),
+                "succeeded": len(batch["requests"]) if ended else 0,
+                "errored": 0, "canceled": 0, "expired": 0,
+            },
         }  # fmt: skip
 
     def _result(self, id: str, prompt: str) -> bytes:
@@ -195,7 +232,20 @@ class GeminiServer(VendorServer):
                 (row["metadata"]["key"], row["request"]["contents"][-1]["parts"][0]["text"])
                 for row in rows
             ]
-            return json.dumps({"name": f"batches/{self.begin(said)['id']}"}).encode()
+            begun = self.begin(said)
+            begun["name"] = batch["displayName"]
+            return json.dumps({"name": f"batches/{begun['id']}"}).encode()
+        if (method, path) == ("GET", "/v1beta/batches"):
+            ids = [*self.batches]
+            at = int(exchange.query.get("pageToken") or 0)
+            operations = [
+                {"name": f"batches/{id}", "metadata": {"displayName": self.batches[id]["name"]}}
+                for id in ids[at : at + 1]
+            ]
+            more = {"nextPageToken": str(at + 1)} if at + 1 < len(ids) else {}
+            return json.dumps(
+                {**({"operations": operations} if operations else {}), **more}
+            ).encode()
         if found := re.fullmatch("/v1beta/batches/([^/:]+):cancel", path):
             expect(method == "POST", "no such endpoint")
             self.batches[found[1]]["cancelled"] = True
@@ -205,7 +255,7 @@ class GeminiServer(VendorServer):
         assert found is not None
         batch, ended = self.look(found[1])
         state = "CANCELLED" if batch["cancelled"] else "SUCCEEDED" if ended else "RUNNING"
-        about: dict[str, Any] = {"state": f"BATCH_STATE_{state}", "displayName": "swink"}
+        about: dict[str, Any] = {"state": f"BATCH_STATE_{state}", "displayName": batch["name"]}
         told: dict[str, Any] = {"name": f"batches/{batch['id']}", "metadata": about}
         if ended:
             results = [self._result(*row) for row in self.results(batch)]
@@ -240,6 +290,16 @@ class BedrockServer(VendorServer):
                 self.files[f"s3:/{path}"] = exchange.body
                 return b""
             return self.files[f"s3:/{path}"]
+        if (method, path) == ("GET", "/model-invocation-jobs"):
+            named = [
+                {
+                    "jobArn": f"arn:aws:bedrock:::job/{batch['id']}",
+                    "jobName": batch["asked"]["jobName"],
+                }
+                for batch in self.batches.values()
+                if exchange.query["nameContains"] in batch["asked"]["jobName"]
+            ]
+            return json.dumps({"invocationJobSummaries": named}).encode()
         if path == "/model-invocation-job":
             asked = json.loads(exchange.body)
             wanted = {"jobName", "roleArn", "modelId", "inputDataConfig", "outputDataConfig"}

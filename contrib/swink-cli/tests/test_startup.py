@@ -53,8 +53,8 @@ def test_the_version_reads_no_command_and_looks_for_none(
     program = (
         "import sys\n"
         "from importlib import metadata\n"
-        "def entry_points(**given): raise AssertionError('the version asks for no entry point')\n"
-        "metadata.entry_points = entry_points\n"
+        "def distributions(): raise AssertionError('the version reads no entry point')\n"
+        "metadata.distributions = distributions\n"
         "from swink_cli.main import main\n"
         "code = main(['--version'])\n"
         "print(*(name for name in sys.modules if '.commands' in name), file=sys.stderr)\n"

@@ -4,6 +4,11 @@ A folder beside the journal, named after it and `.batches`, in which each shard 
 reads those of all. A batch that was begun has a line with its rows, and later one or more with
 those of them whose results are in the journal: what is left waits for a run that has the row.
 A row's name says what it asks: one that says something else than before has another.
+
+Before a batch is submitted, its rows are written down with a token that the vendor keeps with the
+batch. A token without a line for its batch is a submission whose outcome is unknown: the run was
+killed before the vendor's answer, or the answer was lost. The next run looks for the token in the
+vendor's list of batches.
 """
 
 from __future__ import annotations
@@ -12,12 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from attrs import define, field
 
 from swink_batch.forms import Request
 from swink_batch.journal import FileEngine
 from swink_core import SwinkError
 
-__all__ = ["Ledger", "id_part", "row_name"]
+__all__ = ["Intent", "Ledger", "id_part", "row_name"]
 
 _ID_PART = len("row-") + 16
 
@@ -32,12 +38,28 @@ def id_part(name: str) -> str:
     return name[:_ID_PART]
 
 
+@define
+class Intent:
+    """A submission whose outcome is unknown: `at` is when it began, in seconds since 1970."""
+
+    token: str
+    rows: list[str]
+    at: float
+    known: frozenset[str] = field(default=frozenset(), repr=False)
+    """The ids of the batches that the ledger has: none of them is this submission's."""
+
+
 class _Line(msgspec.Struct, omit_defaults=True):
-    """A batch was begun with these rows, or the results of these are in."""
+    """A batch was begun with these rows, or the results of these are in.
+
+    Without a batch: these rows are about to be submitted, or the submission did not arrive.
+    """
 
     batch: str
     rows: list[str]
     ended: bool = False
+    token: str = ""
+    at: float = 0.0
 
 
 class Ledger:
@@ -46,15 +68,65 @@ class Ledger:
     def __init__(self, folder: Path, writer: str) -> None:
         self._folder = folder
         self._engine = FileEngine(folder, writer)
+        self._read: list[_Line] = []
 
     def open_batches(self) -> dict[str, list[str]]:
         """Return the rows of each batch whose results are not in. Raises SwinkError for a line
         that is none."""
         begun: dict[str, list[str]] = {}
         ended: dict[str, set[str]] = {}
-        for number, (_, line) in enumerate(self._engine.lines(), 1):
+        for line in self._lines():
+            if not line.batch:
+                continue
+            if line.ended:
+                ended.setdefault(line.batch, set()).update(line.rows)
+            else:
+                begun[line.batch] = line.rows
+        left = {
+            id: [row for row in rows if row not in ended.get(id, ())] for id, rows in begun.items()
+        }
+        return {id: rows for id, rows in left.items() if rows}
+
+    def intents(self) -> list[Intent]:
+        """List the submissions whose outcome is unknown. Raises SwinkError as `open_batches`."""
+        lines = self._lines()
+        settled = {line.token for line in lines if line.batch or line.ended}
+        known = frozenset(line.batch for line in lines if line.batch)
+        return [
+            Intent(line.token, line.rows, line.at, known)
+            for line in lines
+            if not line.batch and line.token not in settled
+        ]
+
+    def intend(self, token: str, rows: Sequence[str], at: float) -> None:
+        """Write down that a batch of these rows is about to be submitted with a token."""
+        self._write(_Line("", [*rows], token=token, at=at))
+
+    def withdraw(self, token: str) -> None:
+        """Write down that the submission with this token did not arrive."""
+        self._write(_Line("", [], ended=True, token=token))
+
+    def begin(self, id: str, rows: Sequence[str], token: str) -> None:
+        """Write down a batch that was begun with a token."""
+        self._write(_Line(id, [*rows], token=token))
+
+    def end(self, id: str, rows: Sequence[str]) -> None:
+        """Write down that the results of these rows of a batch are in the journal."""
+        self._write(_Line(id, [*rows], ended=True))
+
+    def close(self) -> None:
+        """Have all written to the disk."""
+        self._engine.close()
+
+    def _write(self, line: _Line) -> None:
+        self._engine.append(msgspec.json.encode(line))
+
+    def _lines(self) -> list[_Line]:
+        """Read the lines that were added since the last time, and return all."""
+        for _, line in self._engine.lines():
+            number = len(self._read) + 1
             try:
-                said = msgspec.json.decode(line, type=_Line)
+                self._read.append(msgspec.json.decode(line, type=_Line))
             except msgspec.DecodeError as error:
                 raise SwinkError(
                     f"{self._folder}: line {number} is no batch: {error}",
@@ -62,23 +134,4 @@ class Ledger:
                     resolution="Restore it, or take the line out: rows that nothing else there "
                     "names are handed over again.",
                 ) from error
-            if said.ended:
-                ended.setdefault(said.batch, set()).update(said.rows)
-            else:
-                begun[said.batch] = said.rows
-        left = {
-            id: [row for row in rows if row not in ended.get(id, ())] for id, rows in begun.items()
-        }
-        return {id: rows for id, rows in left.items() if rows}
-
-    def begin(self, id: str, rows: Sequence[str]) -> None:
-        """Write down a batch that was begun."""
-        self._engine.append(msgspec.json.encode(_Line(id, [*rows])))
-
-    def end(self, id: str, rows: Sequence[str]) -> None:
-        """Write down that the results of these rows of a batch are in the journal."""
-        self._engine.append(msgspec.json.encode(_Line(id, [*rows], ended=True)))
-
-    def close(self) -> None:
-        """Have all written to the disk."""
-        self._engine.close()
+        return self._read

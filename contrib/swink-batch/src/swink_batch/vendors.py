@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import Any, Protocol, Self
 
 from attrs import evolve
 
 from swink import Client
+from swink_batch.ledger import Intent
 from swink_core import (
     Call,
     Cost,
     Failure,
+    Host,
     ProviderFailure,
     SwinkError,
     Usage,
@@ -29,7 +30,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import AiohttpClient, HTTPRequest, cost_of
 
-__all__ = ["BatchAPI", "Vendor", "batch_price"]
+__all__ = ["BatchAPI", "Unsettled", "Vendor", "batch_price"]
 
 GROUP = "swink.batches"
 
@@ -54,9 +55,22 @@ class BatchAPI(Protocol):
     share: float | None
 
     def submit(
-        self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]]
+        self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]], token: str
     ) -> Generator[HTTPRequest, bytes, str]:
-        """Begin a batch of ids and requests' bodies; returns its id."""
+        """Begin a batch of ids and requests' bodies; returns its id.
+
+        The vendor keeps `token`, 24 hexadecimal digits, with the batch: in its metadata or name,
+        or else in each row's id, which `results` then removes.
+        """
+
+    def find(
+        self, like: HTTPRequest, intent: Intent
+    ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
+        """Look for the batch that was submitted with a token, in the vendor's list of batches.
+
+        Returns its id in a list, an empty list if there is no such batch, and `None` if a batch
+        has to end before it can be known.
+        """
 
     def poll(
         self, like: HTTPRequest, id: str
@@ -76,11 +90,11 @@ class Vendor:
     """One model's batch API, reached with the credentials of a client."""
 
     def __init__(self, provider: str, client: Mapping[str, Any]) -> None:
-        self.api = _api_of(provider)
         self._wire = _Wire()
         self._alone = asyncio.Lock()  # on the wire
         given = {**client, "http": self._wire, "retry": False, "breaker": False}
         self.client = Client(**given)
+        self.api = _api_of(provider, self.client.host)
         self._http = client.get("http") or AiohttpClient()
         self._call: Call | None = None
         self._like: HTTPRequest | None = None
@@ -112,16 +126,26 @@ class Vendor:
             self._wire.begin((status, body))
             return await stream.result()
 
-    async def submit(self, rows: Sequence[tuple[str, bytes]]) -> str:
-        """Begin a batch and return its id. Raises SwinkError."""
-        id: str = await self._carry_out("submit", rows)
+    async def submit(self, rows: Sequence[tuple[str, bytes]], token: str) -> str:
+        """Begin a batch and return its id. Raises SwinkError: `Unsettled` where the vendor may
+        have taken it."""
+        id: str = await self._carry_out("submit", rows, token)
         return id
+
+    async def find(self, intent: Intent) -> Sequence[str] | None:
+        """Look for the batch of a submission, as `BatchAPI.find`; `None` also where the vendor
+        does not answer at the moment. Raises SwinkError."""
+        try:
+            found: Sequence[str] | None = await self._carry_out("find", intent)
+        except Unsettled:
+            return None
+        return found
 
     async def poll(self, id: str) -> Sequence[str] | None:
         """Return where a batch's results are; `None` while it has not ended."""
         try:
             found: Sequence[str] | None = await self._carry_out("poll", id)
-        except _Later:
+        except Unsettled:
             return None
         return found
 
@@ -151,10 +175,10 @@ class Vendor:
             response = await self._http.send(request, CONNECT_SECONDS)
             body = b"".join([piece async for piece in response])
         except ProviderFailure as error:
-            raise _Later(str(error), title=_REFUSED, resolution=_AGAIN) from error
+            raise Unsettled(str(error), title=_REFUSED, resolution=_AGAIN) from error
         if response.status < 300:
             return body
-        kind = _Later if response.status in (408, 429) or response.status >= 500 else SwinkError
+        kind = Unsettled if response.status in (408, 429) or response.status >= 500 else SwinkError
         said = body[:EXCERPT].decode("utf-8", "replace")
         why = f"to {what} a batch failed: HTTP {response.status}: {said}"
         raise kind(why, title=_REFUSED, resolution=_AGAIN)
@@ -165,8 +189,8 @@ _REFUSED = "The vendor's batch API did not do it"
 _AGAIN = "Correct what the message names and start the run again: it goes on where it is."
 
 
-class _Later(SwinkError):
-    """A failure that may pass by itself."""
+class Unsettled(SwinkError):
+    """A failure that may pass by itself, and does not tell whether the vendor did it."""
 
 
 def batch_price(call: Call, usage: Usage | None, share: float | None) -> float | None:
@@ -184,8 +208,10 @@ def batch_price(call: Call, usage: Usage | None, share: float | None) -> float |
     return cost.total * share if cost and cost.total is not None and share else None
 
 
-def _api_of(provider: str) -> BatchAPI:
-    points = {point.name: point for point in entry_points(group=GROUP)}
+def _api_of(provider: str, host: Host) -> BatchAPI:
+    dists = {id(entry.dist): entry.dist for entry in host.entries() if entry.dist is not None}
+    found = (point for dist in dists.values() for point in dist.entry_points)
+    points = {point.name: point for point in found if point.group == GROUP}
     if provider not in points:
         known = ", ".join(sorted(points)) or "none"
         raise UsageError(

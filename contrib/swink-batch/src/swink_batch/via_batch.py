@@ -1,12 +1,15 @@
 """A run over a vendor's batch API: hand over, wait, fetch; each step kept, so that it resumes.
 
 A run that is started again fetches those batches of the ledger in which it finds rows of its own
-that say what they said, and hands over what is in none. A process that is killed between a vendor's
-answer and the ledger's line leaves a batch that nobody fetches.
+that say what they said, and hands over what is in none. Each submission is written down before it
+is made, with a token that the vendor keeps: where a process is killed before the vendor's answer,
+the next run finds the batch in the vendor's list, or submits the rows again if it is not there.
 """
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +18,9 @@ import backoff
 
 from swink_batch.answers import Answer, Failed, as_json, bad_row, failed, succeeded
 from swink_batch.forms import Request
-from swink_batch.ledger import Ledger, id_part, row_name
+from swink_batch.ledger import Intent, Ledger, id_part, row_name
 from swink_batch.runner import Runner, together
-from swink_batch.vendors import Vendor, batch_price
+from swink_batch.vendors import Unsettled, Vendor, batch_price
 from swink_core import SwinkError, UsageError
 
 __all__ = ["BatchRunner"]
@@ -26,6 +29,9 @@ FIRST_POLL = 5.0
 """Seconds until a batch is looked at again, at first; then ever longer."""
 
 LONGEST_POLL = 120.0
+
+SETTLE_SECONDS = 10.0
+"""How long after a submission its batch may still appear in the vendor's list."""
 
 
 class BatchRunner(Runner):
@@ -67,6 +73,9 @@ class BatchRunner(Runner):
     async def _hand_over(self, vendor: Vendor, ledger: Ledger) -> None:
         open_ = ledger.open_batches()
         theirs = {name for names in open_.values() for name in names}
+        intents = ledger.intents()
+        doubtful = {name for intent in intents for name in intent.rows}
+        bodies: dict[str, bytes] = {}  # of doubtful rows
         kept: set[str] = set()
         waiting: dict[str, Request] = {}
         rows: list[tuple[str, bytes]] = []
@@ -89,7 +98,9 @@ class BatchRunner(Runner):
                 await self._take(request, failed(request.id, error, self._model))
                 continue
             waiting[name] = request
-            if name in theirs or self._job.cancel:
+            if name in doubtful:
+                bodies[name] = body
+            if name in theirs or name in doubtful or self._job.cancel:
                 continue
             if rows and (
                 len(rows) >= vendor.api.most_requests or size + len(body) > vendor.api.most_bytes
@@ -102,6 +113,9 @@ class BatchRunner(Runner):
             await self._submit(vendor, ledger, open_, rows)
         self.tally.under_way = len(waiting)
         asked = {*map(id_part, waiting)}
+        for intent in intents:
+            if not asked.isdisjoint(map(id_part, intent.rows)):
+                await self._settle(vendor, ledger, open_, intent, bodies)
         fetched: dict[str, list[str]] = {}
         for id, names in open_.items():
             ours = [name for name in names if name in kept or id_part(name) in asked]
@@ -127,9 +141,44 @@ class BatchRunner(Runner):
         names = [name for name, _ in rows]
         assert self._journal is not None
         self._journal.begin()  # the batch is that job's
-        id = await vendor.submit(rows)
-        ledger.begin(id, names)
+        token = secrets.token_hex(12)
+        ledger.intend(token, names, time.time())
+        try:
+            id = await vendor.submit(rows, token)
+        except Unsettled:
+            raise
+        except SwinkError:
+            ledger.withdraw(token)
+            raise
+        ledger.begin(id, names, token)
         open_[id] = names
+
+    async def _settle(
+        self,
+        vendor: Vendor,
+        ledger: Ledger,
+        open_: dict[str, list[str]],
+        intent: Intent,
+        bodies: dict[str, bytes],
+    ) -> None:
+        """Find out whether a submission arrived, and submit its rows again if it did not."""
+
+        async def look() -> Sequence[str] | None:
+            settled = time.time() - intent.at >= SETTLE_SECONDS
+            found = await vendor.find(intent)
+            return found if found or settled else None
+
+        if self.tally.stopped is not None or (found := await self._wait(_polled(look)())) is None:
+            return  # the next run looks again
+        [ids] = found
+        if ids:
+            ledger.begin(ids[0], intent.rows, intent.token)
+            open_[ids[0]] = intent.rows
+            return
+        ledger.withdraw(intent.token)
+        rows = [(name, bodies[name]) for name in intent.rows if name in bodies]
+        if rows and not self._job.cancel:
+            await self._submit(vendor, ledger, open_, rows)
 
     async def _fetch(
         self,
@@ -143,11 +192,10 @@ class BatchRunner(Runner):
         left to a run that has them."""
         if self._job.cancel and await vendor.poll(id) is None:
             await vendor.cancel(id)
-        waits: Any = backoff.expo
-        poll = backoff.on_predicate(
-            waits, lambda found: found is None, factor=FIRST_POLL, max_value=LONGEST_POLL
-        )(vendor.poll)
-        if self.tally.stopped is not None or (found := await self._wait(poll(id))) is None:
+        if (
+            self.tally.stopped is not None
+            or (found := await self._wait(_polled(vendor.poll)(id))) is None
+        ):
             return  # the next run looks again
         [sources] = found
         for name, status, body in await vendor.results(id, sources or ()):
@@ -177,3 +225,11 @@ class BatchRunner(Runner):
         return vendor.client.stream(
             self._job.models, request.prompt, type=self._job.type, **options
         )
+
+
+def _polled(look: Any) -> Any:
+    """Return a function that repeats a look, after ever longer waits, until it is not `None`."""
+    waits: Any = backoff.expo
+    return backoff.on_predicate(
+        waits, lambda found: found is None, factor=FIRST_POLL, max_value=LONGEST_POLL
+    )(look)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from importlib.metadata import Distribution, EntryPoint, distributions
+from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
 from types import FunctionType
 from typing import Any
@@ -19,6 +20,9 @@ from swink_cli.extensions import (
     distribution_of,
     installed_tools,
     load_command,
+    owner,
+    points_of,
+    version_of,
 )
 from swink_cli.findings import LIKENESS, Finding, failing, instead
 from swink_cli.listing import PROVIDER_GROUP
@@ -58,9 +62,9 @@ RULED = (*TAKEN["features"], *TAKEN["knobs"], "prefill")
 def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list[Finding]:
     """Look at every plugin of a host, and at the metadata of what is installed (`None`: here)."""
     known = list(distributions() if installed is None else installed)
-    found = [*_groups(known), *_twice(known)]
+    found = [*_damaged(host), *_groups(known), *_twice(known)]
     providers = [entry for entry in host.entries() if entry.group == PROVIDER_GROUP]
-    points = [point for dist in known for point in _points(dist)]
+    points = [point for dist in known for point in points_of(dist)]
     pointed = {point.name for point in points if point.group == PROVIDER_GROUP}
     for package in dict.fromkeys(entry.package for entry in providers):
         names = [entry.name for entry in providers if entry.package == package]
@@ -88,9 +92,20 @@ def added() -> list[Finding]:
 # -- metadata ------------------------------------------------------------------------------------
 
 
+def _damaged(host: Host) -> Iterator[Finding]:
+    """Report files of metadata that cannot be read: their plugins, commands and tools are lost."""
+    for damage in host.damaged():
+        yield Finding(
+            f"{damage.file} ({damage.distribution})",
+            f"the metadata cannot be read: {damage.problem}",
+            f"Install {damage.distribution} again. If that does not help, delete the folder "
+            f"{os.path.dirname(damage.file)}.",
+        )
+
+
 def _groups(installed: Sequence[Distribution]) -> Iterator[Finding]:
     """Find entry points of groups that are almost one of ours."""
-    for point in (point for dist in installed for point in _points(dist)):
+    for point in (point for dist in installed for point in points_of(dist)):
         if point.group in GROUPS or point.group == "pytest11":
             continue
         plain = re.sub(r"[^a-z]+", ".", point.group.lower())
@@ -104,16 +119,14 @@ def _groups(installed: Sequence[Distribution]) -> Iterator[Finding]:
             )
 
 
-def _points(dist: Distribution) -> Iterable[EntryPoint]:
-    return dist.entry_points
-
-
 def _twice(installed: Sequence[Distribution]) -> Iterator[Finding]:
     """Find distributions of ours that are there in two versions: an install that went wrong."""
     versions: dict[str, list[str]] = {}
     for dist in installed:
-        if any(point.group in GROUPS for point in _points(dist)):
-            versions.setdefault(re.sub(r"[-_.]+", "-", dist.name).lower(), []).append(dist.version)
+        if any(point.group in GROUPS for point in points_of(dist)):
+            versions.setdefault(re.sub(r"[-_.]+", "-", owner(dist)).lower(), []).append(
+                version_of(dist)
+            )
     for name, found in versions.items():
         if len({*found}) > 1:
             yield Finding(

@@ -8,6 +8,7 @@ with one is an error of that command and of no other. Nothing heavy is imported 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container
 from functools import cache
 from typing import TYPE_CHECKING
@@ -17,11 +18,11 @@ import click
 from swink_cli.terminal import printable
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+    from importlib.metadata import Distribution, EntryPoint
 
 __all__ = [
     "COMMAND_GROUP", "TOOL_GROUP", "added_commands", "describe_commands", "distribution_of",
-    "installed_tools", "load_command",
+    "installed_tools", "load_command", "owner", "points_of", "version_of",
 ]  # fmt: skip
 
 COMMAND_GROUP, TOOL_GROUP = "swink.commands", "swink.tools"
@@ -37,19 +38,64 @@ def installed_tools() -> dict[str, list[EntryPoint]]:
     return _claims(TOOL_GROUP)
 
 
-@cache
-def _claims(group: str) -> dict[str, list[EntryPoint]]:
-    from importlib.metadata import entry_points
+def points_of(dist: Distribution) -> list[EntryPoint]:
+    """Return a distribution's entry points: none if they cannot be parsed, which `swink doctor`
+    reports."""
+    try:
+        return [*dist.entry_points]
+    except Exception:  # a line that cannot be parsed raises TypeError
+        return []
 
+
+def _claims(group: str) -> dict[str, list[EntryPoint]]:
     claims: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=group), key=lambda point: (point.name, _owner(point))):
-        claims.setdefault(point.name, []).append(point)
+    for point in _points():
+        if point.group == group:
+            claims.setdefault(point.name, []).append(point)
     return claims
+
+
+@cache
+def _points() -> list[EntryPoint]:
+    """Read the entry points of commands and tools, each distribution by itself and once."""
+    from importlib.metadata import distributions
+
+    first: dict[str, Distribution] = {}
+    for dist in distributions():
+        folder = str(getattr(dist, "_path", "")) or owner(dist)
+        first.setdefault(folder.rpartition(os.sep)[2].partition("-")[0].lower(), dist)
+    groups = (COMMAND_GROUP, TOOL_GROUP)
+    found = [p for dist in first.values() for p in points_of(dist) if p.group in groups]
+    return sorted(found, key=lambda point: (point.name, _owner(point)))
+
+
+def owner(dist: Distribution) -> str:
+    """Return a distribution's name: by its folder, where its metadata is missing or damaged."""
+    return _fact(dist, "Name") or _stem(dist)[0] or "an unnamed distribution"
+
+
+def version_of(dist: Distribution) -> str:
+    """Return a distribution's version, likewise."""
+    return _fact(dist, "Version") or _stem(dist)[2]
+
+
+def _stem(dist: Distribution) -> tuple[str, str, str]:
+    stem, _ = os.path.splitext(os.path.basename(str(getattr(dist, "_path", ""))))
+    name, dash, version = stem.partition("-")
+    return name.replace("_", "-"), dash, version
+
+
+def _fact(dist: Distribution | None, name: str) -> str:
+    try:
+        found = dist.metadata.get_all(name) if dist else None
+    except Exception:  # missing or damaged metadata
+        return ""
+    return found[0] if found else ""
 
 
 def distribution_of(point: EntryPoint) -> str:
     """Name the distribution that declares an entry point, with its version."""
-    return " ".join(filter(None, (_owner(point), point.dist.version if point.dist else "")))
+    return " ".join(filter(None, (_owner(point), version_of(point.dist) if point.dist else "")))
 
 
 def describe_commands(
@@ -106,7 +152,10 @@ def load_command(name: str, points: list[EntryPoint]) -> click.Command:
 
 def _repair(point: EntryPoint, error: BaseException) -> str:
     """Say what to do where a command cannot be imported; `cli` is the extra that commands need."""
-    extras = point.dist.metadata.get_all("Provides-Extra") if point.dist else None
+    try:
+        extras = point.dist.metadata.get_all("Provides-Extra") if point.dist else None
+    except Exception:  # missing or damaged metadata
+        extras = None
     absent = (getattr(error, "name", None) or "").partition(".")[0]
     is_needed = isinstance(error, ModuleNotFoundError) and absent != point.module.partition(".")[0]
     if is_needed and "cli" in (extras or ()):
@@ -115,12 +164,11 @@ def _repair(point: EntryPoint, error: BaseException) -> str:
 
 
 def _owner(point: EntryPoint) -> str:
-    return (point.dist and point.dist.name) or "an unnamed distribution"
+    return owner(point.dist) if point.dist else "an unnamed distribution"
 
 
 def _summary(point: EntryPoint) -> str:
-    said = point.dist.metadata.get_all("Summary") if point.dist else None
-    return said[0] if said else ""
+    return _fact(point.dist, "Summary")
 
 
 def _listed(points: list[EntryPoint]) -> str:

@@ -20,7 +20,7 @@ from attrs import define
 
 import swink_core as swink
 from swink_cli.completion import complete_file, complete_server
-from swink_cli.extensions import installed_tools
+from swink_cli.extensions import installed_tools, owner
 from swink_cli.files import user_path
 from swink_cli.options import Function, apply_options
 from swink_cli.terminal import own_stdout
@@ -147,7 +147,7 @@ def _claims(name: str) -> list[EntryPoint]:
 def plugin_tools(name: str) -> list[FunctionTool[..., Any]]:
     """Load what a plugin declares under a name. Raises UsageError and PluginError."""
     claims = _claims(name)
-    owners = " and ".join(point.dist.name if point.dist else "?" for point in claims)
+    owners = " and ".join(owner(point.dist) if point.dist else "?" for point in claims)
     if len(claims) > 1:
         raise swink.PluginError(
             f"two distributions claim the tool {name!r}: {owners}",

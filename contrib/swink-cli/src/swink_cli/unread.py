@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from swink_cli.doctor import GROUPS
+from swink_cli.extensions import points_of
 from swink_cli.findings import Finding
 
 __all__ = ["unread"]
@@ -38,7 +39,7 @@ def unread(
         return []
     known = {"swink", "swink_cli", "swink_core"}
     for dist in distributions() if installed is None else installed:
-        points = [point for point in dist.entry_points if point.group in GROUPS]
+        points = [point for point in points_of(dist) if point.group in GROUPS]
         known.update(re.split("[.:]", point.value)[0] for point in points)
     read = {found for package in known for found in _named(package)}
     return [_finding(name, read) for name in names if name not in read]

@@ -7,6 +7,7 @@ what they say. Source: https://platform.claude.com/docs/en/api/creating-message-
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
@@ -19,6 +20,12 @@ Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 
 KEPT = ("anthropic-version", "anthropic-beta")
 """Headers of a request that its batch needs too."""
+
+MARK = "_"
+"""Separates a row's id, which does not contain it, from the submission's token."""
+
+MOST_DIFFERENCE = 86_400.0
+"""Seconds between two clocks, ours and the vendor's, that are not taken to be different times."""
 
 STATUSES = {
     "invalid_request_error": 400,
@@ -38,14 +45,38 @@ class AnthropicBatches:
     most_bytes = 250 * 2**20
     share = None
 
-    def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]]) -> Says:
-        """Begin a batch; returns its id."""
-        requests = [{"custom_id": id, "params": _whole(body)} for id, body in rows]
+    def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]], token: str) -> Says:
+        """Begin a batch, with `token` in each row's id; returns its id."""
+        requests = [
+            {"custom_id": f"{id}{MARK}{token}", "params": _whole(body)} for id, body in rows
+        ]
         body = msgspec.json.encode({"requests": requests})
         asked = _request(like, "", "POST", body)
         asked.headers["Content-Type"] = "application/json"
         made: dict[str, Any] = msgspec.json.decode((yield asked))
         return made["id"]
+
+    def find(self, like: HTTPRequest, intent: Any) -> Says:
+        """Look for a batch by the token in its rows' ids, which only its results show.
+
+        Of https://platform.claude.com/docs/en/api/listing-message-batches, only batches of as many
+        rows that began at about that time are looked at; one that has not ended may be it.
+        """
+        is_open, query = False, "?limit=100"
+        while query:
+            page = msgspec.json.decode((yield _request(like, query, "GET")))
+            for batch in page["data"]:
+                if batch["id"] in intent.known or not _may_be(batch, intent):
+                    continue
+                if batch["processing_status"] != "ended":
+                    is_open = True
+                    continue
+                lines = yield _request(like, f"/{batch['id']}/results", "GET")
+                if f"{MARK}{intent.token}".encode() in lines:
+                    return [batch["id"]]
+            more = page.get("has_more") and page.get("last_id")
+            query = f"?limit=100&after_id={page['last_id']}" if more else ""
+        return None if is_open else []
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
         """Look at a batch; returns where its results are once it has ended."""
@@ -73,8 +104,19 @@ def _whole(body: bytes) -> dict[str, Any]:
     return data
 
 
+def _may_be(batch: dict[str, Any], intent: Any) -> bool:
+    """Tell whether a batch of the list can be the one of a submission, as far as the list shows."""
+    if batch.get("archived_at"):
+        return False  # its results are deleted
+    began = datetime.fromisoformat(batch["created_at"]).timestamp()
+    rows = sum(batch["request_counts"].values())
+    is_of_that_time: bool = abs(began - intent.at) < MOST_DIFFERENCE
+    return is_of_that_time and rows == len(intent.rows)
+
+
 def _result(line: bytes) -> tuple[str, int, bytes]:
     data = msgspec.json.decode(line)
+    data["custom_id"] = data["custom_id"].partition(MARK)[0]
     result = data["result"]
     if result["type"] == "succeeded":
         return data["custom_id"], 200, msgspec.json.encode(result["message"])

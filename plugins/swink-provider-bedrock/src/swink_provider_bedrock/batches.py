@@ -32,6 +32,9 @@ ROLE_ENV = "SWINK_BEDROCK_BATCH_ROLE"
 S3_ENDPOINT_ENV = "AWS_ENDPOINT_URL_S3"
 """Another address of S3, as every tool of AWS's has it; buckets are then part of the path."""
 
+NAME = "swink-"
+"""The beginning of a job's name, before the submission's token."""
+
 ENDED = frozenset({"Completed", "PartiallyCompleted", "Failed", "Stopped", "Expired"})
 
 Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
@@ -51,20 +54,20 @@ class BedrockBatches:
     most_bytes = 190 * 2**20
     share = 0.5
 
-    def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]]) -> Says:
-        """Put the rows into S3 and begin a job; returns its ARN."""
+    def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]], token: str) -> Says:
+        """Put the rows into S3 and begin a job, with `token` in its name; returns its ARN."""
         lines = b"".join(
             msgspec.json.encode({"recordId": id, "modelInput": msgspec.Raw(body)}) + b"\n"
             for id, body in rows
         )
-        name = f"swink-{hashlib.sha256(lines).hexdigest()[:32]}"
+        name = f"{NAME}{token}"
         folder = _setting(S3_ENV).rstrip("/")
         source = f"{folder}/{name}.jsonl"
         yield _s3(like, source, "PUT", lines)
         base, model = _parts(like)
         job = {
             "jobName": name,
-            "clientRequestToken": name,  # a second job with the same rows is this one
+            "clientRequestToken": name,  # a request that is repeated makes no second job
             "roleArn": _setting(ROLE_ENV),
             "modelId": unquote(model),
             "modelInvocationType": "Converse",
@@ -74,6 +77,18 @@ class BedrockBatches:
         headers = {"Content-Type": "application/json"}
         made = yield HTTPRequest(f"{base}/model-invocation-job", msgspec.json.encode(job), headers)
         return msgspec.json.decode(made)["jobArn"]
+
+    def find(self, like: HTTPRequest, intent: Any) -> Says:
+        """Look for a job by the token in its name:
+        https://docs.aws.amazon.com/bedrock/latest/APIReference/API_ListModelInvocationJobs.html."""
+        base, _ = _parts(like)
+        name = f"{NAME}{intent.token}"
+        query = f"nameContains={name}"
+        page = msgspec.json.decode(
+            (yield HTTPRequest(f"{base}/model-invocation-jobs?{query}", method="GET"))
+        )
+        jobs = page.get("invocationJobSummaries") or []
+        return [job["jobArn"] for job in jobs if job["jobName"] == name]
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
         """Look at a job; returns where its answers are once it has ended."""

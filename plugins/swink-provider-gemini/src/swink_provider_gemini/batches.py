@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 
@@ -18,6 +19,9 @@ __all__ = ["GeminiBatches"]
 Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 
 OK = 200
+
+NAME = "swink-"
+"""The beginning of a batch's display name, before the submission's token."""
 
 CODES = {3: 400, 5: 404, 7: 403, 8: 429, 13: 500, 14: 503, 16: 401}
 """HTTP statuses of google.rpc.Code."""
@@ -30,14 +34,30 @@ class GeminiBatches:
     most_bytes = 19 * 2**20
     share = None
 
-    def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]]) -> Says:
-        """Begin a batch; returns its name."""
+    def submit(self, like: HTTPRequest, rows: Sequence[tuple[str, bytes]], token: str) -> Says:
+        """Begin a batch, with `token` in its display name; returns its name."""
         requests = [{"request": msgspec.Raw(body), "metadata": {"key": id}} for id, body in rows]
-        batch = {"displayName": "swink", "inputConfig": {"requests": {"requests": requests}}}
+        batch = {
+            "displayName": f"{NAME}{token}",
+            "inputConfig": {"requests": {"requests": requests}},
+        }
         url = f"{like.url.rpartition(':')[0]}:batchGenerateContent"
         headers = {"Content-Type": "application/json"}
         made = yield HTTPRequest(url, msgspec.json.encode({"batch": batch}), headers)
         return msgspec.json.decode(made)["name"]
+
+    def find(self, like: HTTPRequest, intent: Any) -> Says:
+        """Look for a batch by the token in its display name: https://ai.google.dev/api/batch-api."""
+        base, next_page = f"{like.url.partition('/models/')[0]}/batches?pageSize=100", ""
+        while True:
+            page = msgspec.json.decode((yield HTTPRequest(f"{base}{next_page}", method="GET")))
+            for operation in page.get("operations") or []:
+                name = (operation.get("metadata") or {}).get("displayName")
+                if name == f"{NAME}{intent.token}":
+                    return [operation["name"]]
+            if not (token := page.get("nextPageToken")):
+                return []
+            next_page = f"&pageToken={quote(token, safe='')}"
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
         """Look at a batch; returns where its results are once it has ended."""

@@ -17,6 +17,7 @@ class MistralBatches(OpenAIBatches):
 
     most_requests = 1_000_000
     path = "/batch/jobs"
+    first_page = "page=0&page_size=100"
     ended = frozenset({"SUCCESS", "FAILED", "TIMEOUT_EXCEEDED", "CANCELLED"})
 
     def line(self, id: str, api: str, body: bytes) -> bytes:
@@ -30,6 +31,11 @@ class MistralBatches(OpenAIBatches):
         model = whole(rows[0][1])["model"]
         asked = {"input_files": [file], "model": model, "endpoint": f"/v1{api}"}
         return {**asked, "timeout_hours": 24}
+
+    def next_page(self, page: dict[str, Any], query: str) -> str:
+        """Return the query of the page after this one; an empty string after the last."""
+        number = int(query.partition("&")[0].removeprefix("page=")) + 1
+        return f"page={number}&page_size=100" if number * 100 < page.get("total", 0) else ""
 
     def files(self, batch: dict[str, Any]) -> list[str | None]:
         """Return the ids of the files with a job's results."""

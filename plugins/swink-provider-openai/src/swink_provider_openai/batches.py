@@ -27,6 +27,9 @@ Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 
+TOKEN = "swink"
+"""The key in a batch's metadata for the submission's token."""
+
 APIS = ("/chat/completions", "/responses")
 
 
@@ -37,14 +40,17 @@ class OpenAIBatches:
     most_bytes = 190 * 2**20
     share = None
     path = "/batches"
+    first_page = "limit=100"
     ended = ENDED
 
-    def submit(self, like: HTTPRequest, rows: Sequence[Row]) -> Says:
-        """Upload the rows and begin a batch; returns its id."""
+    def submit(self, like: HTTPRequest, rows: Sequence[Row], token: str) -> Says:
+        """Upload the rows and begin a batch, with `token` in its metadata; returns its id."""
         base, api = _parts(like)
         lines = b"".join(self.line(id, api, body) for id, body in rows)
         file = _read((yield upload(f"{base}/files", lines)))["id"]
-        made = yield _post(f"{base}{self.path}", self.begun(file, api, rows))
+        made = yield _post(
+            f"{base}{self.path}", {**self.begun(file, api, rows), "metadata": {TOKEN: token}}
+        )
         return _read(made)["id"]
 
     def line(self, id: str, api: str, body: bytes) -> bytes:
@@ -63,6 +69,24 @@ class OpenAIBatches:
         if batch["status"] not in self.ended:
             return None
         return [file for file in self.files(batch) if file]
+
+    def find(self, like: HTTPRequest, intent: Any) -> Says:
+        """Look for a batch by the token in its metadata: https://platform.openai.com/docs/api-reference/batch/list."""
+        base, _ = _parts(like)
+        query = self.first_page
+        while query:
+            page = _read((yield HTTPRequest(f"{base}{self.path}?{query}", method="GET")))
+            found = page.get("data") or []
+            for batch in found:
+                if (batch.get("metadata") or {}).get(TOKEN) == intent.token:
+                    return [batch["id"]]
+            query = self.next_page(page, query) if found else ""
+        return []
+
+    def next_page(self, page: dict[str, Any], query: str) -> str:
+        """Return the query of the page after this one; an empty string after the last."""
+        last = page["data"][-1]["id"]
+        return f"{self.first_page}&after={last}" if page.get("has_more") else ""
 
     def files(self, batch: dict[str, Any]) -> list[str | None]:
         """Return the ids of the files with a batch's results."""

@@ -8,7 +8,7 @@ import click
 
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import PROVIDER_GROUP, left_out, print_json, print_lines
-from swink_cli.terminal import table
+from swink_cli.terminal import printable, table
 from swink_core import Host, PluginError
 
 __all__ = ["command"]
@@ -47,6 +47,8 @@ def command(load: bool, as_json: bool) -> int:
         headings = ("NAME", "GROUP", "DISTRIBUTION", "VERSION", "STATE")
         shown = len(headings) if load else -1
         print_lines(table([_cells(row)[:shown] for row in rows], headings[:shown]))
+    for damage in host.damaged():
+        click.echo(printable(f"{damage}. swink doctor says what to do."), err=True)
     return EXIT_FAILURE if any(row["error"] for row in rows) else 0
 
 

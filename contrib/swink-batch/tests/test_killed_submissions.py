@@ -1,0 +1,161 @@
+"""A run that is killed while it submits a batch, and the run that goes on with its journal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from vendor_server import VendorServer
+from vendor_servers import (
+    AnthropicServer,
+    BedrockServer,
+    GeminiServer,
+    MistralServer,
+    OpenAIServer,
+)
+
+from swink_batch import run, via_batch
+from swink_core import SwinkError
+
+VENDORS: dict[str, tuple[str, type[VendorServer], str, dict[str, str]]] = {
+    "openai": ("gpt-5.4-mini", OpenAIServer, "/v1", {"api": "chat"}),
+    "mistral": ("mistral-small-latest", MistralServer, "/v1", {}),
+    "anthropic": ("claude-haiku-4-5", AnthropicServer, "/v1", {}),
+    "gemini": ("gemini-2.5-flash", GeminiServer, "/v1beta", {}),
+    "bedrock": ("us.anthropic.claude-fable-5-2", BedrockServer, "", {"region": "us-east-1"}),
+}
+
+ROWS = [{"id": f"r{number}", "prompt": f"row r{number}"} for number in range(4)]
+
+PROGRAM = """
+import asyncio, json, sys
+from swink_batch import run
+jobs = json.loads(sys.argv[1])
+rows = json.loads(sys.argv[2])
+async def main():
+    work = (run(m, rows, o, via="batch", client={"providers": p}) for m, o, p in jobs)
+    await asyncio.gather(*work)
+asyncio.run(main())
+"""
+
+
+class Vendors:
+    """A server for each vendor, with what a run needs to reach it."""
+
+    def __init__(self, stack: ExitStack, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.servers: dict[str, VendorServer] = {}
+        self.jobs: dict[str, tuple[str, str, dict[str, Any]]] = {}
+        for name, (model, kind, path, settings) in VENDORS.items():
+            server = self.servers[name] = stack.enter_context(kind())
+            root = server.url.removesuffix("/v1")
+            own = {"base_url": f"{root}{path}", "api_key": "key", **settings}
+            if name == "bedrock":
+                del own["api_key"]
+                monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+                monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+                monkeypatch.setenv("AWS_ENDPOINT_URL_S3", root)
+                monkeypatch.setenv("SWINK_BEDROCK_BATCH_S3", "s3://bucket/folder")
+                monkeypatch.setenv("SWINK_BEDROCK_BATCH_ROLE", "arn:aws:iam::1:role/batch")
+            self.jobs[name] = f"{name}/{model}", str(folder / f"{name}.jsonl"), {name: own}
+
+    def kill_while_submitting(self, withholds: str) -> None:
+        """Start a run for each vendor, and kill them once every submission waits."""
+        for server in self.servers.values():
+            server.withholds = withholds
+        child = _child(self.jobs.values())
+        try:
+            for name, server in self.servers.items():
+                assert server.is_holding.wait(30), name
+        finally:
+            child.kill()  # SIGKILL
+            child.wait()
+        for server in self.servers.values():
+            server.withholds = ""
+
+    async def resume(self, name: str) -> dict[str, str]:
+        """Run one vendor's job again, and return the text of each row."""
+        model, output, providers = self.jobs[name]
+        await run(model, ROWS, output, via="batch", client={"providers": providers})
+        return _texts(Path(output))
+
+
+def _texts(output: Path) -> dict[str, str]:
+    return {line["id"]: line["text"] for line in map(json.loads, output.read_bytes().splitlines())}
+
+
+def _child(jobs: Any) -> subprocess.Popen[bytes]:
+    arguments = json.dumps([*jobs]), json.dumps(ROWS)
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments])
+
+
+ANSWERS = {f"r{number}": f"answer to row r{number}" for number in range(4)}
+
+
+@pytest.fixture
+def vendors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Vendors]:
+    monkeypatch.setattr(via_batch, "FIRST_POLL", 0.0001)
+    with ExitStack() as stack:
+        yield Vendors(stack, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(("withholds", "arrived"), [("answer", 1), ("request", 0)])
+async def test_each_row_is_submitted_once_however_far_the_killed_run_came(
+    withholds: str, arrived: int, vendors: Vendors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vendors.kill_while_submitting(withholds)
+    monkeypatch.setattr(via_batch, "SETTLE_SECONDS", 0.0, raising=False)
+    for name, server in vendors.servers.items():
+        assert (name, len(server.batches)) == (name, arrived)
+        assert (name, await vendors.resume(name)) == (name, ANSWERS)
+        assert (name, len(server.batches)) == (name, 1)
+        assert (name, await vendors.resume(name)) == (name, ANSWERS)
+        [batch] = server.batches.values()
+        assert (name, len(batch["requests"])) == (name, len(ROWS))
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_a_submission_whose_answer_is_lost_is_found_among_other_batches(
+    name: str, vendors: Vendors, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server = vendors.servers[name]
+    model, output, providers = vendors.jobs[name]
+    other: dict[str, Any] = {"via": "batch", "client": {"providers": providers}}
+    await run(model, ROWS, tmp_path / "before.jsonl", **other)
+    server.withholds = "cut"
+    with pytest.raises(SwinkError):
+        await run(model, ROWS, output, **other)
+    server.withholds = ""
+    await run(model, ROWS, tmp_path / "after.jsonl", **other)
+    assert len(server.batches) == 3
+    assert await vendors.resume(name) == ANSWERS
+    assert len(server.batches) == 3
+
+
+async def test_a_refused_submission_is_made_again_at_once(vendors: Vendors) -> None:
+    model, output, _ = vendors.jobs["openai"]
+    own = {**vendors.jobs["openai"][2]["openai"], "api_key": "another"}
+    with pytest.raises(SwinkError, match="HTTP 400"):
+        await run(model, ROWS, output, via="batch", client={"providers": {"openai": own}})
+    assert await vendors.resume("openai") == ANSWERS
+    asked = [(each.method, each.path) for each in vendors.servers["openai"].exchanges]
+    assert ("GET", "/v1/batches") not in asked
+
+
+async def test_of_two_runs_at_once_the_second_is_refused(vendors: Vendors) -> None:
+    server = vendors.servers["openai"]
+    server.withholds = "answer"
+    child = _child([vendors.jobs["openai"]])
+    try:
+        assert server.is_holding.wait(30)
+        with pytest.raises(SwinkError, match="another process"):
+            await vendors.resume("openai")
+    finally:
+        child.kill()
+        child.wait()
+    assert len(server.batches) == 1

@@ -1,0 +1,140 @@
+"""Reads the entry points of installed distributions, and reports metadata that is damaged.
+
+`importlib.metadata.entry_points()` raises for all distributions if the `entry_points.txt` of one
+cannot be parsed. Here each distribution is read by itself, so that damage affects only its owner.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from swink_core.plugins.package_data import state_of
+
+ENTRY_POINTS = "entry_points.txt"
+
+PREFIX = "swink."
+"""The names of all groups of entry points that swink reads begin with this."""
+
+
+class Damage(NamedTuple):
+    """A file of a distribution's metadata that cannot be read, and the reason."""
+
+    distribution: str
+    file: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.file} of {self.distribution} cannot be read: {self.problem}"
+
+
+def installed_points() -> tuple[list[Any], list[Damage]]:
+    """List swink's entry points, and the `entry_points.txt` files that cannot be parsed.
+
+    The result is cached until a folder of `sys.path` changes.
+    """
+    return _read(tuple((folder, state_of(folder)) for folder in sys.path))
+
+
+def damaged_metadata() -> list[Damage]:
+    """Check the metadata of every installed distribution: slower than `installed_points`."""
+    found = [*installed_points()[1]]
+    parsed = {damage.file for damage in found}
+    for dist in _distributions():
+        folder = getattr(dist, "_path", None)
+        if not isinstance(folder, Path):
+            continue  # a zip file, or the distribution of another finder
+        for file in (folder / name for name in (ENTRY_POINTS, *_facts(folder))):
+            if str(file) not in parsed and (problem := _problem(file)):
+                found.append(Damage(name_of(dist), str(file), problem))
+    return found
+
+
+def name_of(dist: Any) -> str:
+    """Return a distribution's name: by its folder, where its metadata is missing or damaged."""
+    return _fact(dist, "name") or _stem(dist)[0]
+
+
+def version_of(dist: Any) -> str:
+    """Return a distribution's version: by its folder, where its metadata is missing or damaged."""
+    return _fact(dist, "version") or _stem(dist)[1]
+
+
+@lru_cache(maxsize=1)
+def _read(path: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[list[Any], list[Damage]]:
+    points: list[Any] = []
+    damaged: list[Damage] = []
+    for dist in _distributions():
+        try:
+            points += [point for point in dist.entry_points if point.group.startswith(PREFIX)]
+        except Exception as error:
+            file = os.path.join(str(getattr(dist, "_path", "")), ENTRY_POINTS)
+            damaged.append(Damage(name_of(dist), file, _reason(error)))
+    return points, damaged
+
+
+def _distributions() -> list[Any]:
+    """List the installed distributions: of several with one name, the first one on the path that
+    has metadata."""
+    from importlib_metadata import distributions
+
+    found: dict[str, Any] = {}
+    without: dict[str, Any] = {}
+    for dist in distributions():
+        folder = getattr(dist, "_path", None)
+        whole = not isinstance(folder, Path) or any(map(os.path.exists, _named(folder)))
+        (found if whole else without).setdefault(_key(dist), dist)
+    return [*found.values(), *(dist for key, dist in without.items() if key not in found)]
+
+
+def _key(dist: Any) -> str:
+    name = _stem(dist)[0] if isinstance(getattr(dist, "_path", None), Path) else name_of(dist)
+    return name.lower().replace("_", "-").replace(".", "-")
+
+
+def _named(folder: Path) -> tuple[str, ...]:
+    """Return the paths that may hold a distribution's name and version."""
+    base = str(folder)
+    own = (base,) if base.endswith(".egg-info") and folder.is_file() else ()
+    return os.path.join(base, "METADATA"), os.path.join(base, "PKG-INFO"), *own
+
+
+def _facts(folder: Path) -> tuple[str, ...]:
+    """Return the file that has to hold a distribution's name, unless its folder is that file."""
+    if folder.suffix == ".egg-info":
+        return () if folder.is_file() else ("PKG-INFO",)
+    return ("METADATA",)
+
+
+def _problem(file: Path) -> str:
+    """Read a file of metadata; return the reason for a failure, or an empty string."""
+    try:
+        file.read_text("utf-8")
+    except FileNotFoundError:
+        return "" if file.name == ENTRY_POINTS else "the file is missing"
+    except (OSError, UnicodeDecodeError) as error:
+        return _reason(error)
+    return ""
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8: {error.reason} at byte {error.start}"
+    return f"a line is not of the form `name = package.module:object` ({error})"
+
+
+def _fact(dist: Any, name: str) -> str:
+    with suppress(Exception):  # missing metadata raises what depends on the version of the library
+        return str(getattr(dist, name) or "")
+    return ""
+
+
+def _stem(dist: Any) -> tuple[str, str]:
+    name, _, version = Path(str(getattr(dist, "_path", "?"))).stem.partition("-")
+    return name.replace("_", "-") or "?", version or "?"
