@@ -181,14 +181,14 @@ async def test_no_client_is_told_at_which_address_nobody_is(
     protocol: str, stream: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = {"openai": {"base_url": f"http://{NOBODY}/v1", "api_key": "k"}}
-    again = swink.RetryPolicy(retries={Kind.NETWORK: 1}, base=0.0, circuit_threshold=2)
+    again = swink.RetryPolicy(retries={Kind.NETWORK: 0}, circuit_threshold=2)
     route = {"two": ["openai/gpt-6.1-sol", "openai/gpt-6-luna"]}
     gates = [Cooldowns()]
     async with (
         swink.Client(providers=own, gates=gates, breaker=False) as client,
         Gateway(client, retry=again, routes=route) as gateway,
     ):
-        for _ in range(2):  # the second time both models rest
+        for _ in range(3):  # the circuits of both models are open for the third request
             answer = await asked(gateway, protocol, stream, "two")
             said = answer.body.decode() + str(answer.headers)
             assert "the model's provider could not be reached" in said
@@ -432,6 +432,7 @@ async def test_a_circuit_closes_with_an_answer_and_after_a_cooldown_lets_one_ask
     gate, target, policy = Cooldowns(MemoryLedger(clock)), Aim("a"), swink.RetryPolicy()
     down = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
     for _ in range(policy.circuit_threshold):
+        target = Aim("a")  # each call has its own
         await gate.enter(target)  # type: ignore[arg-type]  # it is all that the gate looks at
         gate.leave(target, down, None)  # type: ignore[arg-type]  # the same
     with pytest.raises(swink.ProviderFailure) as refused:
