@@ -380,6 +380,36 @@ async def test_an_error_in_the_first_frames_falls_back_and_one_after_words_does_
         assert ("Hello" in found.body.decode()) != bool(before)
 
 
+GEMINI_ERRORS = {
+    Kind.CONTEXT_WINDOW_EXCEEDED: "INVALID_ARGUMENT",
+    Kind.AUTH: "FAILED_PRECONDITION",
+    Kind.MODEL_NOT_FOUND: "NOT_FOUND",
+    Kind.OVERLOADED: "UNAVAILABLE",
+    Kind.NETWORK: "UNAVAILABLE",
+}
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("kind", GEMINI_ERRORS)
+async def test_an_error_in_a_gemini_stream_is_a_frame_of_the_stream(
+    kind: Kind, begun: bool
+) -> None:
+    words = (swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextEnd(0)) if begun else ()
+    path = f"/v1beta/models/{MODEL}:streamGenerateContent"
+    async with serving(failing(kind, None, *words)) as gateway:
+        events = await ask(gateway, path + "?alt=sse", CONTENTS)
+        array = await ask(gateway, path, CONTENTS)
+    assert events.headers["Content-Type"] == "text/event-stream"
+    *frames, rest = events.body.split(b"\n\n")
+    assert rest == b""
+    assert [frame[:6] for frame in frames] == [b"data: "] * len(frames)
+    assert array.headers["Content-Type"].startswith("application/json")
+    for found in (events.frames, array.json):
+        assert [("error" in one) for one in found] == [*[False] * begun, True]
+        assert found[-1]["error"]["status"] == GEMINI_ERRORS[kind]
+        assert found[-1]["error"]["message"].startswith("it broke")
+
+
 class Refusing:
     """Answers no request; `asked` counts them."""
 
