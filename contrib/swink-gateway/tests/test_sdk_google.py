@@ -62,11 +62,15 @@ async def test_the_sdk_raises_for_an_error_inside_a_stream(begun: bool) -> None:
     words = (swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextEnd(0)) if begun else ()
     error = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
     pieces = []
+
+    async def read(stream: Any) -> None:
+        async for piece in stream:
+            pieces.append(piece.text)
+
     async with serving(Scripted([swink.Start(), *words, error])) as gateway, sdk(gateway) as client:
         stream = await client.models.generate_content_stream(model="echo/echo", contents="Hi")
         with pytest.raises(errors.ServerError, match="full") as raised:
-            async for piece in stream:
-                pieces.append(piece.text)
+            await read(stream)
     assert raised.value.code == 503
     assert pieces == ["Hel"] * begun
 
