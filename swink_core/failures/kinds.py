@@ -201,7 +201,7 @@ STALE = CORE + "stale"
 
 
 def health_of(terminal: Done | Error) -> bool | None:
-    """Return what the end of an attempt shows about the health of its target.
+    """Judge the health of a target by the end of an attempt on it.
 
     `False`: the target failed, which counts towards a circuit breaker's threshold. `True`: the
     target answered, even if it rejected this request. `None`: the end shows neither.

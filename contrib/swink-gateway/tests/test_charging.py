@@ -1,4 +1,4 @@
-"""What the owner of a key is charged: by reported usage, and without it by estimates."""
+"""The charge of a call: from reported usage, and without it from estimates."""
 
 from __future__ import annotations
 

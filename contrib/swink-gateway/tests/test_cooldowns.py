@@ -195,6 +195,6 @@ async def test_a_ledger_that_fails_does_not_stop_a_request(
         assert (await asked()).status == 200
     lines = {record.getMessage() for record in caplog.records if "circuit" in record.getMessage()}
     assert lines == {
-        "the circuit of a model could not be read; the model is asked: database or disk is full",
-        "the circuit of a model could not be stored: database or disk is full",
+        "a circuit could not be read, so the request is sent: database or disk is full",
+        "a circuit could not be stored: database or disk is full",
     }

@@ -293,7 +293,7 @@ async def test_new_workers_start_from_the_last_good_configuration(
         await until(lambda: len(children(parent.pid)) == 2)
         first = children(parent.pid)
         change(parent, file, OTHER, "used from now on")
-        change(parent, file, FAULTY, "the configuration is kept as it was")
+        change(parent, file, FAULTY, "the configuration is kept")
         for pid in first:
             os.kill(pid, signal.SIGKILL)
         assert status(port, "/v1/models", 60.0) == 401

@@ -5,7 +5,7 @@
 
 The core's circuit breaker passes over a model that keeps failing as long as the chain has another
 one. A gateway serves many clients, so its circuits also refuse the last model of a route: all
-clients get the last failure at once, with the time until the model is asked again, in every process
+clients get the last failure at once, with the time until the model is tried again, in every process
 that shares the ledger.
 
 A circuit opens when as many calls in a row as the policy's `circuit_threshold` have failed; the
@@ -91,7 +91,7 @@ class Cooldowns:
         try:
             return await self._ledger.circuit(key)
         except Exception as error:
-            log.warning("the circuit of a model could not be read; the model is asked: %s", error)
+            log.warning("a circuit could not be read, so the request is sent: %s", error)
             return None
 
     def _write(self, key: str, written: Awaitable[None]) -> None:
@@ -104,7 +104,7 @@ class Cooldowns:
             try:
                 await written
             except Exception as error:
-                log.warning("the circuit of a model could not be stored: %s", error)
+                log.warning("a circuit could not be stored: %s", error)
 
         task = self._writing[key] = asyncio.ensure_future(write())
         task.add_done_callback(lambda task: self._written(key, task))
