@@ -222,15 +222,14 @@ async def see_gateway(folder: Path) -> list[str]:
     digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("alice", "prometheus")}
     file = folder / "team.toml"
     file.write_text(OPERATED.format(**digests))
+    source = Source.of(file)
     monitor, port = Monitor(), free_port()
     retry = swink.RetryPolicy.none()
     async with (
         swink.Client(plugins=[*monitor.plugins, Rarities()], breaker=False) as client,
-        Gateway(
-            client, config=usable(client, Source.of(file), {}), monitor=monitor, retry=retry
-        ) as gateway,
+        Gateway(client, config=usable(client, source, {}), monitor=monitor, retry=retry) as gateway,
     ):
-        monitor.reloader = Reloader(client, file, {}, gateway.reconfigure, print)
+        monitor.reloader = Reloader(client, source, {}, gateway.reconfigure, print)
         file.write_text("no TOML")
         monitor.reloader.look()
         config = folder / "prometheus.yml"

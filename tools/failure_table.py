@@ -162,11 +162,14 @@ there a dropped stream begins again by itself.
 
 ## Targets that keep failing
 
-In a chain of models, one that failed {policy.circuit_threshold} times in a row
-(`circuit_threshold`), with a kind that falls back and is the target's own fault, is passed over for
-{policy.circuit_cooldown:g} s (`circuit_cooldown`) by all calls of the client, with a `Notice`
-(`target_passed_over`). Then one call tries it, and what becomes of that call decides. The last
-model of a chain is always tried.
+In a chain of models, all calls of the client pass over a model on which
+{policy.circuit_threshold} calls in a row failed (`circuit_threshold`), with a `Notice`
+(`target_passed_over`). The retries of one call count once. Only throttling, overload, network
+failures, timeouts and used-up quotas count: a rejected request or an empty answer does not. If the
+provider said how long to wait, the model is passed over for exactly that time. Otherwise it is
+passed over for {policy.circuit_cooldown:g} s (`circuit_cooldown`); then one call tries it, and the
+outcome of that call closes the circuit or opens it again. The last model of a chain is always
+tried.
 """
 
 

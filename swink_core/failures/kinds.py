@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from swink_core.vocabulary.events import Done, Error
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 
@@ -51,7 +52,7 @@ KINDS: dict[Kind, KindRow] = {
     Kind.EMPTY_RESPONSE: KindRow(
         "{provider} sent no usable answer",
         "Try again. If it persists, rephrase the request, raise max_tokens or use another model.",
-        retries=1, falls_back=True, healthy=False,
+        retries=1, falls_back=True,
     ),
     Kind.TIMEOUT: KindRow(
         "{provider} took too long",
@@ -198,6 +199,23 @@ NOT_ASKED = CodeRow("{provider} was not asked", "Correct what the message names:
 
 CORE = "core:"
 """How the rules begin that name a code, or a kind, of the core's own."""
+
+
+STALE = CORE + "stale"
+"""The rule of a failure on a pooled connection that the server had already closed."""
+
+
+def health_of(terminal: Done | Error) -> bool | None:
+    """Judge the health of a target by the end of an attempt on it.
+
+    `False`: the target failed, which counts towards a circuit breaker's threshold. `True`: the
+    target answered, even if it rejected this request. `None`: the end shows neither.
+    """
+    if isinstance(terminal, Done):
+        return True
+    if terminal.rule == STALE:
+        return None
+    return KINDS[terminal.error_kind or Kind.UNKNOWN].healthy
 
 
 def most_retries(rule: str | None) -> int | None:

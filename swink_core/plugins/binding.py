@@ -66,6 +66,9 @@ def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, s
 class Target:
     """One model of a fallback chain with the options that are for it.
 
+    Each call makes new targets. All attempts that a call makes on one model share a `Target`
+    object, so a gate can tell calls apart by identity.
+
     `info` is what the catalogue knows of the provider; `is_last`: no other model of the chain
     follows. `extra` is the call's own, which lies over the `inherited` options: those that the
     client gives and the call does not.

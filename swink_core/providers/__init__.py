@@ -2,6 +2,7 @@
 
 from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase
+from swink_core.failures.kinds import health_of
 from swink_core.failures.redaction import redact
 from swink_core.failures.waits import duration_seconds, retry_after_seconds
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
@@ -59,7 +60,8 @@ __all__ = [
     "Phase", "SSEDecoder", "Source", "Timer", "accepted_id", "arguments_object",
     "by_tables", "called_ids", "check_json", "closed_schema", "context_notices", "cost_of",
     "duration_seconds", "end_group", "failure_of", "first_set", "folded_system",
-    "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event", "marked_system",
+    "health_of", "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event",
+    "marked_system",
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
     "normalise", "not_started", "package_catalog", "parse_arguments", "redact", "repaired_json",
     "required_features", "retry_after_seconds", "rule_of", "synthetic_id", "text_of",

@@ -1,33 +1,41 @@
-"""The circuit breaker: a target that keeps failing is passed over for a while, by all calls.
+"""The circuit breaker: all calls of a client pass over a target that keeps failing.
 
-A circuit opens after so many failures of a target in a row, and is half open after a cooldown: one
-call is let through, and what becomes of it closes the circuit or opens it anew. The last target of
-a chain is always tried: there is nothing better to do.
+The circuit of a target opens when `circuit_threshold` calls in a row have failed on it; the retries
+of one call count once. It stays open for as long as the provider asked callers to wait. Where the
+provider named no time, it stays open for `circuit_cooldown` and is then half open: one call is let
+through, and its outcome closes the circuit or opens it again. The last target of a chain is always
+tried, because no other target is left.
 """
 
 from __future__ import annotations
+
+from weakref import WeakSet
 
 from attrs import define
 
 from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Failure
-from swink_core.failures.kinds import KINDS
+from swink_core.failures.kinds import health_of
 from swink_core.plugins.binding import Target
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import Done, Error
 from swink_core.vocabulary.http import ResponseHead
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
-STALE = "core:stale"
-"""The rule of a pooled connection that had gone, which is nobody's fault."""
-
 KEEPS_FAILING = "it keeps failing"
 
 
 @define
 class _Circuit:
+    """The failures of a target.
+
+    `failures` counts calls in a row. `open_until` is a time of the clock (`None`: the circuit has
+    not opened). `half_opens`: after that time, one call at a time is let through.
+    """
+
     failures: int = 0
-    opened_at: float | None = None
+    open_until: float | None = None
+    half_opens: bool = True
 
 
 class CircuitBreaker:
@@ -36,13 +44,14 @@ class CircuitBreaker:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._circuits: dict[str, _Circuit] = {}
+        self._counted = WeakSet[Target]()
 
     def is_open(self, target: Target) -> bool:
         """Tell whether a target is cooling down; asking changes nothing."""
         circuit = self._circuits.get(target.key) if self._circuits else None
-        if circuit is None or circuit.opened_at is None:
+        if circuit is None or circuit.open_until is None:
             return False
-        return self._clock.time() - circuit.opened_at < target.options.retry.circuit_cooldown
+        return self._clock.time() < circuit.open_until
 
     async def enter(self, target: Target) -> None:
         """Let an attempt begin; half open, only the first. Raises ProviderFailure."""
@@ -52,19 +61,25 @@ class CircuitBreaker:
             kind, code = Kind.OVERLOADED, "circuit_open"
             raise ProviderFailure(Failure("connect", kind=kind, code=code, message=KEEPS_FAILING))
         circuit = self._circuits.get(target.key)
-        if circuit is not None and circuit.opened_at is not None:
-            circuit.opened_at = self._clock.time()  # the next ones wait for what becomes of this
+        if circuit is not None and circuit.open_until is not None and circuit.half_opens:
+            # other calls wait for the outcome of this one
+            circuit.open_until = self._clock.time() + target.options.retry.circuit_cooldown
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Count what the end of an attempt says of its target's health."""
-        healthy: bool | None = True
-        if isinstance(terminal, Error):
-            healthy = KINDS[terminal.error_kind or Kind.UNKNOWN].healthy
+        """Record what the end of an attempt shows about its target's health."""
+        healthy = health_of(terminal)
         if healthy:
             if self._circuits:
                 self._circuits.pop(target.key, None)
-        elif healthy is False and terminal.rule != STALE:  # type: ignore[union-attr]
-            circuit = self._circuits.setdefault(target.key, _Circuit())
+            return
+        if healthy is None or isinstance(terminal, Done):
+            return
+        circuit = self._circuits.setdefault(target.key, _Circuit())
+        if target not in self._counted:
+            self._counted.add(target)
             circuit.failures += 1
-            if circuit.failures >= target.options.retry.circuit_threshold:
-                circuit.opened_at = self._clock.time()
+        policy, wait = target.options.retry, terminal.retry_after
+        if circuit.failures >= policy.circuit_threshold:
+            circuit.half_opens = wait is None
+            cooldown = policy.circuit_cooldown if wait is None else wait
+            circuit.open_until = self._clock.time() + cooldown

@@ -11,10 +11,10 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from swink_core.failures.kinds import KINDS, most_retries
+from swink_core.failures.kinds import KINDS, STALE, most_retries
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Call
-from swink_core.streaming.breaker import KEEPS_FAILING, STALE, CircuitBreaker
+from swink_core.streaming.breaker import KEEPS_FAILING, CircuitBreaker
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.options import RetryPolicy
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind

@@ -99,8 +99,8 @@ class RetryPolicy(Checked):
     After wins up to `retry_after_cap`, beyond which the failure is final. `restart_after_output`
     allows a restart, announced by a `Retry` event, after the caller has been handed content. In a
     chain of models, the kinds in `fall_back_on` let the next one be tried, which would end it;
-    one that failed `circuit_threshold` times in a row is passed over for `circuit_cooldown`
-    seconds.
+    one on which `circuit_threshold` calls in a row failed is passed over for as long as the
+    provider asked callers to wait, or else for `circuit_cooldown` seconds.
     """
 
     retries: Mapping[StreamErrorKind, NonNegativeInt] = field(factory=dict)

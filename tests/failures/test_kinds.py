@@ -12,7 +12,7 @@ MEANS: dict[Kind, tuple[int, bool, bool | None, set[int]]] = {
     Kind.THROTTLED: (5, True, False, {429}),
     Kind.OVERLOADED: (5, True, False, {503, 529}),
     Kind.NETWORK: (3, True, False, {408}),
-    Kind.EMPTY_RESPONSE: (1, True, False, set()),
+    Kind.EMPTY_RESPONSE: (1, True, None, set()),
     Kind.TIMEOUT: (3, True, False, set()),
     Kind.PROTOCOL: (1, True, None, set()),
     Kind.AUTH: (0, False, None, {401, 403}),

@@ -13,15 +13,23 @@ from swink_testing.clock import ManualClock
 
 COOLDOWN = 30.0
 OPTIONS = StreamOptions(retry=RetryPolicy(circuit_threshold=3, circuit_cooldown=COOLDOWN))
-FIRST = Target(Model("toy", "a"), OPTIONS, bind_hooks("toy", object()), is_last=False)
+BINDING = bind_hooks("toy", object())
 FAILED = Error(error_kind=Kind.OVERLOADED)
+
+
+def first() -> Target:
+    """Return the target of another call."""
+    return Target(Model("toy", "a"), OPTIONS, BINDING, is_last=False)
+
+
+FIRST = first()
 
 
 async def broken(times: int) -> tuple[CircuitBreaker, ManualClock]:
     clock = ManualClock()
     breaker = CircuitBreaker(clock)
     for _ in range(times):
-        breaker.leave(FIRST, FAILED, None)
+        breaker.leave(first(), FAILED, None)
     return breaker, clock
 
 
@@ -63,8 +71,8 @@ async def test_who_is_passed_over_is_told_as_a_target_that_could_not_be_reached(
 
 async def test_an_answer_between_failures_starts_the_count_again() -> None:
     breaker, _ = await broken(2)
-    breaker.leave(FIRST, Done(StopReason.STOP), None)
-    breaker.leave(FIRST, FAILED, None)
+    breaker.leave(first(), Done(StopReason.STOP), None)
+    breaker.leave(first(), FAILED, None)
     assert await lets_in(breaker)
 
 
@@ -102,5 +110,33 @@ async def test_the_last_target_of_a_chain_is_let_in_however_open_its_circuit() -
 
 async def test_a_stale_connection_counts_against_nobody() -> None:
     breaker, _ = await broken(2)
-    breaker.leave(FIRST, Error(error_kind=Kind.NETWORK, rule="core:stale"), None)
+    breaker.leave(first(), Error(error_kind=Kind.NETWORK, rule="core:stale"), None)
     assert await lets_in(breaker)
+
+
+async def test_the_retries_of_one_call_count_once() -> None:
+    breaker, _ = await broken(1)
+    call = first()
+    for _ in range(5):
+        breaker.leave(call, FAILED, None)
+    assert await lets_in(breaker)
+    breaker.leave(first(), FAILED, None)
+    assert not await lets_in(breaker)
+
+
+async def test_an_empty_answer_does_not_count() -> None:
+    breaker, _ = await broken(2)
+    breaker.leave(first(), Error(error_kind=Kind.EMPTY_RESPONSE), None)
+    assert await lets_in(breaker)
+    breaker.leave(first(), FAILED, None)
+    assert not await lets_in(breaker)
+
+
+@pytest.mark.parametrize("wait", [0.5, 300.0])
+async def test_the_circuit_is_open_for_exactly_the_time_that_the_provider_gave(wait: float) -> None:
+    breaker, clock = await broken(2)
+    breaker.leave(first(), Error(error_kind=Kind.THROTTLED, retry_after=wait), None)
+    await clock.advance(wait - 0.1)
+    assert not await lets_in(breaker)
+    await clock.advance(0.1)
+    assert [await lets_in(breaker) for _ in range(3)] == [True] * 3

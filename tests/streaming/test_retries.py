@@ -708,10 +708,13 @@ async def test_a_resting_target_in_the_middle_of_a_chain_is_passed_over() -> Non
 
 
 async def test_a_target_that_begins_to_rest_is_left_for_the_next_one() -> None:
-    policy = RetryPolicy(base=0.0, circuit_threshold=2)
-    client, http = chain_client(*[refused(503)] * 2, good(), retry=policy)
+    policy = RetryPolicy(base=0.0, circuit_threshold=2, retries={Kind.OVERLOADED: 2})
+    answers = [*[refused(503)] * 3, good(), refused(503), good()]
+    client, http = chain_client(*answers, retry=policy)
+    await ask(client, chain())  # three attempts, which count once
     await ask(client, chain())
-    assert [b"small" in request.body for request in http.requests] == [False, False, True]
+    on_second_model = [b"small" in request.body for request in http.requests]
+    assert on_second_model == [False, False, False, True, False, True]
 
 
 async def test_the_last_target_is_tried_however_often_it_has_failed() -> None:

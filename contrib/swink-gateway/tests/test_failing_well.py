@@ -181,14 +181,14 @@ async def test_no_client_is_told_at_which_address_nobody_is(
     protocol: str, stream: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = {"openai": {"base_url": f"http://{NOBODY}/v1", "api_key": "k"}}
-    again = swink.RetryPolicy(retries={Kind.NETWORK: 1}, base=0.0, circuit_threshold=2)
+    again = swink.RetryPolicy(retries={Kind.NETWORK: 0}, circuit_threshold=2)
     route = {"two": ["openai/gpt-6.1-sol", "openai/gpt-6-luna"]}
     gates = [Cooldowns()]
     async with (
         swink.Client(providers=own, gates=gates, breaker=False) as client,
         Gateway(client, retry=again, routes=route) as gateway,
     ):
-        for _ in range(2):  # the second time both models rest
+        for _ in range(3):  # the circuits of both models are open for the third request
             answer = await asked(gateway, protocol, stream, "two")
             said = answer.body.decode() + str(answer.headers)
             assert "the model's provider could not be reached" in said
@@ -380,6 +380,36 @@ async def test_an_error_in_the_first_frames_falls_back_and_one_after_words_does_
         assert ("Hello" in found.body.decode()) != bool(before)
 
 
+GEMINI_ERRORS = {
+    Kind.CONTEXT_WINDOW_EXCEEDED: "INVALID_ARGUMENT",
+    Kind.AUTH: "FAILED_PRECONDITION",
+    Kind.MODEL_NOT_FOUND: "NOT_FOUND",
+    Kind.OVERLOADED: "UNAVAILABLE",
+    Kind.NETWORK: "UNAVAILABLE",
+}
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("kind", GEMINI_ERRORS)
+async def test_an_error_in_a_gemini_stream_is_a_frame_of_the_stream(
+    kind: Kind, begun: bool
+) -> None:
+    words = (swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextEnd(0)) if begun else ()
+    path = f"/v1beta/models/{MODEL}:streamGenerateContent"
+    async with serving(failing(kind, None, *words)) as gateway:
+        events = await ask(gateway, path + "?alt=sse", CONTENTS)
+        array = await ask(gateway, path, CONTENTS)
+    assert events.headers["Content-Type"] == "text/event-stream"
+    *frames, rest = events.body.split(b"\n\n")
+    assert rest == b""
+    assert [frame[:6] for frame in frames] == [b"data: "] * len(frames)
+    assert array.headers["Content-Type"].startswith("application/json")
+    for found in (events.frames, array.json):
+        assert [("error" in one) for one in found] == [*[False] * begun, True]
+        assert found[-1]["error"]["status"] == GEMINI_ERRORS[kind]
+        assert found[-1]["error"]["message"].startswith("it broke")
+
+
 class Refusing:
     """Answers no request; `asked` counts them."""
 
@@ -432,6 +462,7 @@ async def test_a_circuit_closes_with_an_answer_and_after_a_cooldown_lets_one_ask
     gate, target, policy = Cooldowns(MemoryLedger(clock)), Aim("a"), swink.RetryPolicy()
     down = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
     for _ in range(policy.circuit_threshold):
+        target = Aim("a")  # each call has its own
         await gate.enter(target)  # type: ignore[arg-type]  # it is all that the gate looks at
         gate.leave(target, down, None)  # type: ignore[arg-type]  # the same
     with pytest.raises(swink.ProviderFailure) as refused:

@@ -41,8 +41,10 @@ CALLS = [
 
 
 def responses(pieces: list[bytes]) -> list[Any]:
-    lines = b"".join(pieces).split(b"\n\n")
-    return [msgspec.json.decode(line.removeprefix(b"data: ")) for line in lines if line]
+    *frames, rest = b"".join(pieces).split(b"\n\n")
+    assert rest == b""
+    assert all(frame.startswith(b"data: ") for frame in frames)
+    return [msgspec.json.decode(frame.removeprefix(b"data: ")) for frame in frames]
 
 
 def parts_of(pieces: list[bytes]) -> list[Any]:

@@ -19,6 +19,7 @@ from serving import until
 from swink_core import UsageError
 from swink_gateway.limits import (
     Allowance,
+    FailedAttempt,
     Ledger,
     MemoryLedger,
     Refusal,
@@ -200,15 +201,27 @@ async def test_budgets_begin_anew_with_the_day_and_the_month(
         assert month.retry_after == pytest.approx(27 * 86400, abs=2)
 
 
+def down(message: str, threshold: int, *, is_first: bool = True) -> FailedAttempt:
+    """Return a failure after which one attempt may ask every 30 seconds."""
+    return FailedAttempt(
+        kind="overloaded",
+        message=message,
+        is_first=is_first,
+        threshold=threshold,
+        rest=30.0,
+        probe=30.0,
+    )
+
+
 async def test_a_circuit_opens_for_all_and_lets_one_ask_after_its_rest(
     both: Both, key: str, clock: ManualClock
 ) -> None:
     async with both() as two:
         first, second = two
-        assert await first.circuit(key, 30) is None
+        assert await first.circuit(key) is None
         for _ in range(3):
-            await first.failed(key, 3, 30, "overloaded", "full – really")
-        circuit = await second.circuit(key, 30)
+            await first.failed(key, down("full – really", threshold=3))
+        circuit = await second.circuit(key)
         assert circuit is not None
         assert (circuit.failures, circuit.kind, circuit.message) == (
             3,
@@ -217,10 +230,32 @@ async def test_a_circuit_opens_for_all_and_lets_one_ask_after_its_rest(
         )
         assert circuit.rest == pytest.approx(30, abs=0.01)
         await clock.advance(30.5)
-        rests = [(await ledger.circuit(key, 30)) for ledger in (second, first)]
+        rests = [(await ledger.circuit(key)) for ledger in (second, first)]
         assert [one and one.rest > 0 for one in rests] == [False, True]
         await second.succeeded(key)
-        assert await first.circuit(key, 30) is None
+        assert await first.circuit(key) is None
+
+
+async def test_a_circuit_counts_calls_and_keeps_to_the_time_that_the_vendor_gave(
+    both: Both, key: str, clock: ManualClock
+) -> None:
+    async with both() as two:
+        first, second = two
+        await first.failed(key, down("full", threshold=2))
+        for _ in range(3):
+            await first.failed(key, down("full", threshold=2, is_first=False))
+        closed = await second.circuit(key)
+        assert closed is not None
+        assert (closed.failures, closed.rest) == (1, 0.0)
+        throttled = FailedAttempt(
+            kind="throttled", message="slow down", threshold=2, rest=1.5, probe=0.0
+        )
+        await second.failed(key, throttled)
+        rests = [await ledger.circuit(key) for ledger in two]
+        assert [one and one.rest for one in rests] == pytest.approx([1.5, 1.5], abs=0.01)
+        await clock.advance(1.5)
+        rests = [await ledger.circuit(key) for ledger in (*two, *two)]
+        assert [one and one.rest for one in rests] == [0.0] * 4
 
 
 # -- what the machine's own processes share ------------------------------------------------------
@@ -246,8 +281,8 @@ async def test_circuits_that_are_remembered_have_a_bound(
     monkeypatch.setattr("swink_gateway.limits.sqlite.MOST_REMEMBERED", 5)
     for ledger in (MemoryLedger(), SQLiteLedger(tmp_path / "ledger")):
         for number in range(9):
-            await ledger.failed(str(number), 1, 30, "overloaded", "full")
-        known = [await ledger.circuit(str(number), 30) is not None for number in range(9)]
+            await ledger.failed(str(number), down("full", threshold=1))
+        known = [await ledger.circuit(str(number)) is not None for number in range(9)]
         assert known == [False] * 4 + [True] * 5
         await ledger.aclose()
 
@@ -555,14 +590,14 @@ async def test_circuits_are_a_process_s_own_while_redis_is_lost(
     mortal: RedisServer, clock: ManualClock
 ) -> None:
     ledger = RedisLedger(mortal.url, clock)
-    await ledger.failed("a", 2, 30, "network", "gone")
+    await ledger.failed("a", down("gone", threshold=2))
     mortal.kill()
-    await ledger.failed("a", 2, 30, "network", "gone")
-    open_one = await ledger.circuit("a", 30)
+    await ledger.failed("a", down("gone", threshold=2))
+    open_one = await ledger.circuit("a")
     assert open_one is not None
     assert open_one.rest > 0
     await ledger.succeeded("a")
-    assert await ledger.circuit("a", 30) is None
+    assert await ledger.circuit("a") is None
     mortal.start()
     await ledger.aclose()
 

@@ -33,12 +33,15 @@ WORDS = "one two three four five"
 class Watched:
     """A gateway that keeps to a file."""
 
-    def __init__(self, gateway: Any, file: Path) -> None:
+    def __init__(self, gateway: Any, file: Path, text: str) -> None:
         self.gateway, self.file = gateway, file
         self.clock, self.told = ManualClock(), list[str]()
+        self.kept = list[str]()
+        source = Source(str(file), text)
         self.reloader = Reloader(
-            gateway.client, file, {}, gateway.reconfigure, self.told.append, self.clock
-        )
+            gateway.client, source, {}, gateway.reconfigure, self.told.append, self.clock,
+            keep=self.kept.append,
+        )  # fmt: skip
 
     async def write(self, text: str) -> None:
         replacement = self.file.with_suffix(".new")
@@ -60,7 +63,7 @@ async def watched(folder: Path, text: str) -> AsyncIterator[Watched]:
     file = folder / "team.toml"
     file.write_text(text)
     async with serving(routes={"given": ["echo/echo"]}) as gateway:
-        one = Watched(gateway, file)
+        one = Watched(gateway, file, text)
         with one.reloader.watching():
             await asyncio.sleep(0)
             one.reloader.read()
@@ -86,6 +89,25 @@ async def test_a_changed_file_is_used_and_a_bad_one_is_told_and_is_not(tmp_path:
         said = len(one.told)
         await one.clock.advance(10 * LOOK_SECONDS)
         assert len(one.told) == said  # nothing has changed
+        assert one.kept == [SLOW, OTHER, SLOW]
+
+
+@pytest.mark.parametrize("text", [OTHER, BROKEN, None])
+async def test_a_gateway_that_starts_with_another_text_reads_the_file(
+    tmp_path: Path, text: str | None
+) -> None:
+    file = tmp_path / "team.toml"
+    if text is not None:
+        file.write_text(text)
+    async with serving() as gateway:
+        one = Watched(gateway, file, SLOW)
+        assert not one.reloader.is_current
+        with one.reloader.watching():
+            await asyncio.sleep(0)
+            await one.look()
+        assert len(one.told) == 1
+        assert one.reloader.is_current == (text == OTHER)
+        assert one.kept == ([OTHER] if text == OTHER else [])
 
 
 async def test_an_answer_under_way_goes_on_when_its_route_is_gone(tmp_path: Path) -> None:
@@ -121,7 +143,8 @@ async def test_a_file_may_not_open_a_gateway_to_everybody(
         config = usable(other.client, Source.of(file), {"A": "key-a"})
         gateway = Gateway(other.client, host=host, config=config, keys=own)
         told = list[str]()
-        reloader = Reloader(other.client, file, {}, gateway.reconfigure, told.append)
+        source = Source(str(file), KEYED)
+        reloader = Reloader(other.client, source, {}, gateway.reconfigure, told.append)
         file.write_text(text)
         reloader.read()
         assert reloader.is_current == (why is None)

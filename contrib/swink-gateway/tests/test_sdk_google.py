@@ -57,6 +57,24 @@ async def test_how_long_to_wait_is_where_the_sdk_looks() -> None:
     assert details["ErrorInfo"]["reason"] == "RATE_LIMIT_EXCEEDED"
 
 
+@pytest.mark.parametrize("begun", [False, True])
+async def test_the_sdk_raises_for_an_error_inside_a_stream(begun: bool) -> None:
+    words = (swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextEnd(0)) if begun else ()
+    error = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
+    pieces = []
+
+    async def read(stream: Any) -> None:
+        async for piece in stream:
+            pieces.append(piece.text)
+
+    async with serving(Scripted([swink.Start(), *words, error])) as gateway, sdk(gateway) as client:
+        stream = await client.models.generate_content_stream(model="echo/echo", contents="Hi")
+        with pytest.raises(errors.ServerError, match="full") as raised:
+            await read(stream)
+    assert raised.value.code == 503
+    assert pieces == ["Hel"] * begun
+
+
 async def test_functions_are_called_automatically_and_their_results_find_their_calls() -> None:
     upstream = Scripted(
         called(("c1", "weather", '{"city":"Rome"}'), ("c2", "weather", '{"city":"Oslo"}'))

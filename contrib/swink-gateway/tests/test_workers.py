@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -186,6 +187,16 @@ def status(port: int, path: str, timeout: float | None = None) -> int:
         connection.close()
 
 
+def get(port: int, path: str, headers: dict[str, str]) -> Any:
+    """Return the rows of a list."""
+    connection = HTTPConnection("127.0.0.1", port)
+    try:
+        connection.request("GET", path, headers=headers)
+        return json.loads(connection.getresponse().read())["data"]
+    finally:
+        connection.close()
+
+
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
@@ -250,24 +261,47 @@ async def test_workers_do_not_outlive_their_parent(swink_environment: dict[str, 
         await until(lambda: not any(is_running(pid) for pid in workers))
 
 
+KEY = '[keys.a]\nkey = "${TEAM_KEY}"\n'
+BEST = KEY + '[routes.best]\ntiers = "echo/slow"\n'
+OTHER = KEY + '[routes.other]\ntiers = "echo/echo"\noptions.api_key = "sk-of-the-file"\n'
+FAULTY = KEY + '[routes.best]\ntires = "echo/echo"\n'
+
+
+def change(parent: subprocess.Popen[str], file: Path, text: str, line: str) -> None:
+    """Change the file, and wait until a worker has said a line about it."""
+    file.write_text(text)
+    parent.send_signal(signal.SIGHUP)
+    assert parent.stdout is not None
+    while line not in (said := parent.stdout.readline()):
+        assert said, "the gateway has ended"
+
+
+def shown(pid: int) -> bytes:
+    """Return the arguments and the environment of a process, as others can see them."""
+    return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
+
+
 @LINUX
-async def test_no_worker_begins_without_the_keys_that_those_before_it_wanted(
+async def test_new_workers_start_from_the_last_good_configuration(
     swink_environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "team.toml"
-    file.write_text(f'[keys.a]\nkey = "sha256:{"0f" * 32}"\n')
-    with started(swink_environment, "--workers", "2", "--config", str(file)) as parent:
+    file.write_text(BEST)
+    environment = {**swink_environment, "TEAM_KEY": "key-of-the-team"}
+    with started(environment, "--workers", "2", "--config", str(file)) as parent:
         port = port_of(parent)
         await until(lambda: len(children(parent.pid)) == 2)
-        assert status(port, "/v1/models") == 401
-        file.write_text("")
-        for pid in children(parent.pid):
+        first = children(parent.pid)
+        change(parent, file, OTHER, "used from now on")
+        change(parent, file, FAULTY, "the configuration is kept")
+        for pid in first:
             os.kill(pid, signal.SIGKILL)
-        with pytest.raises(TimeoutError):  # nobody is there who would answer
-            status(port, "/v1/models", 3.0)
-        parent.terminate()
-        assert parent.stdout is not None
-        assert "no key is left" in parent.stdout.read()
+        assert status(port, "/v1/models", 60.0) == 401
+        rows = get(port, "/v1/models", {"x-api-key": "key-of-the-team"})
+        assert [row["id"] for row in rows if row["owned_by"] == "swink"] == ["other"]
+        await until(lambda: len(children(parent.pid) - first) == 2)
+        for pid in (parent.pid, *children(parent.pid)):
+            assert b"sk-of-the-file" not in shown(pid)
 
 
 def is_running(pid: int) -> bool:

@@ -16,6 +16,7 @@ from attrs import define
 from swink_core import Error, EventStream, Retry, StopReason
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import redact
+from swink_gateway.charging import Charge
 from swink_gateway.protocols import Facts
 from swink_gateway.routing import Routing
 
@@ -47,8 +48,14 @@ class Begun:
     facts: Facts
     models: int
     routing: Routing
+    charge: Charge
 
-    def log_failures(self, batch: Sequence[Any]) -> None:
+    def hear(self, batch: Sequence[Any]) -> None:
+        """Charge for a batch of events, and log a failure that it ends with."""
+        self.charge.hear(batch)
+        self._log_failures(batch)
+
+    def _log_failures(self, batch: Sequence[Any]) -> None:
         """Log who failed, as the file names it, and in what words, in one line."""
         match batch[-1]:
             case (

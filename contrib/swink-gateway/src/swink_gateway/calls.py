@@ -210,7 +210,7 @@ class Calls:
             asked.dropped = request.dropped
             charge.stream = stream
             async with stream:
-                yield Begun(stream, facts, len(chain), routing)
+                yield Begun(stream, facts, len(chain), routing, charge)
 
     def _stream(
         self, protocol: ClientProtocol, chain: Chain, asked: Asked

@@ -1,83 +1,110 @@
-"""A gate that remembers who is down, and answers for them without asking.
+"""A gate that shares the circuits of failing targets between clients and processes.
 
     ledger = MemoryLedger()
     async with swink.Client(breaker=False, gates=[Cooldowns(ledger)]) as client: ...
 
-The core's circuit breaker passes over a model that keeps failing as long as there is another one to
-ask. Before many clients that is not enough: when the last model of a route is down, too, each of
-them would have it asked again. Here its circuit opens after as many failures in a row, and all who
-ask get the last failure at once, with the time until it is asked again. So do the clients of every
-process that shares the ledger.
+The core's circuit breaker passes over a model that keeps failing as long as the chain has another
+one. A gateway serves many clients, so its circuits also refuse the last model of a route: all
+clients get the last failure at once, with the time until the model is tried again, in every process
+that shares the ledger.
+
+A circuit opens when as many calls in a row as the policy's `circuit_threshold` have failed; the
+attempts of one call count once. It stays open for exactly the time that the provider gave, or else
+for `circuit_cooldown`. Failures that are a request's own, and empty answers, do not count.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable
-from math import ceil
+from weakref import WeakSet
 
 from swink_core import Done, Error, Failure, ProviderFailure, ResponseHead, StreamErrorKind, Target
-from swink_gateway.failures import PASSING, for_clients
-from swink_gateway.limits import Ledger, MemoryLedger
+from swink_core.providers import health_of
+from swink_gateway.failures import for_clients
+from swink_gateway.limits import Circuit, FailedAttempt, Ledger, MemoryLedger
 
 __all__ = ["Cooldowns"]
 
+log = logging.getLogger(__name__)
+
+LONGEST_COOLDOWN = 86400.0
+"""Seconds. A provider's quotas are daily at most; a longer wait is taken for a mistake."""
+
 
 class Cooldowns:
-    """The circuits of all targets; thresholds and cooldowns are those of the retry policy.
+    """The circuits of all targets, with the thresholds and cooldowns of the retry policy.
 
-    `ledger` is where they are kept; without one, in memory.
+    `ledger` stores them (`None`: in memory). A ledger that fails does not stop a call: the failure
+    is logged, and the attempt begins.
     """
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         self._ledger = ledger or MemoryLedger()
         self._failing: set[str] = set()
+        self._counted = WeakSet[Target]()  # a call has one target object for all its attempts
         self._writing: dict[str, asyncio.Task[None]] = {}
 
     async def enter(self, target: Target) -> None:
-        """Let an attempt begin; of those that come after a cooldown, the first alone.
+        """Let an attempt begin; after a cooldown, only the first.
 
         Raises ProviderFailure while the target is cooling down.
         """
         key = target.key
         if key in self._writing:
             await asyncio.wait([self._writing[key]])
-        circuit = await self._ledger.circuit(key, target.options.retry.circuit_cooldown)
+        circuit = await self._circuit(key)
         if circuit is None:
             self._failing.discard(key)
             return
         self._failing.add(key)
         if circuit.rest > 0:
-            why = f"{circuit.message} ({circuit.failures} times in a row)"
-            kind = StreamErrorKind(circuit.kind)
-            refusal = Failure("connect", code="cooldown", message=why, kind=kind)
-            refusal.retry_after = ceil(circuit.rest)
+            why = f"{circuit.message} ({circuit.failures} requests in a row)"
+            refusal = Failure("connect", code="cooldown", message=why, kind=_kind(circuit))
+            refusal.retry_after = max(0.001, round(circuit.rest, 3))
             raise ProviderFailure(refusal)
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Count failures in a row; an answer closes the circuit."""
+        """Record what the end of an attempt shows about its target's health."""
         key, policy = target.key, target.options.retry
-        if isinstance(terminal, Done):
+        healthy = health_of(terminal)
+        if healthy:
             if key in self._failing:
                 self._failing.discard(key)
                 self._write(key, self._ledger.succeeded(key))
-        elif terminal.error_kind in PASSING:
+        elif healthy is False and isinstance(terminal, Error):
             self._failing.add(key)
-            said = min(terminal.retry_after or 0.0, policy.retry_after_cap)
-            rest, why = max(said, policy.circuit_cooldown), for_clients(terminal).error_message
-            threshold = policy.circuit_threshold
-            self._write(
-                key, self._ledger.failed(key, threshold, rest, str(terminal.error_kind), why)
+            wait = terminal.retry_after
+            failed = FailedAttempt(
+                kind=str(terminal.error_kind),
+                message=for_clients(terminal).error_message or "",
+                is_first=target not in self._counted,
+                threshold=policy.circuit_threshold,
+                rest=policy.circuit_cooldown if wait is None else min(wait, LONGEST_COOLDOWN),
+                probe=policy.circuit_cooldown if wait is None else 0.0,
             )
+            self._counted.add(target)
+            self._write(key, self._ledger.failed(key, failed))
+
+    async def _circuit(self, key: str) -> Circuit | None:
+        try:
+            return await self._ledger.circuit(key)
+        except Exception as error:
+            log.warning("a circuit could not be read, so the request is sent: %s", error)
+            return None
 
     def _write(self, key: str, written: Awaitable[None]) -> None:
-        """Have it written in its turn: who asks next waits for it."""
+        """Store a change after the changes before it; the next attempt waits for it."""
         before = self._writing.get(key)
 
         async def write() -> None:
             if before is not None:
                 await asyncio.wait([before])
-            await written
+            try:
+                await written
+            except Exception as error:
+                log.warning("a circuit could not be stored: %s", error)
 
         task = self._writing[key] = asyncio.ensure_future(write())
         task.add_done_callback(lambda task: self._written(key, task))
@@ -85,3 +112,11 @@ class Cooldowns:
     def _written(self, key: str, task: asyncio.Task[None]) -> None:
         if self._writing.get(key) is task:
             del self._writing[key]
+
+
+def _kind(circuit: Circuit) -> StreamErrorKind:
+    """Return the kind of a circuit's last failure, which another version may have stored."""
+    try:
+        return StreamErrorKind(circuit.kind)
+    except ValueError:
+        return StreamErrorKind.OVERLOADED

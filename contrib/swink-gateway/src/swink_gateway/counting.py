@@ -10,7 +10,7 @@ from swink_core import Context, TextBlock, ThinkingBlock, ToolCallBlock
 from swink_gateway.protocols.answers import arguments_text
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["ESTIMATED", "estimated_tokens"]
+__all__ = ["ESTIMATED", "estimated_tokens", "tokens_of"]
 
 ESTIMATED = "x-swink-estimated"
 """The response header that names what is an estimate."""
@@ -18,6 +18,11 @@ ESTIMATED = "x-swink-estimated"
 CHARACTERS_PER_TOKEN = 4
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_MEDIUM = 1500
+
+
+def tokens_of(characters: int) -> int:
+    """Return about how many tokens a text of so many characters has."""
+    return -(-characters // CHARACTERS_PER_TOKEN)
 
 
 def estimated_tokens(context: Context) -> int:
@@ -38,5 +43,5 @@ def estimated_tokens(context: Context) -> int:
                     characters += len(block.name) + len(arguments_text(block))
                 case _:
                     media += 1
-    words = -(-characters // CHARACTERS_PER_TOKEN)
-    return words + TOKENS_PER_MESSAGE * len(context.messages) + TOKENS_PER_MEDIUM * media
+    of_messages = TOKENS_PER_MESSAGE * len(context.messages)
+    return tokens_of(characters) + of_messages + TOKENS_PER_MEDIUM * media

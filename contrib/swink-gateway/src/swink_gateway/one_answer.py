@@ -68,7 +68,7 @@ class OneAnswer:
         line = StreamRelay(self._request, kind, headers, self._limits, self._counters)
 
         def heard(batch: Sequence[Any]) -> None:
-            self._begun.log_failures(batch)
+            self._begun.hear(batch)
             if line.response is None:
                 self._listen(batch)
 
@@ -82,7 +82,7 @@ class OneAnswer:
         stream = self._begun.stream
         terminal: Any = None
         async for batch in stream.batches():
-            self._begun.log_failures(batch)
+            self._begun.hear(batch)
             self._listen(batch)
             terminal = batch[-1]
         headers = self._headers(stream)

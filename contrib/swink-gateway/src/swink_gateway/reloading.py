@@ -30,30 +30,34 @@ LOOK_SECONDS = 1.0
 class Reloader:
     """Keeps to a file: `use` is given each configuration that it says, and may raise SwinkError.
 
-    `tell` is given a line for people. `failures` counts files that could not be used; `is_current`
-    says whether what is used is what the file says, and `at` when that was last so, in seconds of
-    the epoch.
+    `source` is the text in use, and names the file; a file with another text is read at the next
+    look. `keep` is called with each text that is used from then on, and `tell` with a line for
+    people. `failures` counts files that could not be used; `is_current` says whether what is used
+    is what the file says, and `at` when that was last so, in seconds of the epoch.
     """
 
     def __init__(
         self,
         client: Client,
-        file: Path,
+        source: Source,
         environ: Mapping[str, str],
         use: Callable[[Config], None],
         tell: Callable[[str], None],
         clock: Clock | None = None,
+        keep: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.failures = 0
-        self.is_current = True
         self._client = client
-        self._file = file
+        self._file = Path(source.name)
         self._environ = environ
         self._use = use
         self._tell = tell
+        self._keep = keep
         self._clock = clock or LoopClock()
         self.at = self._clock.now().timestamp()
-        self._read = self._seen = self._stat()
+        self._seen = self._stat()
+        self.is_current = self._says(source.text)
+        self._read: tuple[int, ...] | None = self._seen if self.is_current else None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -76,7 +80,8 @@ class Reloader:
         """Use what the file says now."""
         self._read = self._seen = self._stat()
         try:
-            self._use(usable(self._client, Source.of(self._file), self._environ))
+            source = Source.of(self._file)
+            self._use(usable(self._client, source, self._environ))
         except SwinkError as error:
             self.failures += 1
             self.is_current = False
@@ -85,6 +90,7 @@ class Reloader:
         else:
             self.is_current = True
             self.at = self._clock.now().timestamp()
+            self._keep(source.text)
             self._tell(f"{self._file} is read, and used from now on")
 
     def look(self) -> None:
@@ -97,6 +103,13 @@ class Reloader:
         while True:
             await self._clock.sleep(LOOK_SECONDS)
             self.look()
+
+    def _says(self, text: str) -> bool:
+        """Tell whether the file has this text."""
+        try:
+            return Source.of(self._file).text == text
+        except SwinkError:
+            return False
 
     def _stat(self) -> tuple[int, ...]:
         try:

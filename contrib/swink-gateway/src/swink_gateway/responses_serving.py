@@ -227,7 +227,7 @@ class _Connection:
             return
         async with self._calls.begun(self._protocol, asked, self._owner) as begun:
             stream, facts, line = begun.stream, begun.facts, self._line.of(lane)
-            encoder, heard = self._protocol.encoder(asked, facts), begun.log_failures
+            encoder, heard = self._protocol.encoder(asked, facts), begun.hear
             if await relayed(stream, encoder, line, self._protocol.name, heard):
                 _keep(self._kept, asked, stream.message, facts, size, self)
 

@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
     ExitStack,
@@ -38,6 +38,7 @@ from swink_gateway.relay import MOST_STREAMS, Limits
 from swink_gateway.reloading import Reloader
 from swink_gateway.routing import Routing, usable
 from swink_gateway.server import LOOPBACK, Gateway
+from swink_gateway.shared_text import SharedText
 from swink_gateway.workers import TOGETHER_ENV, Worker, fork_workers, listen
 
 __all__ = ["command"]
@@ -126,9 +127,10 @@ def command(
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
     given["limits"] = Limits(streams=streams, coalesce=coalesce)
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
-    config = given["config"] = Config() if file is None else Source.of(file).config(environ)
+    source = None if file is None else Source.of(file)
+    config = given["config"] = Config() if source is None else source.config(environ)
     store = config.store
-    worker = None
+    worker = shared = None
     with suppress(KeyboardInterrupt), ExitStack() as of_all, ExitStack() as of_parent:
         if workers > 1:
             folder = mkdtemp(prefix="swink-gateway-")
@@ -138,6 +140,8 @@ def command(
                 store = Store("sqlite", Path(folder, "ledger"))
             elif store.engine == "redis":
                 store = evolve(store, path=Path(folder))
+            if source is not None:
+                shared = SharedText(source.text)
             with _told_why(host, port):
                 sock = given["sock"] = of_all.enter_context(listen(host, port))
             try:
@@ -147,11 +151,18 @@ def command(
                     _say_stopped()
                 raise
             of_parent.pop_all()
+        if source is not None and shared is not None:
+            source = evolve(source, text=shared.read())
         lifetime = Lifetime(drain, notice, lambda line: _say_below(_of(worker, line)))
-        asyncio.run(_serve(given, file, environ, store, lifetime, worker))
+        keep = _forget_text if shared is None else shared.write
+        asyncio.run(_serve(given, source, environ, store, lifetime, worker, keep))
     if worker is None:
         _say_stopped()
     return 0
+
+
+def _forget_text(text: str) -> None:
+    """Keep nothing: a gateway without workers is not replaced."""
 
 
 def _say_stopped() -> None:
@@ -220,12 +231,14 @@ async def _check(file: Path) -> int:
 
 async def _serve(
     given: dict[str, Any],
-    file: Path | None,
+    source: Source | None,
     environ: dict[str, str],
     store: Store,
     lifetime: Lifetime,
     worker: Worker | None,
+    keep: Callable[[str], None],
 ) -> None:
+    """Serve as `source` says; `keep` is called with each text that is used instead of it."""
     from swink_gateway.monitoring import Monitor  # what it imports reads TOGETHER_ENV
 
     monitor = Monitor()
@@ -234,18 +247,19 @@ async def _serve(
         async with swink.Client(**parts, breaker=False, gates=[Cooldowns(ledger)]) as client:
             config: Config = given["config"]
             watching: AbstractContextManager[None] = nullcontext()
-            if file is not None:
-                source = Source.of(file)
+            if source is not None:
                 config = usable(client, source, environ)
                 for name in source.variables_of_keys():
                     os.environ.pop(name, None)  # programs that providers start do not get it
             unknown = _unknown_settings(client, given["settings"])
             await ledger.spending([*config.keys])  # so that it knows them if its server is lost
             gateway = Gateway(client, **given, ledger=ledger, monitor=monitor)
-            if file is not None:
-                gateway.reconfigure(config)  # as of now; a worker may begin late
+            if source is not None:
+                gateway.reconfigure(config)  # a worker may begin late, with another text
                 tell = partial(_say_of, worker)
-                monitor.reloader = Reloader(client, file, environ, gateway.reconfigure, tell)
+                monitor.reloader = Reloader(
+                    client, source, environ, gateway.reconfigure, tell, keep=keep
+                )
                 watching = monitor.reloader.watching()
             for chain in given["routes"].values():
                 for model in chain:

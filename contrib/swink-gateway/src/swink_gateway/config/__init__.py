@@ -1,9 +1,10 @@
 """What the gateway of a team is told in a TOML file: who answers, who may ask, and for how much."""
 
 from swink_gateway.config.parts import Config, Key, Route, Rule, Transforms, Upstream, When
-from swink_gateway.config.reading import ConfigError, Fault, Source
+from swink_gateway.config.reading import MOST_BYTES, ConfigError, Fault, Source
 
 __all__ = [
+    "MOST_BYTES",
     "Config",
     "ConfigError",
     "Fault",

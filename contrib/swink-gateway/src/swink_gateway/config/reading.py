@@ -21,9 +21,10 @@ from swink_gateway.config.lines import Path, line_of, written
 from swink_gateway.config.parts import Config
 from swink_gateway.config.values import converter, digest_of, unknown
 
-__all__ = ["ConfigError", "Fault", "Source"]
+__all__ = ["MOST_BYTES", "ConfigError", "Fault", "Source"]
 
 MOST_BYTES = 1024 * 1024
+"""The size limit of a configuration file."""
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 

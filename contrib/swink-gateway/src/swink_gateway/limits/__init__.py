@@ -4,13 +4,22 @@ A ledger is in memory for one process, in a SQLite file for the processes of one
 Redis for several machines (`swink-gateway[redis]`).
 """
 
-from swink_gateway.limits.ledger import Allowance, Circuit, Ledger, Refusal, Spending, Ticket
+from swink_gateway.limits.ledger import (
+    Allowance,
+    Circuit,
+    FailedAttempt,
+    Ledger,
+    Refusal,
+    Spending,
+    Ticket,
+)
 from swink_gateway.limits.memory import MemoryLedger
 from swink_gateway.limits.stores import Store, faults_of_place, open_ledger
 
 __all__ = [
     "Allowance",
     "Circuit",
+    "FailedAttempt",
     "Ledger",
     "MemoryLedger",
     "Refusal",

@@ -10,6 +10,7 @@ from swink_gateway.limits.ledger import (
     WINDOW_SECONDS,
     Allowance,
     Circuit,
+    FailedAttempt,
     Refusal,
     Spending,
     Ticket,
@@ -71,22 +72,29 @@ class Account(Struct):
 
 
 class Breaker(Struct):
-    """The failures of a model in a row, and until when it rests (0.0: it does not)."""
+    """The calls in a row that failed on a model, and until when it rests (0.0: it does not).
+
+    `probe` is the interval, in seconds, at which single attempts may ask after that (0.0: all may).
+    """
 
     failures: int = 0
     until: float = 0.0
     kind: str = ""
     message: str = ""
+    probe: float = 0.0
 
-    def enter(self, now: float, rest: float) -> Circuit:
-        """Return the circuit as who asks now finds it."""
+    def enter(self, now: float) -> Circuit:
+        """Return the circuit for an attempt that begins now."""
         left = self.until - now
-        if self.until and left <= 0:
-            self.until = now + rest
+        if self.until and self.probe and left <= 0:
+            self.until = now + self.probe
         return Circuit(self.failures, max(0.0, left), self.kind, self.message)
 
-    def fail(self, now: float, threshold: int, rest: float, kind: str, message: str) -> None:
-        """Count a failure."""
-        self.failures += 1
-        if self.failures >= threshold:
-            self.until, self.kind, self.message = now + rest, kind, message
+    def fail(self, now: float, failed: FailedAttempt) -> None:
+        """Record a failed attempt."""
+        self.failures += failed.is_first
+        if self.failures >= failed.threshold:
+            self.until = now + failed.rest
+            self.probe = failed.probe
+            self.kind = failed.kind
+            self.message = failed.message

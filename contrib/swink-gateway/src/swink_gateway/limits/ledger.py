@@ -20,6 +20,7 @@ __all__ = [
     "WINDOW_SECONDS",
     "Allowance",
     "Circuit",
+    "FailedAttempt",
     "Ledger",
     "Refusal",
     "Spending",
@@ -123,6 +124,24 @@ class Circuit:
     message: str
 
 
+@define(frozen=True, kw_only=True)
+class FailedAttempt:
+    """A failed attempt on a target, and how long the target rests once it has failed too often.
+
+    `is_first`: the failed attempts before it were other calls'. Calls are counted, so only a first
+    one adds to the number. From `threshold` calls on, the target rests for `rest` seconds. After
+    that, one attempt at a time may ask, at intervals of `probe` seconds, until one succeeds; 0.0:
+    all may ask.
+    """
+
+    kind: str
+    message: str
+    is_first: bool = True
+    threshold: int
+    rest: float
+    probe: float
+
+
 class Ledger(Protocol):
     """Limits, budgets and circuits; what it is told holds for all who share it."""
 
@@ -137,17 +156,14 @@ class Ledger(Protocol):
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         """Return what each of the keys has taken."""
 
-    async def circuit(self, target: str, rest: float) -> Circuit | None:
-        """Return the circuit of a target that failed, `None` for one that has not.
+    async def circuit(self, target: str) -> Circuit | None:
+        """Return the circuit of a target for an attempt that begins now.
 
-        Of those who ask when its rest is over, one is let through; the others wait `rest` seconds
-        more for what becomes of it.
+        `None`: the target has not failed since it last answered.
         """
 
-    async def failed(
-        self, target: str, threshold: int, rest: float, kind: str, message: str
-    ) -> None:
-        """Count a failure; with the `threshold`-th in a row the target rests."""
+    async def failed(self, target: str, failed: FailedAttempt) -> None:
+        """Record a failed attempt on a target."""
 
     async def succeeded(self, target: str) -> None:
         """Forget the failures of a target."""

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from swink_core.providers import Clock, LoopClock
 from swink_gateway.limits.account import Account, Breaker
-from swink_gateway.limits.ledger import Allowance, Circuit, Refusal, Spending, Ticket
+from swink_gateway.limits.ledger import (
+    Allowance,
+    Circuit,
+    FailedAttempt,
+    Refusal,
+    Spending,
+    Ticket,
+)
 
 __all__ = ["MOST_REMEMBERED", "MemoryLedger"]
 
@@ -43,18 +50,16 @@ class MemoryLedger:
         now = self.now()
         return [self.accounts.get(key, Account()).spending(key, now, _is_alive) for key in keys]
 
-    async def circuit(self, target: str, rest: float) -> Circuit | None:
+    async def circuit(self, target: str) -> Circuit | None:
         breaker = self._breakers.get(target)
-        return None if breaker is None else breaker.enter(self.now(), rest)
+        return None if breaker is None else breaker.enter(self.now())
 
-    async def failed(
-        self, target: str, threshold: int, rest: float, kind: str, message: str
-    ) -> None:
+    async def failed(self, target: str, failed: FailedAttempt) -> None:
         breaker = self._breakers.setdefault(target, Breaker())
         self._breakers.move_to_end(target)
         if len(self._breakers) > MOST_REMEMBERED:
             self._breakers.popitem(last=False)
-        breaker.fail(self.now(), threshold, rest, kind, message)
+        breaker.fail(self.now(), failed)
 
     async def succeeded(self, target: str) -> None:
         self._breakers.pop(target, None)

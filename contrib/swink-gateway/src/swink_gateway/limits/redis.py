@@ -31,6 +31,7 @@ from swink_gateway.limits.debts import Debt, Debts
 from swink_gateway.limits.ledger import (
     Allowance,
     Circuit,
+    FailedAttempt,
     Refusal,
     Spending,
     StoreError,
@@ -170,20 +171,19 @@ class RedisLedger:
         await self._look(keys)
         return [self._seen.get(key, Spending(key)) for key in keys]
 
-    async def circuit(self, target: str, rest: float) -> Circuit | None:
-        reply = await self._ask(scripts.ENTER, [_target(target)], rest)
+    async def circuit(self, target: str) -> Circuit | None:
+        reply = await self._ask(scripts.ENTER, [_target(target)])
         if reply is None:
-            return await self._local.circuit(target, rest)
+            return await self._local.circuit(target)
         if not reply:
             return None
         failures, left, kind, message = reply
         return Circuit(failures, float(left), kind.decode(), message.decode())
 
-    async def failed(
-        self, target: str, threshold: int, rest: float, kind: str, message: str
-    ) -> None:
-        await self._local.failed(target, threshold, rest, kind, message)
-        await self._ask(scripts.FAIL, [_target(target)], threshold, rest, kind, message)
+    async def failed(self, target: str, failed: FailedAttempt) -> None:
+        await self._local.failed(target, failed)
+        said = failed.threshold, failed.rest, failed.kind, failed.message, failed.probe
+        await self._ask(scripts.FAIL, [_target(target)], int(failed.is_first), *said)
 
     async def succeeded(self, target: str) -> None:
         await self._local.succeeded(target)

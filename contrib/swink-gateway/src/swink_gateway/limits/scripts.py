@@ -201,27 +201,29 @@ debt's key names, once."""
 
 ENTER = (
     _NOW + """
-local kept = redis.call('HMGET', KEYS[1], 'failures', 'until', 'kind', 'message')
+local kept = redis.call('HMGET', KEYS[1], 'failures', 'until', 'kind', 'message', 'probe')
 if not kept[1] then return {} end
 local open_until = tonumber(kept[2] or '0')
+local probe = tonumber(kept[5] or '0')
 local left = open_until - now
-if open_until > 0 and left <= 0 then
-  redis.call('HSET', KEYS[1], 'until', string.format('%.6f', now + ARGV[2]))
+if open_until > 0 and probe > 0 and left <= 0 then
+  redis.call('HSET', KEYS[1], 'until', string.format('%.6f', now + probe))
 end
 return {tonumber(kept[1]), string.format('%.6f', math.max(0, left)), kept[3] or '', kept[4] or ''}
 """
 )  # fmt: skip
-"""Return the circuit of a target; half open (now, rest), the next ones wait."""
+"""Return the circuit of a target (now); half open, the attempts after this one wait."""
 
 FAIL = (
     _NOW + f"""
-local failures = redis.call('HINCRBY', KEYS[1], 'failures', 1)
-local life = math.ceil(math.max({FAILING_SECONDS}, ARGV[3]))
-if failures >= tonumber(ARGV[2]) then
-  local open_until = string.format('%.6f', now + ARGV[3])
-  redis.call('HSET', KEYS[1], 'until', open_until, 'kind', ARGV[4], 'message', ARGV[5])
+local failures = redis.call('HINCRBY', KEYS[1], 'failures', ARGV[2])
+local life = math.ceil(math.max({FAILING_SECONDS}, ARGV[4]))
+if failures >= tonumber(ARGV[3]) then
+  local open_until = string.format('%.6f', now + ARGV[4])
+  redis.call('HSET', KEYS[1], 'until', open_until, 'kind', ARGV[5], 'message', ARGV[6])
+  redis.call('HSET', KEYS[1], 'probe', ARGV[7])
 end
 redis.call('EXPIRE', KEYS[1], life)
 """
 )  # fmt: skip
-"""Count a failure (now, threshold, rest, kind, message)."""
+"""Record a failed attempt (now, calls to count, threshold, rest, kind, message, probe)."""

@@ -19,7 +19,15 @@ from msgspec import msgpack
 from swink_core.providers import Clock, LoopClock
 from swink_gateway.limits.account import Account, Breaker
 from swink_gateway.limits.debts import is_running
-from swink_gateway.limits.ledger import Allowance, Circuit, Refusal, Spending, StoreError, Ticket
+from swink_gateway.limits.ledger import (
+    Allowance,
+    Circuit,
+    FailedAttempt,
+    Refusal,
+    Spending,
+    StoreError,
+    Ticket,
+)
 from swink_gateway.limits.memory import MOST_REMEMBERED
 
 __all__ = ["SQLiteLedger"]
@@ -73,27 +81,23 @@ class SQLiteLedger:
 
         return await self._do(read)
 
-    async def circuit(self, target: str, rest: float) -> Circuit | None:
+    async def circuit(self, target: str) -> Circuit | None:
         now = self._now()
         if await self._do(lambda: self._read("breakers", target, Breaker)) is None:
             return None
-        return await self._change(
-            "breakers", target, Breaker, lambda breaker: breaker.enter(now, rest)
-        )
+        return await self._change("breakers", target, Breaker, lambda breaker: breaker.enter(now))
 
-    async def failed(
-        self, target: str, threshold: int, rest: float, kind: str, message: str
-    ) -> None:
+    async def failed(self, target: str, failed: FailedAttempt) -> None:
         now = self._now()
 
-        def failed(breaker: Breaker) -> None:
-            breaker.fail(now, threshold, rest, kind, message)
+        def count(breaker: Breaker) -> None:
+            breaker.fail(now, failed)
             self._database.execute(
                 "DELETE FROM breakers WHERE rowid <= (SELECT max(rowid) FROM breakers) - ?",
                 (MOST_REMEMBERED - 1,),
             )
 
-        await self._change("breakers", target, Breaker, failed)
+        await self._change("breakers", target, Breaker, count)
 
     async def succeeded(self, target: str) -> None:
         def forget() -> None:

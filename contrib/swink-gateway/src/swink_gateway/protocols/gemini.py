@@ -4,7 +4,8 @@ https://ai.google.dev/api/generate-content. Each frame is a whole response with 
 the answer; the last one has the finish reason and what the answer took. Calls come whole. What a
 provider of another API wants back has one place here, the `thoughtSignature` of a part: it goes,
 sealed, with the next part that is no thought, since clients do not keep thoughts. Without
-`alt=sse` the frames are the elements of one JSON array.
+`alt=sse` the frames are the elements of one JSON array. An error is a frame too: the SDKs raise for
+an event, or an element, that has the field `error`.
 """
 
 from __future__ import annotations
@@ -164,19 +165,9 @@ class GeminiEncoder:
         if error.error_kind is Kind.CONTENT_FILTERED and not self._begun:
             self._frame({**blocked_prompt(error), **(head or {})}, out)
         else:
-            self._error({"error": error_data(error)}, out)
+            self._frame({"error": error_data(error)}, out)
         if self._array:
             out.append(b"]")
-
-    def _error(self, data: dict[str, Any], out: list[bytes]) -> None:
-        """Write an error as Google's servers do, in the stream but not as one of its events.
-
-        The SDK that Gemini CLI has looks for nothing else, and reads it where it comes alone.
-        """
-        if self._array:
-            self._frame(data, out)
-        else:
-            out.append(encode(data) + b"\n")
 
     def _frame(self, data: dict[str, Any], out: list[bytes]) -> None:
         if self._array:

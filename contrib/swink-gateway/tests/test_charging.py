@@ -1,0 +1,240 @@
+"""The charge of a call: from reported usage, and without it from estimates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from attrs import define
+from serving import Answer, ask, serving, until
+
+import swink_core as swink
+from swink_core.providers import cost_of
+from swink_gateway.calls import ACTIVE
+from swink_gateway.charging import most_of
+from swink_gateway.config import Source
+from swink_gateway.counting import estimated_tokens
+from swink_gateway.limits import MemoryLedger
+from swink_gateway.protocols import Asked
+from swink_gateway.server import Gateway
+from swink_recorder.loopback import Exchange, LoopbackServer
+
+MODEL = "openai/gpt-5.4-mini"
+PROMPT = "x" * 40_000
+PROMPT_TOKENS = 10_000
+"""At four characters a token."""
+
+KEY = {"Authorization": "Bearer key-a"}
+
+CONFIG = """
+[keys.alice]
+key = "${A}"
+"""
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+
+
+def chunk(content: str | None = None, end: str | None = None, **more: Any) -> bytes:
+    """Return an event of a Chat Completions stream."""
+    delta = {"role": "assistant"} if content is None else {"content": content}
+    choice = {"index": 0, "delta": {} if end else delta, "finish_reason": end}
+    data = {"id": "c1", "object": "chat.completion.chunk", "choices": [choice], **more}
+    return b"data: " + msgspec.json.encode(data) + b"\n\n"
+
+
+class Vendor(LoopbackServer):
+    """Gives each request the next behaviour of `script`, and keeps to the last one.
+
+    An HTTP status; "waits": begins an answer and sends no word of it; "breaks": the same, and then
+    resets the connection after a word; "answers", with or "without usage".
+    """
+
+    script: tuple[int | str, ...] = ("answers",)
+
+    async def respond(self, exchange: Exchange) -> None:
+        behaviour = self.script[0]
+        self.script = self.script[1:] or self.script
+        if isinstance(behaviour, int):
+            await exchange.start(behaviour, {"Content-Type": "application/json"})
+            await exchange.write(b'{"error": {"message": "no"}}')
+            await exchange.end()
+            return
+        await exchange.start(200, {"Content-Type": "text/event-stream"})
+        if behaviour == "waits":
+            await exchange.write(b": keep\n\n")
+            await exchange.disconnected()
+            return
+        await exchange.write(chunk() + chunk("word " * 20))
+        if behaviour == "breaks":
+            exchange.reset()
+            return
+        await exchange.write(chunk(end="stop"))
+        if behaviour == "answers":
+            await exchange.write(chunk(end="stop", choices=[], usage=USAGE))
+        await exchange.write(b"data: [DONE]\n\n")
+        await exchange.end()
+
+
+@define
+class Team:
+    """A gateway with one key, in front of a vendor."""
+
+    vendor: Vendor
+    gateway: Gateway
+    ledger: MemoryLedger
+
+    def body(self, path: str, stream: bool) -> dict[str, Any]:
+        """Return a request with a prompt of 10,000 tokens."""
+        said = {"role": "user", "content": PROMPT}
+        name = "input" if path.endswith("responses") else "messages"
+        return {"model": MODEL, "stream": stream, name: [said]}
+
+    async def ask(self, stream: bool = False) -> Answer:
+        """Ask for a chat completion and read all of the answer."""
+        path = "/v1/chat/completions"
+        return await ask(self.gateway, path, self.body(path, stream), headers=KEY)
+
+    async def hang_up(self, path: str, stream: bool) -> None:
+        """Ask, and leave as soon as the vendor has the request."""
+        before = len(self.vendor.exchanges)
+
+        async def asking() -> None:
+            async with (
+                aiohttp.ClientSession(headers=KEY) as session,
+                session.post(self.gateway.url + path, json=self.body(path, stream)) as response,
+            ):
+                await response.read()
+
+        request = asyncio.ensure_future(asking())
+        await until(lambda: len(self.vendor.exchanges) > before)
+        request.cancel()
+        await asyncio.wait([request])
+        await until(lambda: self.gateway.counters[ACTIVE] == 0)
+
+    async def spent(self) -> tuple[float, float]:
+        """Return the tokens and US dollars that the key was charged."""
+        (found,) = await self.ledger.spending(["alice"])
+        return found.tokens, found.dollars_today
+
+
+@asynccontextmanager
+async def team(
+    *script: int | str, limits: str = "", retry: Any = None, api: str = "chat", url: str = ""
+) -> AsyncIterator[Team]:
+    config = Source("team.toml", CONFIG + limits).config({"A": "key-a"})
+    ledger = MemoryLedger()
+    async with Vendor() as vendor:
+        vendor.script = script
+        own = {"openai": {"base_url": url or vendor.url, "api_key": "k", "api": api}}
+        again = retry or swink.RetryPolicy.none()
+        async with serving(providers=own, config=config, ledger=ledger, retry=again) as gateway:
+            yield Team(vendor, gateway, ledger)
+
+
+async def price_of(prompt: int, output: int) -> float:
+    async with swink.Client() as client:
+        info = client.catalog.resolve(MODEL).info
+    assert info is not None
+    cost = cost_of(swink.Usage(prompt, output), info.prices)
+    assert cost is not None
+    assert cost.total
+    return cost.total
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_who_hangs_up_before_the_first_word_pays_for_the_prompt(
+    api: str, path: str, stream: bool
+) -> None:
+    async with team("waits", api=api) as one:
+        await one.hang_up(path, stream)
+        tokens, dollars = await one.spent()
+    assert PROMPT_TOKENS <= tokens < PROMPT_TOKENS + 100
+    assert dollars == pytest.approx(await price_of(PROMPT_TOKENS, 0), rel=0.01)
+
+
+async def test_hanging_up_uses_up_a_budget() -> None:
+    budget = 2.5 * await price_of(PROMPT_TOKENS, 0)
+    async with team("waits", limits=f"dollars_per_day = {budget:.9f}") as one:
+        for _ in range(3):
+            await one.hang_up("/v1/chat/completions", True)
+        assert (await one.ask()).status == 429
+        assert len(one.vendor.exchanges) == 3
+
+
+AGAIN = swink.RetryPolicy(
+    retries=dict.fromkeys(swink.StreamErrorKind, 2), base=0.0, restart_after_output=True
+)
+
+
+async def test_each_attempt_that_reports_no_usage_is_charged() -> None:
+    async with team("breaks", "breaks", "answers", retry=AGAIN) as one:
+        assert (await one.ask()).status == 200
+        tokens, dollars = await one.spent()
+        assert len(one.vendor.exchanges) == 3
+    words = 20 * len("word ") // 4
+    prompts = 2 * PROMPT_TOKENS
+    assert prompts + 2 * words + 12 <= tokens < prompts + 2 * words + 12 + 100
+    expected = 2 * await price_of(PROMPT_TOKENS, words) + await price_of(7, 5)
+    assert dollars == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503, 529])
+async def test_attempts_that_the_vendor_refuses_cost_nothing(status: int) -> None:
+    async with team(status, retry=AGAIN) as one:
+        assert (await one.ask()).status >= 400
+        await one.ask(stream=True)
+        assert await one.spent() == (0, 0.0)
+        assert len(one.vendor.exchanges) >= 2
+
+
+async def test_a_refused_attempt_costs_nothing_beside_one_that_answers() -> None:
+    async with team(503, "answers", retry=AGAIN) as one:
+        assert (await one.ask()).status == 200
+        tokens, dollars = await one.spent()
+    assert (tokens, dollars) == (12, pytest.approx(await price_of(7, 5)))
+
+
+async def test_attempts_that_reach_no_vendor_cost_nothing() -> None:
+    async with team("answers", url="http://127.0.0.9:9/v1", retry=AGAIN) as one:
+        assert (await one.ask()).status == 502
+        assert await one.spent() == (0, 0.0)
+
+
+async def test_an_answer_without_usage_is_charged_by_estimates() -> None:
+    async with team("without usage") as one:
+        assert (await one.ask()).status == 200
+        tokens, dollars = await one.spent()
+    words = 20 * len("word ") // 4
+    assert PROMPT_TOKENS + words <= tokens < PROMPT_TOKENS + words + 100
+    assert dollars == pytest.approx(await price_of(PROMPT_TOKENS, words), rel=0.01)
+
+
+@pytest.mark.parametrize("prompt", [10_000, 300_000])
+async def test_a_key_reserves_what_the_catalogue_says_that_a_call_costs(prompt: int) -> None:
+    asked = Asked(MODEL, swink.Context([swink.UserMessage("x" * 4 * prompt)]))
+    asked.options["max_tokens"] = 2000
+    used = swink.Usage(estimated_tokens(asked.context), 2000)
+    wrong, rows, with_cases = [], 0, 0
+    async with swink.Client() as client:
+        for provider in client.host.provider_names():
+            for info in client.catalog.models(provider):
+                if info.prices is None:
+                    continue
+                before = cost_of(used, info.prices)
+                _, dollars = most_of([(swink.Model(provider, info.id, info), {})], asked)
+                after = cost_of(used, info.prices)  # prices may change at an hour
+                assert before is not None
+                assert after is not None
+                if before.total is not None and dollars not in (before.total, after.total):
+                    wrong.append(f"{provider}/{info.id}")
+                rows += 1
+                with_cases += bool(info.prices.cases)
+    assert wrong == []
+    assert rows > with_cases > 0

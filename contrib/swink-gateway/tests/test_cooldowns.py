@@ -1,0 +1,200 @@
+"""How many failed requests close a model to the other clients of a gateway, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from serving import Answer, ask
+
+import swink_core as swink
+from swink_gateway.cooldowns import LONGEST_COOLDOWN, Cooldowns
+from swink_gateway.limits import FailedAttempt, MemoryLedger
+from swink_gateway.server import Gateway
+from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.clock import ManualClock
+
+THRESHOLD = swink.RetryPolicy().circuit_threshold
+COOLDOWN = swink.RetryPolicy().circuit_cooldown
+
+START = {"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3}}}
+TEXT = [
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hello"}},
+    {"type": "content_block_stop", "index": 0},
+]
+END = [
+    {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "usage": {"output_tokens": 2},
+    },
+    {"type": "message_stop"},
+]
+ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+}
+
+
+class Vendor(LoopbackServer):
+    """Anthropic's API: an answer, an empty answer, or a status with a `Retry-After` header."""
+
+    status = 200
+    retry_after: str | None = None
+    content = True
+
+    async def respond(self, exchange: Exchange) -> None:
+        if self.status != 200:
+            said = {} if self.retry_after is None else {"Retry-After": self.retry_after}
+            await exchange.start(self.status, {"Content-Type": "application/json", **said})
+            error = {"type": ERROR_TYPES[self.status], "message": "refused"}
+            await exchange.write(msgspec.json.encode({"type": "error", "error": error}))
+        else:
+            await exchange.start(200, {"Content-Type": "text/event-stream"})
+            for event in [START, *(TEXT if self.content else []), *END]:
+                kind = str(event["type"]).encode()
+                data = msgspec.json.encode(event)
+                await exchange.write(b"event: %s\ndata: %s\n\n" % (kind, data))
+        await exchange.end()
+
+    def fail(self, status: int, retry_after: str | None = None) -> None:
+        """Refuse requests from now on."""
+        self.status = status
+        self.retry_after = retry_after
+
+    def recover(self) -> None:
+        """Answer requests from now on."""
+        self.status = 200
+        self.content = True
+
+
+Asking = Callable[[], Any]
+
+
+@asynccontextmanager
+async def served(
+    clock: ManualClock, ledger: Any = None, retry: swink.RetryPolicy | None = None
+) -> AsyncIterator[tuple[Vendor, Asking]]:
+    """Serve a vendor's model; yield the vendor, and a function that asks as a client does."""
+    async with Vendor() as vendor:
+        own = {"anthropic": {"base_url": vendor.url, "api_key": "k"}}
+        gates = [Cooldowns(ledger or MemoryLedger(clock))]
+        async with (
+            swink.Client(providers=own, gates=gates, breaker=False, clock=clock) as client,
+            Gateway(client, retry=retry or swink.RetryPolicy()) as gateway,
+        ):
+            body = {
+                "model": "anthropic/claude-sonnet-5-5",
+                "max_tokens": 99,
+                "messages": [{"role": "user", "content": "Hi"}],
+            }
+
+            async def asked() -> Answer:
+                return await ask(gateway, "/v1/messages", body)
+
+            yield vendor, asked
+
+
+async def test_the_tries_of_one_throttled_request_do_not_close_the_model_to_others() -> None:
+    async with served(ManualClock(jump=True)) as (vendor, asked):
+        vendor.fail(429, "1")
+        assert (await asked()).status == 429
+        assert len(vendor.exchanges) >= THRESHOLD
+        vendor.recover()
+        answer = await asked()
+    assert answer.status == 200
+    assert "Hello" in answer.body.decode()
+
+
+async def test_empty_answers_do_not_close_the_model_to_others() -> None:
+    async with served(ManualClock(jump=True)) as (vendor, asked):
+        vendor.content = False
+        for _ in range(THRESHOLD):
+            await asked()
+        assert len(vendor.exchanges) >= THRESHOLD
+        vendor.recover()
+        assert (await asked()).status == 200
+
+
+@pytest.mark.parametrize("status", [400, 401, 413])
+async def test_rejected_requests_do_not_close_the_model_to_others(status: int) -> None:
+    async with served(ManualClock(jump=True)) as (vendor, asked):
+        vendor.fail(status)
+        for _ in range(2 * THRESHOLD):
+            await asked()
+        assert len(vendor.exchanges) == 2 * THRESHOLD
+        vendor.recover()
+        assert (await asked()).status == 200
+
+
+WAITS = {"1": 1, "2.5": 2.5, "300": 300, "31536000": LONGEST_COOLDOWN}
+"""A vendor's `Retry-After`, and for how many seconds the model is not asked."""
+
+
+@pytest.mark.parametrize("said", WAITS)
+async def test_a_model_rests_for_exactly_the_time_that_its_vendor_gave(said: str) -> None:
+    clock = ManualClock()
+    async with served(clock, retry=swink.RetryPolicy.none()) as (vendor, asked):
+        vendor.fail(429, said)
+        for number in range(THRESHOLD):
+            assert len(vendor.exchanges) == number
+            assert (await asked()).status == 429
+        vendor.recover()
+        await clock.advance(WAITS[said] - 0.25)
+        refused = await asked()
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+        assert len(vendor.exchanges) == THRESHOLD
+        await clock.advance(0.25)
+        answers = await asyncio.gather(*(asked() for _ in range(3)))  # none waits for another
+    assert [answer.status for answer in answers] == [200] * 3
+
+
+async def test_without_a_time_from_the_vendor_one_request_probes_after_the_cooldown() -> None:
+    clock = ManualClock()
+    async with served(clock, retry=swink.RetryPolicy.none()) as (vendor, asked):
+        vendor.fail(429)
+        for _ in range(THRESHOLD):
+            await asked()
+        refused = await asked()
+        assert refused.headers["Retry-After"] == str(round(COOLDOWN))
+        assert len(vendor.exchanges) == THRESHOLD
+        await clock.advance(COOLDOWN)
+        assert (await asked()).status == 429
+        assert len(vendor.exchanges) == THRESHOLD + 1
+        assert (await asked()).status == 429
+        assert len(vendor.exchanges) == THRESHOLD + 1
+
+
+class FullDisk(MemoryLedger):
+    """A ledger that can be neither read nor written."""
+
+    async def circuit(self, target: str) -> Any:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    async def failed(self, target: str, failed: FailedAttempt) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+
+async def test_a_ledger_that_fails_does_not_stop_a_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock(jump=True)
+    async with served(clock, FullDisk(clock)) as (vendor, asked):
+        vendor.fail(503)
+        assert (await asked()).status == 503
+        vendor.recover()
+        assert (await asked()).status == 200
+    lines = {record.getMessage() for record in caplog.records if "circuit" in record.getMessage()}
+    assert lines == {
+        "a circuit could not be read, so the request is sent: database or disk is full",
+        "a circuit could not be stored: database or disk is full",
+    }
