@@ -8,7 +8,8 @@ no converter changes the context it is given.
    An extension that another gave in this one's name is not this one's.
 2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
 3. A tool call that was never answered gets an error result, since every API wants one.
-4. A result whose call is gone becomes the user's words, unless the API has a place for it.
+4. A result whose call is gone becomes the user's words, unless the API has a place for it. One
+   without a tool's name takes the name from its call.
 5. Messages that end up empty are left out.
 6. An instruction inside the conversation becomes a user turn, in `<system>` marks, unless the API
    has a form for it; one between a call and its results comes after these, which APIs want to
@@ -159,7 +160,10 @@ def normalise(
 
     for message in context.messages:
         if isinstance(message, ToolResultMessage):
-            if waiting.pop(message.tool_call_id, None) is not None or has_place(message):
+            call = waiting.pop(message.tool_call_id, None)
+            if call is not None and not message.tool_name:
+                message = evolve(message, tool_name=call.name)
+            if call is not None or has_place(message):
                 result.append(message)
             else:
                 words.append(_in_words(message))
@@ -189,7 +193,8 @@ def marked_system(text: str) -> UserMessage:
 
 
 def _in_words(message: ToolResultMessage) -> UserMessage:
-    words = f"[result of {message.tool_name}] {text_of(message.content)}"
+    source = f"result of {message.tool_name}" if message.tool_name else "result"
+    words = f"[{source}] {text_of(message.content)}"
     media = [block for block in message.content if not isinstance(block, str | TextBlock)]
     return UserMessage([TextBlock(words), *media] if media else words)
 

@@ -251,6 +251,7 @@ class Fitted:
                 given.update(call.name for call in message.tool_calls)
             elif isinstance(message, ToolResultMessage):
                 given.add(message.tool_name)
+        given.discard("")  # the result of an unknown tool
         new = {name: _tool_name(name) for name in given if not accepted.fullmatch(name)}
         if new:
             self.names = {sent: name for name, sent in new.items()}
@@ -259,8 +260,8 @@ class Fitted:
                 tools=[_under(new, tool) for tool in self.context.tools],
                 messages=[_renamed(message, new) for message in self.context.messages],
             )
-            choice = self.options.tool_choice
-            self._set("tool_choice", new.get(choice or "", choice))
+            if (choice := self.options.tool_choice) is not None:
+                self._set("tool_choice", new.get(choice, choice))
 
 
 def _renamed(message: Message, new: Mapping[str, str]) -> Message:
