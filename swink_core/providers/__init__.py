@@ -24,6 +24,7 @@ from swink_core.providers.conversion import (
     merged_turns,
     normalise,
     required_features,
+    system_blocks,
     text_of,
     unparsed,
 )
@@ -61,6 +62,6 @@ __all__ = [
     "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event", "marked_system",
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
     "normalise", "not_started", "package_catalog", "parse_arguments", "redact", "repaired_json",
-    "required_features", "retry_after_seconds", "rule_of", "synthetic_id", "text_of",
-    "unparsed", "unsupported", "with_extra", "with_metadata",
+    "required_features", "retry_after_seconds", "rule_of", "synthetic_id",
+    "system_blocks", "text_of", "unparsed", "unsupported", "with_extra", "with_metadata",
 ]  # fmt: skip
