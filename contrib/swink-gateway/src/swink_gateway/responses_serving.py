@@ -31,6 +31,7 @@ from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
+from swink_gateway.protocols.responses_requests import as_input
 from swink_gateway.reading import MOST_BLOCKS, Refused, asked_of, json_of, size_of, within
 from swink_gateway.relay import Line, hold_little, relayed
 
@@ -300,7 +301,7 @@ def _named(messages: Iterable[Message], before: Iterable[Message]) -> Iterator[M
 def _keep(
     kept: Kept, asked: Asked, message: AssistantMessage, facts: Facts, size: int, owner: object
 ) -> None:
-    messages = [*asked.context.messages, message]
+    messages = [*asked.context.messages, as_input(message)]
     size += len(message.text) + len(message.thinking)
     size += sum(len(call.raw_arguments or "") for call in message.tool_calls)
     for id in {message.response_id or PREFIX + facts.id, PREFIX + facts.id}:

@@ -217,8 +217,8 @@ class ChatParser:
         if delta.tool_calls:
             for call in delta.tool_calls:
                 self._call(call.index, call, out)
-        elif (legacy := delta.function_call) is not None and (legacy.name or legacy.arguments):
-            self._call(LEGACY_CALL, ToolCall(function=legacy), out)
+        elif delta.function_call is not None:
+            self._call(LEGACY_CALL, ToolCall(function=delta.function_call), out)
 
     def _part(self, part: Part, out: EventWriter) -> None:
         thinking = part.thinking
