@@ -106,7 +106,7 @@ SILENT = {
         JSON,
     ),
     "gemini": Silent(
-        "gemini/gemini-2.5-flash",
+        "gemini/gemini-3.8-flash",
         _events({"candidates": [{"content": {"role": "model"}, "finishReason": "STOP"}]}),
     ),
     "ollama": Silent(

@@ -27,7 +27,7 @@ CITY = '{"city": "Rome"}'
 
 MODELS = {
     "anthropic": "anthropic/claude-haiku-4-5",
-    "gemini": "gemini/gemini-2.5-flash",
+    "gemini": "gemini/gemini-3.8-flash",
     "openai": "openai/gpt-5.4-mini",
     "groq": "groq/llama-3.3-70b-versatile",
 }
