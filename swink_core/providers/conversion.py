@@ -146,7 +146,7 @@ def folded_system(context: Context) -> Context:
 
 
 def system_blocks(context: Context) -> tuple[list[TextBlock], Context]:
-    """Split a conversation into the blocks of its system prompt and everything else.
+    """Split a conversation into the blocks of the system prompt and everything else.
 
     The system prompt is that of the context and the leading system messages. They are one block,
     joined as `folded_system` joins them, unless a message has several blocks of text or a block

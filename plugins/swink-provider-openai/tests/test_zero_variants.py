@@ -1,4 +1,4 @@
-"""`type` says what a tool call is; the empty variant beside it is nothing.
+"""The field `type` decides between the two variants of a tool call; an empty one does not count.
 
 Servers that serialise zero values (Go's, for one) send `function` and `custom` in every call.
 """

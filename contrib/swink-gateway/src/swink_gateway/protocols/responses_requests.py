@@ -322,7 +322,7 @@ def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
 
 
 def as_input(message: AssistantMessage) -> AssistantMessage:
-    """Return an answer as it is when a client sends it back as input.
+    """Return an answer in the form in which a client sends it back as input.
 
     Ids and states of the vendor's messages and calls are left out, since requests are read without
     them: a client may have left out the reasoning that the vendor wants beside an id.
