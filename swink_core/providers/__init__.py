@@ -25,6 +25,7 @@ from swink_core.providers.conversion import (
     merged_turns,
     normalise,
     required_features,
+    system_blocks,
     text_of,
     unparsed,
 )
@@ -64,6 +65,6 @@ __all__ = [
     "marked_system",
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
     "normalise", "not_started", "package_catalog", "parse_arguments", "redact", "repaired_json",
-    "required_features", "retry_after_seconds", "rule_of", "synthetic_id", "text_of",
-    "unparsed", "unsupported", "with_extra", "with_metadata",
+    "required_features", "retry_after_seconds", "rule_of", "synthetic_id",
+    "system_blocks", "text_of", "unparsed", "unsupported", "with_extra", "with_metadata",
 ]  # fmt: skip

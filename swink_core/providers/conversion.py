@@ -8,7 +8,8 @@ no converter changes the context it is given.
    An extension that another gave in this one's name is not this one's.
 2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
 3. A tool call that was never answered gets an error result, since every API wants one.
-4. A result whose call is gone becomes the user's words, unless the API has a place for it.
+4. A result whose call is gone becomes the user's words, unless the API has a place for it. One
+   without a tool's name takes the name from its call.
 5. Messages that end up empty are left out.
 6. An instruction inside the conversation becomes a user turn, in `<system>` marks, unless the API
    has a form for it; one between a call and its results comes after these, which APIs want to
@@ -20,7 +21,7 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, TypeAlias
 
@@ -44,6 +45,9 @@ from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StopReason
 
 Turn: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
+
+ASSISTANT = "assistant_"
+"""The prefix of features for media in assistant messages, which few APIs have a place for."""
 
 NO_RESULT = "No result: the call was not carried out."
 
@@ -83,7 +87,8 @@ def accepted_id(id: str, refused: re.Pattern[str], longest: int | None = None) -
 def required_features(context: Context, options: StreamOptions, provider: str = "") -> set[str]:
     """Name the features without which a call to `provider` would lose its meaning.
 
-    Extensions and file ids of others are features too, for providers that pass them on.
+    Extensions and file ids of others are features too, for providers that pass them on. Media in
+    assistant messages need two features: `images` and `assistant_images`, for example.
     """
     form = options.response_format
     asked = {
@@ -95,17 +100,28 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
     }
     wanted = {name for name, is_asked in asked.items() if is_asked}
     for message in context.messages:
-        if isinstance(message, AssistantMessage) or isinstance(message.content, str):
+        if isinstance(message.content, str):
             continue
+        is_answer = isinstance(message, AssistantMessage)
         for block in message.content:
             if isinstance(block, MediaBlock):
-                wanted.add(block.type if block.type == "audio" else f"{block.type}s")
+                media = block.type if block.type == "audio" else f"{block.type}s"
+                wanted |= {media, f"{ASSISTANT}{media}"} if is_answer else {media}
             source = getattr(block, "source", None)
             if isinstance(source, FileIdSource):
                 wanted.add("file_ids" if source.provider == provider else "file_ids_of_others")
-            elif isinstance(block, ExtensionBlock):
+            elif isinstance(block, ExtensionBlock) and not is_answer:
                 wanted.add("extensions" if block.provider == provider else "extensions_of_others")
     return wanted
+
+
+def assistant_media(context: Context) -> Iterator[tuple[str, str]]:
+    """Yield the feature and the path of each media block that an assistant message holds."""
+    for at, message in enumerate(context.messages):
+        for place, block in enumerate(message.content):
+            if isinstance(message, AssistantMessage) and isinstance(block, MediaBlock):
+                media = block.type if block.type == "audio" else f"{block.type}s"
+                yield f"{ASSISTANT}{media}", f"messages[{at}].content[{place}]"
 
 
 _TEXT = [(UserMessage, str)]
@@ -127,6 +143,35 @@ def folded_system(context: Context) -> Context:
         messages=context.messages[len(leading) :],
         system_prompt="\n\n".join(filter(None, prompts)) or None,
     )
+
+
+def system_blocks(context: Context) -> tuple[list[TextBlock], Context]:
+    """Split a conversation into the blocks of the system prompt and everything else.
+
+    The system prompt is that of the context and the leading system messages. They are one block,
+    joined as `folded_system` joins them, unless a message has several blocks of text or a block
+    with metadata: then each text is a block, for APIs whose system prompt is a list of blocks.
+    """
+    leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
+    folded = folded_system(context)
+    rest = evolve(folded, system_prompt=None)
+    prompts = [folded.system_prompt] if folded.system_prompt else []
+    if any(_has_parts(message.content) for message in leading):
+        blocks = [TextBlock(context.system_prompt or "")]
+        blocks += [block for message in leading for block in _texts(message.content)]
+        return [block for block in blocks if block.text.strip()], rest
+    return [TextBlock(prompt) for prompt in prompts], rest
+
+
+def _has_parts(content: str | Sequence[Block]) -> bool:
+    texts = _texts(content)
+    return len(texts) > 1 or any(text.metadata for text in texts)
+
+
+def _texts(content: str | Sequence[Block]) -> list[TextBlock]:
+    if isinstance(content, str):
+        return [TextBlock(content)]
+    return [block for block in content if isinstance(block, TextBlock)]
 
 
 def called_ids(block: Block) -> set[str]:
@@ -159,14 +204,17 @@ def normalise(
 
     for message in context.messages:
         if isinstance(message, ToolResultMessage):
-            if waiting.pop(message.tool_call_id, None) is not None or has_place(message):
+            call = waiting.pop(message.tool_call_id, None)
+            if call is not None and not message.tool_name:
+                message = evolve(message, tool_name=call.name)
+            if call is not None or has_place(message):
                 result.append(message)
             else:
                 words.append(_in_words(message))
             continue
         if isinstance(message, SystemMessage):
-            if text := text_of(message.content):
-                words.append(message if system else marked_system(text))
+            if text_of(message.content):
+                words.append(message if system else _as_user(message))
             continue
         settle()
         if isinstance(message, UserMessage):
@@ -188,8 +236,19 @@ def marked_system(text: str) -> UserMessage:
     return UserMessage(f"<system>\n{text}\n</system>")
 
 
+def _as_user(message: SystemMessage) -> UserMessage:
+    """Return an instruction as a user turn; blocks with metadata keep it, cache marks for one."""
+    texts = [text for text in _texts(message.content) if text.text]
+    if not any(text.metadata for text in texts):
+        return marked_system(text_of(message.content))
+    texts[0] = evolve(texts[0], text=f"<system>\n{texts[0].text}")
+    texts[-1] = evolve(texts[-1], text=f"{texts[-1].text}\n</system>")
+    return UserMessage([*texts])
+
+
 def _in_words(message: ToolResultMessage) -> UserMessage:
-    words = f"[result of {message.tool_name}] {text_of(message.content)}"
+    source = f"result of {message.tool_name}" if message.tool_name else "result"
+    words = f"[{source}] {text_of(message.content)}"
     media = [block for block in message.content if not isinstance(block, str | TextBlock)]
     return UserMessage([TextBlock(words), *media] if media else words)
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container, Iterator
 from typing import Protocol
 
 from swink_core.providers.conversion import folded_system
 from swink_core.providers.source import Parser
 from swink_core.vocabulary.events import Notice
-from swink_core.vocabulary.messages import Context, SystemMessage
+from swink_core.vocabulary.messages import (
+    AssistantMessage,
+    Context,
+    ExtensionBlock,
+    Message,
+    SystemMessage,
+    TextBlock,
+)
 from swink_core.vocabulary.models import Model
 
 KNOBS = (
@@ -34,18 +41,61 @@ class API(Protocol):
         """Make a parser for one response."""
 
 
-def context_notices(knobs: Collection[str], model: Model, context: Context) -> tuple[Notice, ...]:
+def context_notices(
+    knobs: Collection[str],
+    model: Model,
+    context: Context,
+    system_marks: Container[str] | None = None,
+) -> tuple[Notice, ...]:
     """Say what of a conversation goes out otherwise than it was given.
 
     Of an API's `knobs`, `system_messages` says that it takes them anywhere, `strict` that it
-    holds calls to a tool's schema.
+    holds calls to a tool's schema. `system_marks` are the fields of a block's metadata that a
+    block of system text has too; `None`: system text is one string.
     """
-    notices = []
+    notices = [*_system_losses(model, context, system_marks)]
     inside = folded_system(context).messages
     if "system_messages" not in knobs and any(isinstance(m, SystemMessage) for m in inside):
         what = f"{model}: system messages inside the conversation went out as marked user turns"
         notices.append(Notice("system_message_moved", what))
+    for at, message in enumerate(context.messages):
+        if "extensions_of_others" not in knobs and _is_foreign(message, model.provider):
+            what = f"messages[{at}]: {model} reads nothing of what another provider made; not sent"
+            notices.append(Notice("content_left_out", what))
     if "strict" not in knobs and any(tool.strict for tool in context.tools):
         what = f"{model} does not hold calls to a tool's schema; strict was not sent"
         notices.append(Notice("option_ignored", what))
     return tuple(notices)
+
+
+def _is_foreign(message: Message, provider: str) -> bool:
+    """Tell whether a message has only extensions, which are another provider's."""
+    if not isinstance(message, AssistantMessage) or not message.content:
+        return False
+    own = message.provider in (None, provider)
+    return all(
+        isinstance(block, ExtensionBlock) and not (own and block.provider == provider)
+        for block in message.content
+    )
+
+
+def _system_losses(
+    model: Model, context: Context, marks: Container[str] | None
+) -> Iterator[Notice]:
+    """Name the blocks of system messages that are joined, and their metadata that is left out."""
+    for at, message in enumerate(context.messages):
+        if not isinstance(message, SystemMessage) or isinstance(message.content, str):
+            continue
+        path = f"messages[{at}].content"
+        if marks is None and len(message.content) > 1:
+            what = f"{path}: {model} takes system text as one string; the blocks were joined"
+            yield Notice("system_blocks_joined", what)
+        for place, block in enumerate(message.content):
+            is_sent = isinstance(block, TextBlock) and block.text.strip()
+            sent = marks if marks is not None and is_sent else ()
+            if left_out := sorted(
+                name for name in getattr(block, "metadata", None) or () if name not in sent
+            ):
+                names = ", ".join(left_out)
+                what = f"{path}[{place}].metadata: {model} has no place for {names}; not sent"
+                yield Notice("option_ignored", what)

@@ -7,7 +7,7 @@ is attributes. The hooks are final: one overridden without its decorator would s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Container, Mapping
 from datetime import date
 from operator import is_
 from typing import Any, final
@@ -58,9 +58,10 @@ class HTTPProvider:
 
     Facts that do not need the plugin (address, variables, wire format) come from the package's
     `models.toml`. Attributes of the class: `features` (what a call may need: `tools`, `images`,
-    `documents`, `audio`, `json`, `structured_output`, `stop`, `tool_choice`, `file_ids`,
-    `extensions`), `knobs` (what tunes an answer and is sent: options, and `strict` tools, and
-    `system_messages` taken anywhere), `decoder` (makes a decoder), `content_types` of a stream,
+    `documents`, `audio`, `assistant_images` and so on for media in assistant messages, `json`,
+    `structured_output`, `stop`, `tool_choice`, `file_ids`, `extensions`), `knobs` (what tunes an
+    answer and is sent: options, and `strict` tools, and `system_messages` taken anywhere),
+    `decoder` (makes a decoder), `content_types` of a stream,
     `malformed` (the policy for damaged frames), `websocket` (may be asked for), `api_name` (what
     rules call it), `credential_headers` (where a caller may send credentials, in lower case).
     """
@@ -74,6 +75,11 @@ class HTTPProvider:
     buffered: bool = False
     """Whether the provider also reads whole answers: `request` asks for one where
     `options.transport` is `buffered`, and the parser has `buffered(body, out)`."""
+
+    system_marks: Container[str] | None = None
+    """Fields of a block's metadata, cache marks for one, that a block of system text has too.
+    `None`: system text is one string, and `convert` gets leading system messages folded into the
+    system prompt. Otherwise they stay, and `convert` splits them off with `system_blocks`."""
 
     websocket: bool = False
     credential_headers: tuple[str, ...] = ("authorization",)

@@ -20,7 +20,9 @@ from msgspec.structs import asdict
 
 from swink_core.failures.failure import Failure
 from swink_core.providers.conversion import (
+    ASSISTANT,
     accepted_id,
+    assistant_media,
     folded_system,
     required_features,
 )
@@ -159,13 +161,15 @@ class Fitted:
         thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
         if "thinking" not in has and not thinks and self.options.thinking_budget == 0:
             self._set("thinking", None)  # there is nothing to turn off
+        self._refuse_media(has)
         for feature in sorted(wanted - has):
             self._leave_out(feature)
         for name in KNOBS:
             if name not in has and self.words(name) != {"unset"}:
                 self._leave_out(name)
-        self.notices += context_notices(has, model, self.context)
-        if "system_messages" not in has:
+        marks = getattr(api, "system_marks", None)
+        self.notices += context_notices(has, model, self.context, marks)
+        if "system_messages" not in has and marks is None:
             self.context = folded_system(self.context)
         if known:
             self._apply(rule)
@@ -176,6 +180,13 @@ class Fitted:
         if self.failure is not None and self.failure.code in {*api.features, "prefill"}:
             self.failure.resolution = LIFTED
         return self
+
+    def _refuse_media(self, has: set[str]) -> None:
+        """Refuse media in assistant messages where the API has no place for them."""
+        for feature, path in assistant_media(self.context):
+            if feature not in has:
+                media = feature.removeprefix(ASSISTANT)
+                self.refuse(feature, f"takes no {media} in an assistant message ({path})")
 
     def _set(self, name: str, value: Any) -> None:
         self.options = evolve(self.options, **{name: value})
@@ -251,6 +262,7 @@ class Fitted:
                 given.update(call.name for call in message.tool_calls)
             elif isinstance(message, ToolResultMessage):
                 given.add(message.tool_name)
+        given.discard("")  # the result of an unknown tool
         new = {name: _tool_name(name) for name in given if not accepted.fullmatch(name)}
         if new:
             self.names = {sent: name for name, sent in new.items()}
@@ -259,8 +271,8 @@ class Fitted:
                 tools=[_under(new, tool) for tool in self.context.tools],
                 messages=[_renamed(message, new) for message in self.context.messages],
             )
-            choice = self.options.tool_choice
-            self._set("tool_choice", new.get(choice or "", choice))
+            if (choice := self.options.tool_choice) is not None:
+                self._set("tool_choice", new.get(choice, choice))
 
 
 def _renamed(message: Message, new: Mapping[str, str]) -> Message:

@@ -26,6 +26,7 @@ from swink_core.providers.intact import LONE_SURROGATE, REPAIRED, TOO_DEEP, repa
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.depth import SHALLOW_SIZE, is_too_deep
+from swink_core.vocabulary.messages import SystemMessage, ToolResultMessage
 from swink_core.vocabulary.outcome import StopReason, Usage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -305,7 +306,8 @@ class EventSource:
             if failure is not None:
                 log.debug("%s: the connection failed after the answer: %s", call.model, failure)
             failure = out.damage
-            if not (failure or out.has_answer) and out.stop_reason in _ANSWERS:
+            answered = out.has_answer or self._ends_an_agent
+            if not (failure or answered) and out.stop_reason in _ANSWERS:
                 why = "the answer has neither text nor a tool call"
                 failure = Failure("finalize", kind=Kind.EMPTY_RESPONSE, message=why)
         elif failure is None:
@@ -317,6 +319,18 @@ class EventSource:
         assert out.stop_reason is not None
         known = (out.response_id, out.model, call.request_id, out.metadata)
         return [*batch, ev.Done(out.stop_reason, self._attempt.usage, None, *known)]
+
+    @property
+    def _ends_an_agent(self) -> bool:
+        """Whether an empty answer is complete: it stops after the results of tools.
+
+        Source: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons, "Empty
+        responses with end_turn".
+        """
+        messages = self._call.context.messages
+        said = (m for m in reversed(messages) if not isinstance(m, SystemMessage))
+        last = next(said, None)
+        return isinstance(last, ToolResultMessage) and self._out.stop_reason is StopReason.STOP
 
     def _error(self, failure: Failure) -> ev.Error:
         error = self._call.error(failure, self._attempt.usage)

@@ -173,7 +173,11 @@ def test_what_is_wrongly_set_is_told_in_the_plugins_own_words(site: Site, made: 
 # (what a class says that it takes, what is wrong, what to write)
 WORDS = [
     ('knobs = frozenset({"max_token"})', 'knobs has "max_token"', 'Write "max_tokens".'),
-    ('features = frozenset({"tools", "vision"})', 'features has "vision"', "There are audio, "),
+    (
+        'features = frozenset({"tools", "vision"})',
+        'features has "vision"',
+        "There are assistant_audio, ",
+    ),
 ]
 
 
@@ -225,7 +229,12 @@ MODELS_FILES = [
     ("of_nobody", '[[models]]\nid = "m"', 'the model "m" is of no provider', '"NAME"'),
     ("misspelt", '[[models]]\nid = "m"\nprovider = "echoo"', 'the model "m"', '"echo"'),
     ("capability", f'{ECHO}capabilities = ["tolls"]', 'm" has "tolls", which nobody', '"tools".'),
-    ("takes", "[[rules]]\ntakes = { tol = true }", 'takes "tol", which nobody', "There are audio"),
+    (
+        "takes",
+        "[[rules]]\ntakes = { tol = true }",
+        'takes "tol", which nobody',
+        "There are assistant_audio",
+    ),
     ("provider", '[provider]\nname = "nope"', 'the provider "nope" is of no', '"NAME"'),
 ]
 

@@ -111,6 +111,12 @@ def test_a_rule_refuses_its_refused_example_and_not_the_other() -> None:
         ("a", "open", [True], {"a": {"type": "object", "additionalProperties": False}}, False),
         ("a", "open", [True], {"a": {"items": {"type": ["object", "null"]}}}, True),
         ("a", "open", [True], {"a": {"type": "string"}}, False),
+        ("a", "unlisted", [["b[*].c"]], {"a": "x", "b": [{"c": "y"}]}, True),
+        ("a", "unlisted", [["b[*].c"]], {"a": "x", "b": [{"c": "y"}, {"c": "x"}]}, False),
+        ("a", "unlisted", [["b", "d"]], {"a": "x", "d": "x"}, False),
+        ("a", "unlisted", [["b"]], {"a": "x"}, True),
+        ("a", "unlisted", [["b"]], {"a": None}, False),
+        ("a[*]", "unlisted", [["b[*]"]], {"a": ["x", "y"], "b": ["x"]}, True),
     ],
 )
 def test_a_condition_holds(path: str, op: str, more: list[Any], body: Any, holds: bool) -> None:
@@ -295,4 +301,4 @@ def test_both_judges_agree_on_every_example_and_on_mixtures_of_them(reference: A
 
 def test_the_operators_are_those_that_the_rules_use() -> None:
     used = {op for rule in JUDGE.rules for _, op, *_ in rule.when}
-    assert used == {*OPERATORS, "absent"}
+    assert used == {*OPERATORS, "absent", "unlisted"}

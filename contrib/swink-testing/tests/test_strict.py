@@ -121,3 +121,99 @@ def test_any_client_may_ask_and_a_value_without_effect_is_noted() -> None:
 def test_a_provider_without_rules_has_no_strict_server() -> None:
     with pytest.raises(ValueError, match=r"there are no rules for 'acme'.*openai"):
         strict_server("acme")
+
+
+def _calls(name: str) -> list[Any]:
+    call = {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "c2ln"}
+    result = {"functionResponse": {"name": name, "response": {"output": "x"}}}
+    return [
+        {"role": "user", "parts": [{"text": "Hi"}]},
+        {"role": "model", "parts": [call]},
+        {"role": "user", "parts": [result]},
+    ]
+
+
+UNKNOWN = "_e3b0c442"
+_SCHEMA = {"type": "object", "properties": {}}
+_DECLARED = {"functionDeclarations": [{"name": "look"}]}
+
+# (provider, path, request with the name of a tool, rule that refuses another name)
+NAMED: list[tuple[str, str, Any, str]] = [
+    (
+        "openai",
+        "/chat/completions",
+        lambda name: {
+            "model": "gpt-5.4",
+            "messages": [{"role": "user", "content": "Hi"}],
+            "tools": [{"type": "function", "function": {"name": "look", "parameters": _SCHEMA}}],
+            "tool_choice": {"type": "function", "function": {"name": name}},
+        },
+        "openai-chat-tool-choice-unlisted",
+    ),
+    (
+        "openai",
+        "/responses",
+        lambda name: {
+            "model": "gpt-5.4",
+            "input": "Hi",
+            "tools": [{"type": "function", "name": "look", "parameters": _SCHEMA}],
+            "tool_choice": {"type": "function", "name": name},
+        },
+        "openai-responses-tool-choice-unlisted",
+    ),
+    (
+        "anthropic",
+        "/v1/messages",
+        lambda name: {
+            "model": "claude-haiku-4-5",
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": "Hi"}],
+            "tools": [{"name": "look", "input_schema": _SCHEMA}],
+            "tool_choice": {"type": "tool", "name": name},
+        },
+        "anthropic-tool-choice-unlisted",
+    ),
+    (
+        "bedrock",
+        "/model/us.amazon.nova-pro-v1:0/converse",
+        lambda name: {
+            "messages": [{"role": "user", "content": [{"text": "Hi"}]}],
+            "toolConfig": {
+                "tools": [{"toolSpec": {"name": "look", "inputSchema": {"json": _SCHEMA}}}],
+                "toolChoice": {"tool": {"name": name}},
+            },
+        },
+        "bedrock-tool-choice-unlisted",
+    ),
+    (
+        "gemini",
+        "/v1beta/models/gemini-3.8-flash:generateContent",
+        lambda name: {
+            "contents": [{"role": "user", "parts": [{"text": "Hi"}]}],
+            "tools": [_DECLARED],
+            "toolConfig": {
+                "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [name]}
+            },
+        },
+        "gemini-allowed-names-unlisted",
+    ),
+    (
+        "gemini",
+        "/v1beta/models/gemini-3.8-flash:generateContent",
+        lambda name: {"contents": _calls(name), "tools": [_DECLARED]},
+        "gemini-response-name-unlisted",
+    ),
+]
+
+
+@pytest.mark.parametrize(("provider", "path", "body", "rule"), NAMED, ids=[row[3] for row in NAMED])
+def test_a_name_that_no_tool_or_call_has_is_refused(
+    provider: str, path: str, body: Any, rule: str
+) -> None:
+    with strict_server(provider) as server:
+        assert _post(f"{server.url}{path}", body("look"))[0] == 200
+        assert server.refused == []
+        assert _post(f"{server.url}{path}", body(UNKNOWN))[0] == 400
+
+    [(_, rules)] = server.refused
+    assert [each.id for each in rules] == [rule]

@@ -40,7 +40,8 @@ HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
 TAKEN = {
     "features": (
-        "audio", "buffered_transport", "documents", "extensions", "extensions_of_others",
+        "assistant_audio", "assistant_documents", "assistant_images", "audio",
+        "buffered_transport", "documents", "extensions", "extensions_of_others",
         "file_ids", "file_ids_of_others", "images", "json", "stop", "structured_output",
         "tool_choice", "tools", "websocket_transport",
     ),

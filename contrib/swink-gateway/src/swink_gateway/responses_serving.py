@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from copy import copy
 from functools import partial
@@ -21,7 +22,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 from attrs import evolve
 
-from swink_core import AssistantMessage, Error, StreamErrorKind
+from swink_core import AssistantMessage, Error, Message, StreamErrorKind, ToolResultMessage
 from swink_gateway.calls import OWNER, Calls
 from swink_gateway.deadlines import time_limit
 from swink_gateway.failures import of_bad_request, status_of
@@ -30,6 +31,7 @@ from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses import PREFIX, ResponsesProtocol
+from swink_gateway.protocols.responses_requests import as_input
 from swink_gateway.reading import MOST_BLOCKS, Refused, asked_of, json_of, size_of, within
 from swink_gateway.relay import Line, hold_little, relayed
 
@@ -280,14 +282,26 @@ def _go_on(asked: Asked, size: int, most: int, kept: Kept, owner: object) -> int
         grown = Error(error_message="the conversation up to here is too long to go on from")
         grown.error_kind = StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
         raise Refused(grown, status_of(grown))
-    asked.context = evolve(asked.context, messages=[*messages, *asked.context.messages])
+    asked.context = evolve(
+        asked.context, messages=[*messages, *_named(asked.context.messages, messages)]
+    )
     return before + size
+
+
+def _named(messages: Iterable[Message], before: Iterable[Message]) -> Iterator[Message]:
+    """Give results of calls that were made in earlier messages the names of these calls' tools."""
+    answers = [message for message in before if isinstance(message, AssistantMessage)]
+    called = {call.id: call.name for answer in answers for call in answer.tool_calls}
+    for message in messages:
+        if isinstance(message, ToolResultMessage) and not message.tool_name:
+            message = evolve(message, tool_name=called.get(message.tool_call_id, ""))
+        yield message
 
 
 def _keep(
     kept: Kept, asked: Asked, message: AssistantMessage, facts: Facts, size: int, owner: object
 ) -> None:
-    messages = [*asked.context.messages, message]
+    messages = [*asked.context.messages, as_input(message)]
     size += len(message.text) + len(message.thinking)
     size += sum(len(call.raw_arguments or "") for call in message.tool_calls)
     for id in {message.response_id or PREFIX + facts.id, PREFIX + facts.id}:

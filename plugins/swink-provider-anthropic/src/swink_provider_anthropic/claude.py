@@ -125,7 +125,10 @@ def is_misplaced(context: Context) -> bool:
 
 
 def _as_user(turn: dict[str, Any]) -> dict[str, Any]:
-    content = [{**block, "text": marked_system(block["text"]).content} for block in turn["content"]]
+    content = [
+        {**block, "text": marked_system(block["text"]).content} if "text" in block else block
+        for block in turn["content"]
+    ]
     return {"role": "user", "content": content}
 
 

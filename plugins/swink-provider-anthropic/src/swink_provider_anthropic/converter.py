@@ -42,6 +42,7 @@ from swink_core.providers import (
     media_form,
     media_type_of,
     merged_turns,
+    system_blocks,
     with_metadata,
 )
 from swink_provider_anthropic.claude import placed, trim_prefill, without_unanswered
@@ -80,13 +81,14 @@ def conversation(
     the conversation. Raises MediaError for a file that cannot be read, and ProviderFailure
     (`unsupported`) for media that the API does not take.
     """
+    system, context = system_blocks(context)
     converter = _Converter(provider)
     converter.native_system = native_system
     turns = merged_turns(placed(converter.messages(context)))
     trim_prefill(turns)
     native: dict[str, Any] = {"messages": turns}
-    if context.system_prompt:
-        native["system"] = [{"type": "text", "text": context.system_prompt}]
+    if system:
+        native["system"] = [_marked({"type": "text", "text": b.text}, b) for b in system]
     if context.tools:
         native["tools"] = [_tool(tool, provider) for tool in context.tools]
     if (container := _container(context)) is not None:

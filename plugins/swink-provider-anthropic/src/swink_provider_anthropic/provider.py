@@ -9,13 +9,12 @@ from swink_core.providers import (
     Fitted,
     HTTPProvider,
     HTTPRequest,
-    folded_system,
     with_extra,
 )
 from swink_provider_anthropic import errors
 from swink_provider_anthropic.claude import changed_options, is_misplaced, takes_system
 from swink_provider_anthropic.converter import conversation
-from swink_provider_anthropic.marks import tell_crowded
+from swink_provider_anthropic.marks import MARK, tell_crowded
 from swink_provider_anthropic.parameters import parameters
 from swink_provider_anthropic.parser import MessagesParser
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
@@ -42,6 +41,7 @@ class AnthropicProvider(HTTPProvider):
             "parallel_tool_calls", "cache", "strict", "system_messages",
         }
     )  # fmt: skip
+    system_marks = (MARK,)
     api_name = "messages"
     credential_headers = ("authorization", "x-api-key")
     buffered = True
@@ -59,7 +59,7 @@ class AnthropicProvider(HTTPProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `messages`, `system`, `tools`; see `conversation`."""
         native = takes_system(model, options)
-        return conversation(folded_system(context), self.name, options.cache, native)
+        return conversation(context, self.name, options.cache, native)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
         """Return the request of `body` to `url`."""

@@ -20,6 +20,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
+    Message,
     Model,
     StreamOptions,
     SystemMessage,
@@ -38,6 +39,7 @@ from swink_core.providers import (
     inlined_schema,
     merged_turns,
     rule_of,
+    system_blocks,
     unsupported,
     with_metadata,
 )
@@ -46,7 +48,7 @@ from swink_provider_bedrock.media import media
 from swink_provider_bedrock.points import mark, takes_points
 from swink_provider_bedrock.wire import BY_SERVER
 
-__all__ = ["CHOICES", "conversation"]
+__all__ = ["CHOICES", "conversation", "is_generated_image"]
 
 LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
@@ -85,6 +87,7 @@ def conversation(
     model, has no form for.
     """
     vendor, rule, caches = _vendor(model.id), rule_of(model), takes_points(model, options)
+    system, context = system_blocks(context)
     converter = _Converter(provider, model, caches)
     converter.native_system = claude.takes_system(model, options)
     turns = merged_turns(claude.placed(converter.messages(context)))
@@ -94,10 +97,10 @@ def conversation(
         raise unsupported("assistant_first", "this model wants the user to speak first")
     claude.trim_prefill(turns)
     native: dict[str, Any] = {"messages": turns}
-    if context.system_prompt and context.system_prompt.strip():
+    if any(block.text.strip() for block in system):
         if options.rules and WITHOUT_SYSTEM.search(model.id):
             raise unsupported("system_prompt", "this model takes no system prompt")
-        native["system"] = [{"text": context.system_prompt}]
+        native["system"] = [part for b in system for part in ({"text": b.text}, *_point(b, caches))]
     declared = _declared(context, turns, options.tool_choice)
     if tools := [part for tool in declared for part in _tool(tool, provider, vendor, caches)]:
         if options.rules and model.lacks("tools"):
@@ -160,7 +163,7 @@ class _Converter(MessageConverter):
         native: list[dict[str, Any]] = []
         for block in content:
             if (part := self._part(block)) is not None:
-                native += [part, *self._point(block)]
+                native += [part, *_point(block, self._caches)]
         documents = [part["document"] for part in native if "document" in part]
         if documents and not any("text" in part for part in native):
             native.append({"text": documents[0]["name"]})  # a document alone is refused
@@ -176,11 +179,6 @@ class _Converter(MessageConverter):
             native["document"]["name"] = self._name(block)
         return native
 
-    def _point(self, block: Block) -> list[dict[str, Any]]:
-        """Return the cache point that the caller wants after a block."""
-        point = (block.metadata or {}).get("cachePoint")
-        return [{"cachePoint": point}] if point is not None and self._caches else []
-
     def _name(self, block: DocumentBlock) -> str:
         """Return a name of the characters that the API allows, another for every document."""
         source = block.source
@@ -193,6 +191,19 @@ class _Converter(MessageConverter):
             name = f"{stem} {number}"
         self._names.add(name.lower())
         return name
+
+
+def is_generated_image(message: Message, block: Block | str, provider: str) -> bool:
+    """Tell whether a block is an image that a model of the service made, which stays here."""
+    is_own = isinstance(message, AssistantMessage) and message.provider in (None, provider)
+    is_extension = isinstance(block, ExtensionBlock) and block.provider == provider
+    return is_own and is_extension and getattr(block, "kind", None) == "image"
+
+
+def _point(block: Block, caches: bool) -> list[dict[str, Any]]:
+    """Return the cache point that the caller wants after a block, if the model takes any."""
+    point = (block.metadata or {}).get("cachePoint")
+    return [{"cachePoint": point}] if point is not None and caches else []
 
 
 def _apart(turn: dict[str, Any]) -> list[dict[str, Any]]:

@@ -44,7 +44,8 @@ def _point(cache: CacheStrategy, facts: Mapping[str, Any]) -> dict[str, str]:
 def mark(native: dict[str, Any], cache: CacheStrategy, facts: Mapping[str, Any]) -> None:
     """Add the points of a strategy, as far as the caller's own leave room."""
     point, tools = _point(cache, facts), native.get("toolConfig", {}).get("tools", [])
-    blocks = [*tools, *(block for turn in native["messages"] for block in turn["content"])]
+    system = native.get("system", [])
+    blocks = [*tools, *system, *(block for turn in native["messages"] for block in turn["content"])]
     own = [block["cachePoint"] for block in blocks if "cachePoint" in block]
     if is_crowded(own, cache, facts):
         return

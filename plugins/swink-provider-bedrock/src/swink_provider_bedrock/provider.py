@@ -27,7 +27,6 @@ from swink_core.providers import (
     HTTPRequest,
     HTTPResponse,
     first_set,
-    folded_system,
     model_path,
     rule_of,
     with_extra,
@@ -36,7 +35,7 @@ from swink_provider_anthropic.claude import changed_options, is_misplaced, takes
 from swink_provider_anthropic.marks import CROWDED, ends_marked, own_marks
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 from swink_provider_bedrock import errors
-from swink_provider_bedrock.converter import CHOICES, conversation
+from swink_provider_bedrock.converter import CHOICES, conversation, is_generated_image
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parameters import is_claude, parameters
@@ -89,6 +88,7 @@ class BedrockProvider(HTTPProvider):
     )  # fmt: skip
     decoder = EventStreamDecoder
     content_types = ("application/vnd.amazon.eventstream",)
+    system_marks = ("cachePoint",)
     api_name = "converse"
     buffered = True
 
@@ -106,6 +106,11 @@ class BedrockProvider(HTTPProvider):
             call.tell(": an instruction went out behind the user's turn", "system_message_moved")
         if is_claude(model):
             fit_schemas(call)
+        for at, message in enumerate(context.messages):
+            for place, block in enumerate(message.content):
+                if is_generated_image(message, block, self.name):
+                    path = f"messages[{at}].content[{place}]"
+                    call.tell(f": {path}: only users send images; not sent", "content_left_out")
         own = own_marks(context, self.name, "cachePoint")
         if own and not takes_points(model, options):
             call.tell(" takes no cache points; they were not sent", "option_ignored")
@@ -117,7 +122,7 @@ class BedrockProvider(HTTPProvider):
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `messages`, `system`, `toolConfig`; see `conversation`."""
-        return conversation(model, folded_system(context), options, self.name)
+        return conversation(model, context, options, self.name)
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
         """Return the request of `converse-stream`, or of `converse` for a whole answer.

@@ -84,7 +84,9 @@ WORDINGS = (
 class ClaudeCodeProvider(HTTPProvider):
     """The command that is installed here, with its own sign-in and its own tools."""
 
-    features = frozenset({"images", "documents", "structured_output"})
+    features = frozenset(
+        {"images", "documents", "assistant_images", "assistant_documents", "structured_output"}
+    )
     knobs = frozenset({"thinking"})
     decoder = NDJSONDecoder
     content_types = ("application/x-ndjson",)

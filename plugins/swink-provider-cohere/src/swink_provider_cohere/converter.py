@@ -29,9 +29,9 @@ from swink_core import (
 from swink_core.providers import (
     MessageConverter,
     arguments_object,
-    folded_system,
     media_base64,
     media_form,
+    system_blocks,
     text_of,
     unsupported,
     with_metadata,
@@ -54,11 +54,13 @@ def conversation(context: Context, provider: str, thinks: bool) -> dict[str, Any
     file that cannot be read, and ProviderFailure (`unsupported`) for media that the API does not
     take.
     """
-    context = folded_system(context)
+    system, context = system_blocks(context)
     converter = _Converter(provider, thinks)
     messages = converter.messages(context)
-    if context.system_prompt:
-        messages.insert(0, {"role": "system", "content": context.system_prompt})
+    if system:
+        parts = [{"type": "text", "text": block.text} for block in system]
+        content = parts if len(parts) > 1 else system[0].text
+        messages.insert(0, {"role": "system", "content": content})
     native: dict[str, Any] = {"messages": messages}
     if converter.documents:
         native["documents"] = converter.documents

@@ -39,6 +39,7 @@ class CohereProvider(HTTPProvider):
             "seed", "thinking", "strict",
         }
     )  # fmt: skip
+    system_marks = ()
     api_name = "v2"
     buffered = True
 

@@ -48,7 +48,7 @@ class EchoConverter(MessageConverter):
         return [
             {
                 "role": "assistant",
-                "text": message.text,
+                "text": "".join(map(_said, message.content)),
                 "thinking": [
                     {"text": block.thinking, "signature": block.signature}
                     for block in message.content
@@ -68,6 +68,12 @@ class EchoConverter(MessageConverter):
             for m in messages
         ]
         return [{"role": "tool", "text": "\n".join(lines)}]
+
+
+def _said(block: Block) -> str:
+    if isinstance(block, TextBlock):
+        return block.text
+    return _word(block) if isinstance(block, ImageBlock | DocumentBlock | AudioBlock) else ""
 
 
 def words_of(content: str | Sequence[Block]) -> str:

@@ -52,7 +52,7 @@ class EchoProvider:
     api_level: ClassVar[int] = 1
     features = frozenset(
         {"tools", "tool_choice", "stop", "images", "documents", "audio", "json",
-         "structured_output"}
+         "structured_output", "assistant_images", "assistant_documents", "assistant_audio"}
     )  # fmt: skip
     knobs = frozenset({"max_tokens", "thinking", "parallel_tool_calls"})
 

@@ -37,6 +37,7 @@ from swink_core.providers import (
     media_form,
     media_type_of,
     merged_turns,
+    system_blocks,
     text_of,
     unsupported,
     with_metadata,
@@ -120,10 +121,11 @@ def conversation(
     if not office:
         _refuse_office(context)
     context, token = _continued(context, provider)
+    system, context = system_blocks(context)
     turns = _Converter(provider, signed_calls).messages(context)
     native: dict[str, Any] = {"contents": merged_turns(turns, "parts")}
-    if context.system_prompt:
-        native["systemInstruction"] = {"parts": [{"text": context.system_prompt}]}
+    if system:
+        native["systemInstruction"] = {"parts": [{"text": block.text} for block in system]}
     if context.tools:
         declared = [_tool(tool, provider) for tool in context.tools]
         native["tools"] = [{"functionDeclarations": declared}]
@@ -219,6 +221,8 @@ def _answered(block: Block) -> dict[str, Any] | None:
             }
         case ToolCallBlock():
             return {"functionCall": _call(block), **(block.metadata or {})}
+        case ImageBlock() | DocumentBlock() | AudioBlock():
+            return _part(block)
         case ExtensionBlock(data=dict(data)):
             return dict(data)
     return None  # a summary of thoughts without signature tells the model nothing

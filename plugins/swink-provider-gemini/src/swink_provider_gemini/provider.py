@@ -40,11 +40,13 @@ class GeminiProvider(HTTPProvider):
     features = frozenset(
         {
             "tools", "tool_choice", "stop", "images", "documents", "audio", "json",
-            "structured_output", "extensions", "file_ids",
+            "structured_output", "extensions", "file_ids", "assistant_images",
+            "assistant_documents", "assistant_audio",
         }
     )  # fmt: skip
     knobs = frozenset({*FIELDS, "thinking"})
     decoder = StreamDecoder
+    system_marks = ()
     api_name = "generateContent"
     credential_headers = ("authorization", "x-goog-api-key")
     buffered = True

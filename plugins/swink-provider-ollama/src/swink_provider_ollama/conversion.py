@@ -53,7 +53,8 @@ class _OllamaConverter(MessageConverter):
         return [{"role": "user", **_content(message.content)}]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        native: dict[str, Any] = {"role": "assistant", "content": message.text}
+        native: dict[str, Any] = {"role": "assistant", **_content(message.content)}
+        native["content"] = message.text
         if message.thinking:
             native["thinking"] = message.thinking
         if message.tool_calls:

@@ -63,7 +63,9 @@ CODES = {"load": Kind.INVALID_REQUEST, "unload": Kind.INVALID_REQUEST}
 class OllamaProvider(HTTPProvider):
     """Ollama's native chat API."""
 
-    features = frozenset({"tools", "images", "json", "structured_output", "stop"})
+    features = frozenset(
+        {"tools", "images", "assistant_images", "json", "structured_output", "stop"}
+    )
     knobs = frozenset(
         {
             "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens",

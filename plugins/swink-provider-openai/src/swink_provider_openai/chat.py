@@ -47,8 +47,11 @@ class ChatAPI:
         self._converter = converter
         self._reader = reader
         self._last: Any = (None, None, {})
+        self.system_marks = dialect.marks or None
         self.path = dialect.path.strip("/")
         self.features = FEATURES | (dialect.adds & {"file_ids"})
+        if "images" in dialect.adds:
+            self.features |= {"assistant_images"}
         self.knobs = KNOBS | dialect.adds | dialect.knobs
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:

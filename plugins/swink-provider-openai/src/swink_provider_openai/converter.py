@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
+
+from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
@@ -38,6 +41,7 @@ from swink_core.providers import (
     media_base64,
     media_type_of,
     rule_of,
+    system_blocks,
     text_of,
     with_metadata,
 )
@@ -83,6 +87,30 @@ class OpenAIConverter(MessageConverter):
         metadata = block.metadata or {}
         return {name: metadata[name] for name in self.dialect.marks if name in metadata}
 
+    def system_prompt(self, context: Context) -> tuple[list[TextBlock], Context]:
+        """Split off the system prompt; system messages stay where the API takes them anywhere."""
+        if self.native_system:
+            prompt = context.system_prompt
+            return [TextBlock(prompt)] if prompt else [], evolve(context, system_prompt=None)
+        return system_blocks(context)
+
+    def system_text(self, content: str | Sequence[Block]) -> str | list[dict[str, Any]]:
+        """Convert system text: a string, unless a service with marks gets several blocks or one.
+
+        Source: OpenAI's API reference, "Create chat completion": the content of a developer or
+        system message is a string or an array of text parts. Few other servers take the array.
+        """
+        if isinstance(content, str):
+            return content
+        several = len(content) > 1 or any(map(self.marks, content))
+        if several and self.dialect.marks:
+            return [self.part(block) for block in content]
+        return text_of(content)
+
+    def part(self, block: Block) -> dict[str, Any]:
+        """Convert a block of what goes in."""
+        raise NotImplementedError("part() has to be written")
+
 
 class ChatConverter(OpenAIConverter):
     """Writes the messages of Chat Completions."""
@@ -93,11 +121,12 @@ class ChatConverter(OpenAIConverter):
         """Return `messages`, and `tools` where there are any."""
         if self.dialect.developer_role and rule_of(model).efforts:
             self._system_role = "developer"
+        system, context = self.system_prompt(context)
         messages = self.messages(context)
         if self.dialect.prefix is not None and messages and messages[-1]["role"] == "assistant":
             messages[-1] = {**messages[-1], "prefix": True}
-        if context.system_prompt:
-            messages.insert(0, {"role": self._system_role, "content": context.system_prompt})
+        if system:
+            messages.insert(0, {"role": self._system_role, "content": self.system_text(system)})
         native: dict[str, Any] = {"messages": messages}
         if context.tools:
             native["tools"] = [self.tool(tool) for tool in context.tools]
@@ -115,7 +144,7 @@ class ChatConverter(OpenAIConverter):
 
     def system(self, message: SystemMessage) -> list[Any]:
         """Convert an instruction inside the conversation."""
-        return [{"role": self._system_role, "content": text_of(message.content)}]
+        return [{"role": self._system_role, "content": self.system_text(message.content)}]
 
     def user(self, message: UserMessage) -> list[Any]:
         """Convert what the user says; text alone stays a string, as all servers take."""
@@ -138,6 +167,8 @@ class ChatConverter(OpenAIConverter):
         """Convert what the model said, with its reasoning where the dialect wants it."""
         calls = [self.tool_call(call) for call in message.tool_calls]
         text, media = message.text, media_said(message, "images" in self.dialect.adds)
+        if shown := [self.part(b) for b in message.content if isinstance(b, ImageBlock)]:
+            media["images"] = [*media.get("images", ()), *shown]
         empty = None if calls or media else ""
         native: dict[str, Any] = {"role": "assistant", "content": text or empty, **media}
         native.update(self.reasoning(message))

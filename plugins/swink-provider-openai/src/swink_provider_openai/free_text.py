@@ -57,6 +57,10 @@ class FreeTexts:
     def __init__(self) -> None:
         self._open: dict[Any, _Text] = {}
 
+    def is_open(self, key: Any) -> bool:
+        """Tell whether the call at a key is one of these."""
+        return key in self._open
+
     def add(self, key: Any, id: str | None, piece: Custom, out: EventWriter) -> None:
         """Write a piece. Another id or name at the same key begins another call."""
         text = self._open.get(key, _Text())

@@ -34,8 +34,10 @@ from swink_provider_openai.wire import (
     Answer,
     AnyChoice,
     Chunk,
+    Custom,
     Delta,
     FirstChunk,
+    Function,
     Part,
     ToolCall,
 )
@@ -240,13 +242,13 @@ class ChatParser:
             self._tags = None
 
     def _call(self, key: Any, call: ToolCall, out: EventWriter) -> None:
-        function = call.function
-        if function is None and call.custom is None and not call.id:
+        function, custom = call.function, call.custom
+        if function is None and custom is None and not call.id:
             return
         self._settle(out)
         self._text_over = True
-        if call.custom is not None:
-            self._texts.add(key, _word(call.id), call.custom, out)
+        if custom is not None and (function is None or self._is_custom(key, call)):
+            self._texts.add(key, _word(call.id), custom, out)
             return
         name = arguments = None
         if function is not None:
@@ -254,6 +256,20 @@ class ChatParser:
             arguments = msgspec.json.encode(given).decode() if isinstance(given, dict) else given
         extra = None if call.extra_content is None else {"extra_content": call.extra_content}
         out.tool_call(key, _word(call.id), name, arguments, extra)
+
+    def _is_custom(self, key: Any, call: ToolCall) -> bool:
+        """Tell whether a fragment with both variants belongs to a call with free text.
+
+        Servers that serialise zero values send both, one of them empty. `type` decides; without
+        it, the variant that is not empty; if that leaves a doubt, the call at the same key.
+        """
+        if call.type in ("function", "custom"):
+            return call.type == "custom"
+        function, custom = call.function or Function(), call.custom or Custom()
+        is_function = bool(function.name or function.arguments)
+        if is_function == bool(custom.name or custom.input):
+            return self._texts.is_open(key)
+        return not is_function
 
     def _settle(self, out: EventWriter) -> None:
         """Write what belongs to the blocks so far, before another or the end."""

@@ -18,7 +18,7 @@ def said_alone(delta: Delta, in_calls: bool, out: EventWriter) -> bool:
         return False
     call, said = calls[0], calls[0].function
     piece = None if said is None else said.arguments
-    bare = ToolCall(call.index, function=Function(arguments=piece))
+    bare = ToolCall(call.index, type=call.type, function=Function(arguments=piece))
     if not isinstance(piece, str) or call != bare or delta != Delta(delta.content, calls):
         return False
     out.tool_call(call.index, arguments=piece)

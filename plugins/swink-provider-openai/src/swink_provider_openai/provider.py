@@ -36,7 +36,7 @@ from swink_core.providers import (
     is_own_address,
     rule_of,
 )
-from swink_provider_openai.beside import with_kept_sound
+from swink_provider_openai.beside import media_left_out, with_kept_sound
 from swink_provider_openai.cache_marks import caches_by_marks, is_crowded
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.choice import api_of
@@ -56,6 +56,8 @@ from swink_provider_openai.schemas import plain_schema
 __all__ = ["OpenAIProvider"]
 
 SOUND = "Models made for sound take it, over Chat Completions: gpt-audio-1.5 for one."
+
+LEFT_OUT = "content_left_out"
 
 _NO_OPTIONS = StreamOptions()
 
@@ -142,6 +144,9 @@ class OpenAIProvider(HTTPProvider):
             call.tell(": asked over Responses, which alone has what is wanted")
         if call.failure is not None and call.failure.code == "audio":
             call.failure.resolution = f"{SOUND} {call.failure.resolution}"
+        if self.api(model, chosen).api_name == "chat":
+            for path in media_left_out(context, self.name, "images" in self.dialect.adds):
+                call.tell(f": {path}: no place for it in Chat Completions; not sent", LEFT_OUT)
         crowded = is_crowded(call.context, call.options.cache, self.name)
         if crowded and caches_by_marks(model):
             what = ": its own marks leave the cache strategy no place at the end"

@@ -47,6 +47,7 @@ class ToolCall(Struct, gc=False):
 
     index: int | float | None = None
     id: str | int | None = None
+    type: str | None = None
     function: Function | None = None
     custom: Custom | None = None
     extra_content: Any = None

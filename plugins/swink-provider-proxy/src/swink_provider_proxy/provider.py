@@ -6,6 +6,7 @@ deltas itself. They are held against the grammar, an upstream's `Retry` included
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, get_args
 
 import msgspec
@@ -44,6 +45,13 @@ _UNSET = StreamOptions()
 _TYPES = frozenset(event.type for event in get_args(Event))
 
 
+class _EveryField(Container[str]):
+    """Contains every name: the gateway gets a block's metadata whole."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
 class _Parser:
     writer = ForwardingWriter
 
@@ -77,6 +85,7 @@ class ProxyProvider(HTTPProvider):
         {"tools", "tool_choice", "stop", "images", "documents", "audio", "json"}
         | {"structured_output", "file_ids", "file_ids_of_others"}
         | {"extensions", "extensions_of_others", "buffered_transport", "websocket_transport"}
+        | {"assistant_images", "assistant_documents", "assistant_audio"}
     )
     knobs = frozenset(
         {"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens"}
@@ -91,6 +100,7 @@ class ProxyProvider(HTTPProvider):
             "strict",
         }
     )
+    system_marks = _EveryField()
     malformed = "fail"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:

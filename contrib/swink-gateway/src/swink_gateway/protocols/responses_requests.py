@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from swink_core import (
     AssistantMessage,
     AudioBlock,
@@ -38,7 +40,7 @@ from swink_gateway.protocols.responses_items import is_made
 from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 from swink_gateway.protocols.tool_names import FREE_TEXT, Known, flat_name, free_text_schema
 
-__all__ = ["WIRE_FORMAT", "read_responses"]
+__all__ = ["WIRE_FORMAT", "as_input", "read_responses"]
 
 WIRE_FORMAT = "openai-responses"
 
@@ -317,6 +319,28 @@ def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
                 block.metadata = None
     with_sealed(answer.content, beside)
     answer.content = [b for b in answer.content if not isinstance(b, TextBlock) or _says(b)]
+
+
+def as_input(message: AssistantMessage) -> AssistantMessage:
+    """Return an answer in the form in which a client sends it back as input.
+
+    Ids and states of the vendor's messages and calls are left out, since requests are read without
+    them: a client may have left out the reasoning that the vendor wants beside an id.
+    """
+    blocks = [_without_ids(block) for block in message.content]
+    return evolve(message, content=blocks)
+
+
+def _without_ids(block: Block) -> Block:
+    metadata = {} if not isinstance(block, TextBlock | ToolCallBlock) else block.metadata or {}
+    item = metadata.get("item")
+    if not isinstance(item, dict):
+        return block
+    rest = {name: value for name, value in metadata.items() if name != "item"}
+    read = {"phase": item["phase"]} if "phase" in item else {}
+    if item.get("type") == FREE_TEXT:
+        read["type"] = FREE_TEXT
+    return evolve(block, metadata={**rest, "item": read} if read else rest or None)
 
 
 def _says(text: TextBlock) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 __all__ = ["Holds", "condition", "values"]
 
 Holds = Callable[[Any], bool]
+
+Steps: TypeAlias = tuple[str | int | None, ...]
 
 _STEP = re.compile(r"([^.\[\]]+)|\[([^\]]*)\]")
 
@@ -25,14 +27,14 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 @cache
-def steps_of(path: str) -> tuple[str | int | None, ...]:
+def steps_of(path: str) -> Steps:
     """Return a path's steps: a name, a place in a list, or `None` for all of a list."""
     return tuple(
         name or (None if place == "*" else int(place)) for name, place in _STEP.findall(path)
     )
 
 
-def values(data: Any, steps: tuple[str | int | None, ...]) -> list[Any]:
+def values(data: Any, steps: Steps) -> list[Any]:
     """List what is at a path."""
     found = [data]
     for step in steps:
@@ -138,15 +140,28 @@ of more than so many of a list; `says`: a JSON schema has one of these keywords,
 """
 
 
+def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
+    """Test whether a value at `path` is at none of the paths of `lists`."""
+
+    def met(body: Any) -> bool:
+        known = [value for steps in lists for value in values(body, steps)]
+        return any(value not in known for value in values(body, path) if value is not None)
+
+    return met
+
+
 def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Holds:
     """Return a test of a request's body.
 
     It holds where it holds for one of the values at `path`; with none but null there, where
-    `absent` says so. Raises KeyError for an unknown operator.
+    `absent` says so. `unlisted` compares with other values of the request: it holds for a value
+    that is at none of the paths in `want`. Raises KeyError for an unknown operator.
     """
     steps = steps_of(path)
     if op == "absent":
         return lambda body: all(value is None for value in values(body, steps))
+    if op == "unlisted":
+        return _unlisted(steps, [steps_of(each) for each in want])
     holds, needs_one = OPERATORS[op](want), op == "present"
 
     def met(body: Any) -> bool:

@@ -25,9 +25,10 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     searched in the model's id, `model` also in that of a fine-tuned model's base. A condition is
     `[path, operator, value, absent]`: `tools[*].name` is a value in every element of a list,
     `messages[-1]` the last one; it holds where it holds for one value that is there, and with
-    `absent` also where there is none. `status` is what the server answers, 200 where it says
-    nothing and the value has no effect. `confidence` is `measured` where a server's own words were
-    quoted, `documented`, or `reported`.
+    `absent` also where there is none; `unlisted` holds for a value that is at none of the paths in
+    `value`, such as the name of an unknown tool. `status` is what the server answers, 200 where
+    it says nothing and the value has no effect. `confidence` is `measured` where a server's own
+    words were quoted, `documented`, or `reported`.
     """
 
     id: str

@@ -52,6 +52,7 @@ class ResponsesAPI:
         self._provider = provider
         self._dialect = dialect
         self.websocket = dialect.websocket != "none"
+        self.system_marks = dialect.marks if "system_messages" in dialect.adds else None
         self.features = FEATURES | (dialect.adds & {"file_ids"})
         self.knobs = KNOBS | (dialect.adds & {"system_messages"}) | dialect.knobs
 

@@ -116,7 +116,7 @@ class ResponsesConverter(OpenAIConverter):
 
     def system(self, message: SystemMessage) -> list[Any]:
         """Convert an instruction inside the conversation."""
-        return [{"role": "developer", "content": text_of(message.content)}]
+        return [{"role": "developer", "content": self.system_text(message.content)}]
 
     def user(self, message: UserMessage) -> list[Any]:
         """Convert what the user says, and items that stand among it."""
