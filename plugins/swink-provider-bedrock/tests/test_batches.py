@@ -19,7 +19,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def first_request(address: str) -> HTTPRequest:
     like = HTTPRequest(f"{address}/model/us.amazon.nova-2/converse")
-    request: HTTPRequest = next(BedrockBatches().submit(like, ROWS))
+    request: HTTPRequest = next(BedrockBatches().submit(like, ROWS, "0" * 24))
     return request
 
 
