@@ -35,7 +35,7 @@ def repaired_json(text: bytes) -> bytes | None:
     """Replace lone surrogate escapes (`\\ud83e`) in JSON by U+FFFD.
 
     Models produce them, and UTF-8 cannot hold them. `None`: the text has none, or is not JSON in
-    valid UTF-8. A parser that repairs a frame says so with a notice (`LONE_SURROGATE`).
+    valid UTF-8. A parser that repairs a frame writes a notice (`LONE_SURROGATE`).
     """
     try:
         data = json.loads(text.decode())
