@@ -86,7 +86,11 @@ class Vendors:
 
 
 def _texts(output: Path) -> dict[str, str]:
-    return {line["id"]: line["text"] for line in map(json.loads, output.read_bytes().splitlines())}
+    return {line["id"]: line["text"] for line in _lines(output)}
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_bytes().splitlines()]
 
 
 def _child(jobs: Any) -> subprocess.Popen[bytes]:
@@ -159,3 +163,20 @@ async def test_of_two_runs_at_once_the_second_is_refused(vendors: Vendors) -> No
         child.kill()
         child.wait()
     assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_a_ledger_without_tokens_is_read_as_before(
+    name: str, vendors: Vendors, tmp_path: Path
+) -> None:
+    assert await vendors.resume(name) == ANSWERS
+    ledger = tmp_path / f"{name}.jsonl.journal.batches" / "all.journal"
+    [begun] = [line for line in _lines(ledger) if line.get("batch") and not line.get("ended")]
+    old = {"batch": begun["batch"], "rows": begun["rows"]}
+    ledger.write_text(json.dumps(old) + "\n")
+    (tmp_path / f"{name}.jsonl").unlink()
+    for file in (tmp_path / f"{name}.jsonl.journal").iterdir():
+        head = file.read_bytes().splitlines(keepends=True)[0]
+        file.write_bytes(head)  # the job, without answers
+    assert await vendors.resume(name) == ANSWERS
+    assert len(vendors.servers[name].batches) == 1
