@@ -36,7 +36,7 @@ from swink_core.providers.fields import (
     with_extra,
     with_metadata,
 )
-from swink_core.providers.intact import check_json, repaired_json
+from swink_core.providers.intact import check_json, repaired_json, text_field
 from swink_core.providers.media import media_base64, media_form, media_type_of, unsupported
 from swink_core.providers.network import failure_of, is_own_address
 from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
@@ -66,5 +66,6 @@ __all__ = [
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
     "normalise", "not_started", "package_catalog", "parse_arguments", "redact", "repaired_json",
     "required_features", "retry_after_seconds", "rule_of", "synthetic_id",
-    "system_blocks", "text_of", "unparsed", "unsupported", "with_extra", "with_metadata",
+    "system_blocks", "text_field", "text_of", "unparsed", "unsupported", "with_extra",
+    "with_metadata",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from swink_core.failures.failure import MalformedFrame
 from swink_core.vocabulary.depth import MAX_DEPTH, is_too_deep
 
 LONE_SURROGATE = "lone_surrogate"
-"""The code of the notice about text that was repaired."""
+"""The code of the notice about repaired text."""
 
 REPAIRED = "half of a surrogate pair was replaced by U+FFFD"
 
@@ -31,11 +31,20 @@ def check_json(text: bytes) -> None:
         raise MalformedFrame(TOO_DEEP)
 
 
+def text_field(value: Any, name: str) -> str:
+    """Return the text of a field, empty for null. Raises MalformedFrame for another type."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    raise MalformedFrame(f"expected text or null in the field {name!r}, got {type(value).__name__}")
+
+
 def repaired_json(text: bytes) -> bytes | None:
     """Replace lone surrogate escapes (`\\ud83e`) in JSON by U+FFFD.
 
     Models produce them, and UTF-8 cannot hold them. `None`: the text has none, or is not JSON in
-    valid UTF-8. A parser that repairs a frame writes a notice (`LONE_SURROGATE`).
+    valid UTF-8. A parser that repairs a frame reports it with a notice (`lone_surrogate`).
     """
     try:
         data = json.loads(text.decode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Iterable
 
 import pytest
@@ -89,3 +90,33 @@ async def test_deep_tool_arguments_are_invalid_and_keep_their_text() -> None:
     assert isinstance(events[-1], Done)
     assert (block.state, block.arguments, block.raw_arguments) == ("invalid", {}, DEEP)
     assert swink_core.load(swink_core.AssistantMessage, swink_core.dump(message)) == message
+
+
+def cpu_seconds(frames: list[bytes]) -> float:
+    """Return the processor time of an answer: the best of three."""
+    times = []
+    for _ in range(3):
+        begun = time.process_time()
+        asyncio.run(answer(frames))
+        times.append(time.process_time() - begun)
+    return min(times)
+
+
+def test_stray_fragments_cost_little_more_than_the_answer_without_them() -> None:
+    """Parsing the long arguments again for each fragment takes 20 times as long."""
+    function = {"name": "f", "arguments": '{"a":[' + "[]," * 40_000}
+    opening = piece({"tool_calls": [{"index": 0, "id": "c", "function": function}]})
+    strays = [
+        piece({"tool_calls": [{"index": number, "function": {"arguments": text}}]})
+        for number in range(1, 65)
+        for text in ("1", "]]}")[number % 2 :][:1]
+    ]
+    assert cpu_seconds([opening, *strays, *END]) < 8 * cpu_seconds([opening, *END])
+
+
+async def test_a_stray_fragment_still_completes_the_call_that_it_ends() -> None:
+    function = {"name": "f", "arguments": '{"a": "b'}
+    opening = piece({"tool_calls": [{"index": 0, "id": "c", "function": function}]})
+    stray = piece({"tool_calls": [{"index": 1, "function": {"arguments": '"}'}}]})
+    _, message = await answer([opening, stray, *END])
+    assert [call.arguments for call in message.tool_calls] == [{"a": "b"}]

@@ -106,8 +106,6 @@ TEXTS: list[tuple[str, list[dict[str, Any]], str]] = [
         done(0, {**MESSAGE, "content": [said("Hel")]}),
         added(0, {**MESSAGE, "id": "msg_2"}), text("lo"),
         done(0, {**MESSAGE, "id": "msg_2", "content": [said("lo")]})], "Hello"),
-    ("a delta that is no text", [event("output_text.delta", output_index=0, delta={"x": 1}),
-        text("Hello")], "Hello"),
 ]  # fmt: skip
 
 

@@ -46,6 +46,7 @@ class Block(msgspec.Struct, gc=False):
     thinking: str | None = None
     signature: str | None = None
     data: str | None = None
+    input: dict[str, Any] | str | None = None
     citations: list[Any] | None = None
 
 

@@ -24,6 +24,7 @@ from swink_core import Failure, ModelInfo, StopReason, Usage
 from swink_core.providers import (
     EventWriter,
     cost_of,
+    text_field,
 )
 
 __all__ = ["StreamJsonParser"]
@@ -176,11 +177,11 @@ class StreamJsonParser:
             if kind in self._streamed:
                 self._streamed.discard(kind)
             elif kind == "text" and not self._shaped:
-                out.text(str(block.get("text") or ""), (self._turn, "whole"))
+                out.text(text_field(block.get("text"), "text"), (self._turn, "whole"))
             elif kind == "thinking":
-                signature = block.get("signature")
-                signature = signature if isinstance(signature, str) else None
-                out.thinking(str(block.get("thinking") or ""), (self._turn, "t"), signature)
+                signature = text_field(block.get("signature"), "signature") or None
+                thought = text_field(block.get("thinking"), "thinking")
+                out.thinking(thought, (self._turn, "t"), signature)
             else:
                 out.extension(kind, block)
         out.end((self._turn, "whole"))

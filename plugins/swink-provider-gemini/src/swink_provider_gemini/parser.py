@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from swink_core import Failure, StopReason
-from swink_core.providers import EventWriter
+from swink_core.providers import EventWriter, text_field
 from swink_provider_gemini.arguments import ArgumentText, OutOfOrder
 from swink_provider_gemini.errors import BLOCKED_PROMPT, read_error
 from swink_provider_gemini.usage import count_tokens
@@ -157,6 +157,9 @@ class GenerateContentParser:
                 out.text(text, self._block)
                 return
         # all calls are understood before anything is said: a frame counts whole or not at all
+        for part in parts:
+            text_field(part.get("text"), "text")
+            text_field(part.get("thoughtSignature"), "thoughtSignature")
         for part, call in [(part, function_call(part)) for part in parts]:
             if call is not None:
                 self._function_call(part, call, out)
@@ -176,9 +179,8 @@ class GenerateContentParser:
 
     def _part(self, part: dict[str, Any], out: EventWriter) -> None:
         kind = next((name for name in part if name not in _BESIDE_CONTENT), "text")
-        text = part.get("text") or ""
-        if kind == "text" and isinstance(text, str):
-            self._text(part, text, out)
+        if kind == "text":
+            self._text(part, part.get("text") or "", out)
         else:
             self._cited, self._in_text = {}, False
             out.extension(kind, part)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from swink_core import Failure, StopReason
-from swink_core.providers import EventWriter
+from swink_core.providers import EventWriter, MalformedFrame
 
 __all__ = ["ChatParser"]
 
@@ -154,7 +154,11 @@ def _text(arguments: msgspec.Raw) -> str:
     text = bytes(arguments).decode()
     if text.startswith('"'):
         return msgspec.json.decode(text, type=str)
-    return "" if text == "null" else text
+    if text == "null":
+        return ""
+    if not text.startswith("{"):
+        raise MalformedFrame("arguments are neither an object nor text")
+    return text
 
 
 def _failure(error: str | dict[str, Any]) -> Failure:

@@ -69,14 +69,14 @@ class Delta(Struct, gc=False):
     tool_calls: list[ToolCall] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    reasoning_details: Any = None
+    reasoning_details: list[Any] | None = None
     thinking: str | None = None
     refusal: str | None = None
     annotations: Any = None
     executed_tools: Any = None
     function_call: Function | None = None
     audio: Audio | None = None
-    images: Any = None
+    images: list[Any] | None = None
     provider_metadata: Any = None
 
 

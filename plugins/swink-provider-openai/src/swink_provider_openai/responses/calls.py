@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core.providers import EventWriter
+from swink_core.providers import EventWriter, text_field
 from swink_provider_openai.free_text import FREE_TEXT, begun, ended
 from swink_provider_openai.responses.items import Item, word
 
@@ -36,7 +36,7 @@ def begin(item: Item, out: EventWriter) -> None:
 
 def add_arguments(item: Item, piece: Any, out: EventWriter) -> None:
     """Add a piece of the arguments."""
-    if isinstance(piece, str) and piece:
+    if piece := text_field(piece, "delta"):
         item.part("arguments").add(piece)
         out.tool_call(item.number, arguments=piece)
 
@@ -45,20 +45,20 @@ def add_rest_of_arguments(item: Item, whole: Any, out: EventWriter) -> None:
     """Add what of the whole arguments has not come in pieces."""
     if isinstance(whole, dict):
         whole = msgspec.json.encode(whole).decode()
-    if isinstance(whole, str) and (rest := item.rest_of("arguments", whole, out)):
+    if rest := item.rest_of("arguments", text_field(whole, "arguments"), out):
         out.tool_call(item.number, arguments=rest)
 
 
 def add_input(item: Item, piece: Any, out: EventWriter) -> None:
     """Add a piece of free text."""
-    if isinstance(piece, str) and piece:
+    if piece := text_field(piece, "delta"):
         item.part("input").add(piece)
         _write_input(item, piece, out)
 
 
 def add_rest_of_input(item: Item, whole: Any, out: EventWriter) -> None:
     """Add what of the whole free text has not come in pieces."""
-    if isinstance(whole, str) and (rest := item.rest_of("input", whole, out)):
+    if rest := item.rest_of("input", text_field(whole, "input"), out):
         _write_input(item, rest, out)
 
 

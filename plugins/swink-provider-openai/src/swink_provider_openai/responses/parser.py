@@ -25,7 +25,7 @@ from typing import Any
 import msgspec
 
 from swink_core import Failure, StopReason
-from swink_core.providers import EventWriter, MalformedFrame
+from swink_core.providers import EventWriter, MalformedFrame, text_field
 from swink_provider_openai.errors import read_error
 from swink_provider_openai.responses import calls
 from swink_provider_openai.responses.facts import cut_short, kept_long, note_facts
@@ -109,7 +109,9 @@ class ResponsesParser:
 
     def _text_delta(self, event: Event, out: EventWriter) -> None:
         delta = event.delta
-        if delta.__class__ is str and delta:
+        if delta.__class__ is not str:
+            delta = text_field(delta, "delta")
+        if delta:
             self._say(self._item(event), event.content_index or 0, delta, out)
 
     def _text_done(self, event: Event, out: EventWriter) -> None:
@@ -134,7 +136,7 @@ class ResponsesParser:
         out.text(text, key)
 
     def _say_rest(self, item: Item, part: Any, whole: Any, out: EventWriter) -> None:
-        if isinstance(whole, str) and (rest := item.rest_of(part, whole, out)):
+        if rest := item.rest_of(part, text_field(whole, "text"), out):
             self._current = key = (item.number, part)
             out.text(rest, key)
 
@@ -172,14 +174,14 @@ class ResponsesParser:
         self._think_rest(self._item(event), ("content", event.content_index or 0), event.text, out)
 
     def _think(self, item: Item, part: Any, text: Any, out: EventWriter) -> None:
-        if isinstance(text, str) and text:
+        if text := text_field(text, "delta"):
             come = item.part(part)
             self._think_aloud(item, text, not come, out)
             come.add(text)
 
     def _think_rest(self, item: Item, part: Any, whole: Any, out: EventWriter) -> None:
         first = not item.part(part)
-        if isinstance(whole, str) and (rest := item.rest_of(part, whole, out)):
+        if rest := item.rest_of(part, text_field(whole, "text"), out):
             self._think_aloud(item, rest, first, out)
 
     def _think_aloud(self, item: Item, text: str, first: bool, out: EventWriter) -> None:
@@ -259,16 +261,12 @@ class ResponsesParser:
         data = item.data
         match item.kind:
             case "message":
-                content = data.get("content")
-                for number, part in enumerate(content if isinstance(content, list) else ()):
-                    if isinstance(part, dict):
-                        self._say_part(item, number, part, out)
+                for number, part in enumerate(_parts(data, "content")):
+                    self._say_part(item, number, part, out)
             case "reasoning":
                 for name in ("summary", "content"):
-                    parts = data.get(name)
-                    for number, part in enumerate(parts if isinstance(parts, list) else ()):
-                        if isinstance(part, dict):
-                            self._think_rest(item, (name, number), part.get("text"), out)
+                    for number, part in enumerate(_parts(data, name)):
+                        self._think_rest(item, (name, number), part.get("text"), out)
                 self._reasoning_over(item, out)
             case kind if kind in calls.KINDS:
                 self._current = None
@@ -324,6 +322,11 @@ class ResponsesParser:
             failure.status = status
         read_error(data, failure)
         out.fail(failure)
+
+
+def _parts(data: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the parts in a field of an item. Raises `msgspec.ValidationError`."""
+    return msgspec.convert(data.get(name), list[dict[str, Any]] | None) or []
 
 
 def _response(event: Event) -> Response:
