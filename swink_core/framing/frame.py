@@ -44,8 +44,8 @@ class Decoder(Protocol):
     """What turns a byte stream, cut anywhere, into frames.
 
     A decoder may have two further attributes. `binary`: true if its frames are not UTF-8 text;
-    then its parser checks the text inside them. `reports`: a list of pairs, a code and a detail,
-    that become notices; `EventSource` empties it after each read.
+    then its parser checks the text inside them. `reports`: a list of notices, each with the number
+    of the frame of this `feed` that it precedes, a code and a detail; `EventSource` empties it.
     """
 
     def feed(self, data: bytes) -> list[bytes]:

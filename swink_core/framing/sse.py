@@ -73,8 +73,9 @@ class SSEDecoder:
     def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
         self._limit = limit
         self._unknown = 0
-        self.reports: list[tuple[str, str]] = []
-        """Codes and details of notices, at most `MAX_REPORTS` in all. The caller removes them."""
+        self.reports: list[tuple[int, str, str]] = []
+        """Notices, at most `MAX_REPORTS` in all: before which frame of this `feed`, counted from 0,
+        the code, the detail. The caller removes them."""
         self._between_frames = False  # the next byte begins a frame, and nothing is held back
         # The stream's first bytes while they may still become a byte order mark, then None.
         self._head: bytes | None = b""
@@ -103,7 +104,7 @@ class SSEDecoder:
         A line that is itself cut counts only if it is data.
         """
         if self._partial.partition(b":")[0] == b"data":
-            self._take_line(bytes(self._partial))
+            self._take_line(bytes(self._partial), 0)
         self._partial.clear()
         frames: list[bytes] = []
         self._end_frame(frames)
@@ -163,7 +164,7 @@ class SSEDecoder:
             self._partial.clear()
         for line in lines:
             if line:
-                self._take_line(line)
+                self._take_line(line, len(frames))
             else:
                 self._end_frame(frames)
         self._partial += rest
@@ -172,7 +173,7 @@ class SSEDecoder:
         elif self._size + len(self._partial) > self._limit:
             raise FrameTooLong("an SSE frame", self._limit)
 
-    def _take_line(self, line: bytes) -> None:
+    def _take_line(self, line: bytes, number: int) -> None:
         name, _, value = line.partition(b":")
         if not name:
             return
@@ -183,13 +184,14 @@ class SSEDecoder:
             self._data += value.removeprefix(b" ")
             self._data += b"\n"
         elif name not in _FIELDS:
-            self._report(name)
+            self._report(name, number)
 
-    def _report(self, name: bytes) -> None:
+    def _report(self, name: bytes, number: int) -> None:
         text = ascii(name[:MAX_NAME].decode("latin-1"))
         if self._unknown < MAX_REPORTS and name not in map(str.encode, self.extra_fields):
             self._unknown += 1
-            self.reports.append((UNKNOWN_FIELD, f"a line has the unknown field name {text}"))
+            what = f"a line has the unknown field name {text}"
+            self.reports.append((number, UNKNOWN_FIELD, what))
 
     def _end_frame(self, frames: list[bytes]) -> None:
         if self._data:

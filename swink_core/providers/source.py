@@ -107,7 +107,7 @@ class EventSource:
         self._call, self._attempt, self._decoder, self._parser = call, attempt, decoder, parser
         self._chunks: Any = chunks
         self._after_read = getattr(parser, "after_read", lambda out: None)
-        self._reports: list[tuple[str, str]] = getattr(decoder, "reports", [])
+        self._reports: list[tuple[int, str, str]] = getattr(decoder, "reports", [])
         self._is_text = not getattr(decoder, "binary", False)
         self._not_ascii = False  # a frame that is not complete yet may have such bytes
         self._policy, self._notices = malformed, notices
@@ -149,12 +149,15 @@ class EventSource:
             frames = self._decoder.feed(data)
         except FrameError as error:
             frames, broken = error.frames, error
-        if self._reports:
-            self._report()
+        reports = self._reports
+        done = 0  # frames, counted while there are reports
         is_ascii = data.isascii()
         checked = self._is_text and (self._not_ascii or not is_ascii)
         self._not_ascii = checked and not (is_ascii and frames)
         for frame in frames:
+            if reports:
+                self._report(done)
+                done += 1
             try:
                 if checked:
                     frame.decode()
@@ -172,6 +175,8 @@ class EventSource:
             if broken is not None:
                 why = str(broken)
                 out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="frame", message=why))
+        if reports and not out.finished:
+            self._report(len(frames))
         self._after_read(out)
         self.kept = out.kept
         self.completed = out.stop_reason is not None and out.failure is None
@@ -243,14 +248,14 @@ class EventSource:
                 self._feed(frame)
             except UNPARSABLE:
                 log.debug("the input ends inside a frame of %d bytes", len(frame))
-        if self._reports:
-            self._report()
         self._after_read(self._out)
 
-    def _report(self) -> None:
-        for code, detail in self._reports:
+    def _report(self, number: int) -> None:
+        """Write the decoder's notices about lines up to the frame with this number."""
+        reports = self._reports
+        while reports and reports[0][0] <= number:
+            _, code, detail = reports.pop(0)
             self._out.notice(code, redact(detail, self._call.secrets))
-        self._reports.clear()
 
     def _feed(self, frame: bytes) -> None:
         """Check a frame and feed it to the parser."""

@@ -353,9 +353,9 @@ def test_who_names_no_model_is_offered_what_there_is(start: Any, swink: Any, sit
     given = {"OPENAI_API_KEY": "sk-0123456789", "PYTHONPATH": str(site)}
     given["SWINK_DISABLE_PLUGINS"] = "ollama,local"  # this machine may have them
     running = start("Hi", size=(100, 30), **given)
-    running.wait_for("[1]: ")
+    running.wait_for("[5]: ")  # Enter chooses echo
     lines = [line.split() for line in seen(running.output, 100)]
-    offered = {line[1].partition("/")[0]: line for line in lines[1:-1]}
+    offered = {line[1].partition("/")[0]: line for line in lines[1:-2]}
     running.type(f"{offered['echo'][0]}\n")
     assert running.finish() == 0
     assert list(offered) == ["groq", "openai", "running", "here", "echo"]

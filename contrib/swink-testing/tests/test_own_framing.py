@@ -27,6 +27,8 @@ TEXT_ALONE = {"damaged_frames"}
 
 
 class Lengths:
+    binary = True
+
     def __init__(self) -> None:
         self._partial = b""
 

@@ -31,7 +31,11 @@ FIRST_POLL = 5.0
 LONGEST_POLL = 120.0
 
 SETTLE_SECONDS = 10.0
-"""How long after a submission its batch may still appear in the vendor's list."""
+"""How long the vendor's list is watched for the batch of a doubtful submission.
+
+The time begins with the first look of the run that resumes: an upload before the submission may
+have taken any time, and a batch can appear in the list some seconds after its submission.
+"""
 
 
 class BatchRunner(Runner):
@@ -162,9 +166,10 @@ class BatchRunner(Runner):
         bodies: dict[str, bytes],
     ) -> None:
         """Find out whether a submission arrived, and submit its rows again if it did not."""
+        began = time.monotonic()
 
         async def look() -> Sequence[str] | None:
-            settled = time.time() - intent.at >= SETTLE_SECONDS
+            settled = time.monotonic() - began >= SETTLE_SECONDS
             found = await vendor.find(intent)
             return found if found or settled else None
 

@@ -84,11 +84,15 @@ class BedrockBatches:
         base, _ = _parts(like)
         name = f"{NAME}{intent.token}"
         query = f"nameContains={name}"
-        page = msgspec.json.decode(
-            (yield HTTPRequest(f"{base}/model-invocation-jobs?{query}", method="GET"))
-        )
-        jobs = page.get("invocationJobSummaries") or []
-        return [job["jobArn"] for job in jobs if job["jobName"] == name]
+        found: list[str] = []
+        while query and not found:
+            address = f"{base}/model-invocation-jobs?{query}"
+            page = msgspec.json.decode((yield HTTPRequest(address, method="GET")))
+            jobs = page.get("invocationJobSummaries") or []
+            found = [job["jobArn"] for job in jobs if job["jobName"] == name]
+            more = page.get("nextToken")
+            query = f"nameContains={name}&nextToken={quote(more, safe='')}" if more else ""
+        return found
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
         """Look at a job; returns where its answers are once it has ended."""
