@@ -25,7 +25,7 @@ from swink_core.plugins.call import Call
 from swink_core.providers.intact import LONE_SURROGATE, REPAIRED, TOO_DEEP, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary import events as ev
-from swink_core.vocabulary.depth import SHALLOW_SIZE, is_too_deep
+from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.messages import SystemMessage, ToolResultMessage
 from swink_core.vocabulary.outcome import StopReason, Usage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -40,6 +40,13 @@ nested too deeply, among others."""
 
 STRUCTURE = frozenset(b'{}[]"')
 """A frame whose data has none of these bytes, and is no JSON, is noise: it held no content."""
+
+SMALL_FRAME = 1024
+"""Bytes up to which a frame is read without a check of its depth.
+
+It can be at most 512 levels deep, which the JSON decoder reads, and the writer refuses deep data of
+any frame that a message would keep.
+"""
 
 MALFORMED_IN_A_ROW = 3
 
@@ -161,7 +168,7 @@ class EventSource:
             try:
                 if checked:
                     frame.decode()
-                if len(frame) > SHALLOW_SIZE and self._is_text and is_too_deep(frame):
+                if len(frame) > SMALL_FRAME and self._is_text and is_too_deep(frame):
                     self._feed_deep(frame)
                 else:
                     feed(frame, out)

@@ -66,7 +66,7 @@ NOT = piece({"content": "NOT "})
         NOT.replace(b'"choices"', b'"ch\xefices"'),
         NOT.replace(b"NOT", b"N\xcfT"),
         NOT.replace(b'"NOT "', b"5"),
-        piece({"content": "NOT "}, unknown=json.loads(DEEP)),
+        piece({"content": "NOT "}, unknown=json.loads("[" * 600 + "]" * 600)),
         piece({"content": "NOT "}, usage=json.loads(DEEP)),
     ],
     ids=["content", "delta", "choices", "text", "type", "deep_field", "deep_usage"],
