@@ -23,7 +23,7 @@ import aiohttp
 import swink_core as swink
 from benchmarks.rounds import server as upstream
 from benchmarks.run import spread
-from swink_gateway.server import Gateway
+from swink_gateway.serving.server import Gateway
 
 LIMIT = 1.3
 STREAMS = 200

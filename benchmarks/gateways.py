@@ -34,9 +34,9 @@ import swink_core as swink
 from benchmarks.rounds import server as upstream
 from benchmarks.server import most_descriptors
 from benchmarks.sockets import PATH, Contender, Socket
-from swink_gateway.cooldowns import Cooldowns
-from swink_gateway.relay import Limits
-from swink_gateway.server import Gateway
+from swink_gateway.policy.cooldowns import Cooldowns
+from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.server import Gateway
 
 LITELLM = Path(__file__).parent.parent / ".venv-peers" / "litellm-proxy" / "bin" / "litellm"
 

@@ -20,8 +20,8 @@ import pytest
 from documents import MOVING, PAGES, ROOT, name_of, programs_of, python_blocks, vendors
 
 import swink_core as swink
-from swink_gateway.config import Source
-from swink_gateway.routing import usable
+from swink_gateway.policy.config import Source
+from swink_gateway.policy.routing import usable
 
 RUNNABLE = [page for page in PAGES if page not in MOVING and python_blocks(page)]
 

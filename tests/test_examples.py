@@ -24,7 +24,7 @@ from aiohttp.test_utils import TestServer
 from documents import ROOT
 
 import swink_core as swink
-from swink_gateway.server import Gateway
+from swink_gateway.serving.server import Gateway
 from swink_testing.browser import CHROMIUM, Page, browser
 from swink_testing.command_line import clean_environment
 from swink_testing.judge import Judge

@@ -19,7 +19,7 @@ import pytest
 from documents import MOVING, ROOT, programs_of
 
 import swink_core as swink
-from swink_gateway.server import Gateway
+from swink_gateway.serving.server import Gateway
 from swink_testing.command_line import clean_environment
 
 ROUTES = {

@@ -8,8 +8,8 @@ import attrs
 from reference_parts import MARK, about, code, default_of, joined, table, written_type
 
 from swink_core import Timeouts
-from swink_gateway.config.parts import Config, Key, Route, Rule, Transforms, Upstream, When
-from swink_gateway.limits import Store
+from swink_gateway.policy.config.schema import Config, Key, Route, Rule, Transforms, Upstream, When
+from swink_gateway.policy.limits import Store
 
 ABOUT = """\
 What `swink gateway --config FILE` reads, and `--check FILE` looks at. Every table and every key may

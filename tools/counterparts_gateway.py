@@ -213,11 +213,11 @@ PENDING = {"GatewayConfigurationNotUsed", "GatewayCallsFail"}
 
 async def see_gateway(folder: Path) -> list[str]:
     """Return what of a gateway's metrics and alerts Prometheus does not take."""
-    from swink_gateway.config import Source
-    from swink_gateway.monitoring import Monitor
-    from swink_gateway.reloading import Reloader
-    from swink_gateway.routing import usable
-    from swink_gateway.server import Gateway
+    from swink_gateway.policy.config import Source
+    from swink_gateway.policy.routing import usable
+    from swink_gateway.serving.metrics import Monitor
+    from swink_gateway.serving.reloading import Reloader
+    from swink_gateway.serving.server import Gateway
 
     digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("alice", "prometheus")}
     file = folder / "team.toml"

@@ -30,10 +30,10 @@ from scripted_vendor import ANSWER, MODES, Vendor
 
 import swink_core as swink
 from swink_core.providers import LoopClock, Timer
-from swink_gateway.calls import REQUESTS
-from swink_gateway.cooldowns import Cooldowns
-from swink_gateway.relay import Limits
-from swink_gateway.server import Gateway
+from swink_gateway.policy.cooldowns import Cooldowns
+from swink_gateway.serving.calls import REQUESTS
+from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.server import Gateway
 
 MAKER = ROOT / "plugins" / "swink-provider-local" / "tests" / "make_tiny_gguf.py"
 

@@ -14,7 +14,7 @@ from attrs import define
 
 import swink_core as swink
 from swink_core.providers import HTTPClient
-from swink_gateway.server import Gateway
+from swink_gateway.serving.server import Gateway
 
 ONCE = swink.RetryPolicy.none()
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from serving import Answer, ask, serving, until
+from test_keepalive import BEGUN, ENDED, HI, Thinking
 from test_seed_scenarios import CHAT, Flood, open_slowly
-from test_signs_of_life import BEGUN, ENDED, HI, Thinking
 
 import swink_core as swink
-from swink_gateway.calls import ACTIVE, PEAK, REJECTED, REQUESTS
-from swink_gateway.outbox import MOST_QUEUED, Outbox, read_ahead
-from swink_gateway.relay import ABORTED, BACKPRESSURE, Limits
+from swink_gateway.serving.backpressure import MOST_QUEUED, Outbox, read_ahead
+from swink_gateway.serving.calls import ACTIVE, PEAK, REJECTED, REQUESTS
+from swink_gateway.serving.relay import ABORTED, BACKPRESSURE, Limits
 
 PATH = "/v1/chat/completions"
 
@@ -64,7 +64,7 @@ HALF = b"x" * 500
 async def test_requests_that_are_answered_have_so_many_bytes_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("swink_gateway.calls.MOST_BYTES", 1000)
+    monkeypatch.setattr("swink_gateway.serving.calls.MOST_BYTES", 1000)
     upstream = Thinking()
     async with serving(upstream) as gateway:
         first = asyncio.ensure_future(ask(gateway, PATH, HI))

@@ -15,13 +15,13 @@ from serving import Answer, ask, serving, until
 
 import swink_core as swink
 from swink_core.providers import cost_of
-from swink_gateway.calls import ACTIVE
-from swink_gateway.charging import most_of
-from swink_gateway.config import Source
-from swink_gateway.counting import estimated_tokens
-from swink_gateway.limits import MemoryLedger
+from swink_gateway.policy.charging import most_of
+from swink_gateway.policy.config import Source
+from swink_gateway.policy.limits import MemoryLedger
+from swink_gateway.policy.token_counting import estimated_tokens
 from swink_gateway.protocols import Asked
-from swink_gateway.server import Gateway
+from swink_gateway.serving.calls import ACTIVE
+from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
 
 MODEL = "openai/gpt-5.4-mini"

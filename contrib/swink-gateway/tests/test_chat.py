@@ -15,7 +15,7 @@ from turned import Said, asked_for, last_attempt, read_by, whole, written
 import swink_core as swink
 from swink_core import StopReason, Usage
 from swink_gateway.protocols import Facts
-from swink_gateway.protocols.chat import ChatProtocol, usage_data
+from swink_gateway.protocols.chat.protocol import ChatProtocol, usage_data
 from swink_testing.driver import fold
 from swink_testing.event_strategies import event_streams
 

@@ -23,7 +23,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_gateway.protocols import Asked, BadRequest
-from swink_gateway.protocols.chat import ChatProtocol
+from swink_gateway.protocols.chat.protocol import ChatProtocol
 
 HI = {"role": "user", "content": "Hi"}
 

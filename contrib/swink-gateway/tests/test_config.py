@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import swink_core as swink
-from swink_gateway.config import ConfigError, Source, Transforms, Upstream
-from swink_gateway.config.lines import line_of, written
-from swink_gateway.limits import Store
-from swink_gateway.routing import usable
+from swink_gateway.policy.config import ConfigError, Source, Transforms, Upstream
+from swink_gateway.policy.config.lines import line_of, written
+from swink_gateway.policy.limits import Store
+from swink_gateway.policy.routing import usable
 
 WHOLE = """
 [aliases]

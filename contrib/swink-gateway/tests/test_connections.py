@@ -11,15 +11,15 @@ from typing import Any
 import aiohttp
 import pytest
 from serving import ask, serving, until
+from test_keepalive import BEGUN, ENDED, HI, SIGNS, Thinking
 from test_responses_socket import CREATE, Silent, answer
 from test_seed_scenarios import Flood, open_slowly
-from test_signs_of_life import BEGUN, ENDED, HI, SIGNS, Thinking
 
-from swink_gateway.calls import ACTIVE
-from swink_gateway.connections import LEFT, LOOKS, TURNED_AWAY
-from swink_gateway.relay import Limits
-from swink_gateway.responses_serving import SOCKET_SECONDS
-from swink_gateway.server import Gateway
+from swink_gateway.serving.calls import ACTIVE
+from swink_gateway.serving.connections import LEFT, LOOKS, TURNED_AWAY
+from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.responses import SOCKET_SECONDS
+from swink_gateway.serving.server import Gateway
 from swink_testing.clock import ManualClock
 
 SILENCE = 100.0

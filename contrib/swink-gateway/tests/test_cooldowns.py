@@ -13,9 +13,9 @@ import pytest
 from serving import Answer, ask
 
 import swink_core as swink
-from swink_gateway.cooldowns import LONGEST_COOLDOWN, Cooldowns
-from swink_gateway.limits import FailedAttempt, MemoryLedger
-from swink_gateway.server import Gateway
+from swink_gateway.policy.cooldowns import LONGEST_COOLDOWN, Cooldowns
+from swink_gateway.policy.limits import FailedAttempt, MemoryLedger
+from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.clock import ManualClock
 

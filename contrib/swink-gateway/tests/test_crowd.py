@@ -24,14 +24,14 @@ import pytest
 from attrs import define
 from serving import serving, until
 from test_bounds import Hanging
+from test_keepalive import SIGNS
 from test_responses_socket import CREATE
 from test_seed_scenarios import open_slowly
-from test_signs_of_life import SIGNS
 
 import swink_core as swink
-from swink_gateway.calls import ACTIVE, PEAK
-from swink_gateway.relay import BACKPRESSURE, Limits
-from swink_gateway.server import Gateway
+from swink_gateway.serving.calls import ACTIVE, PEAK
+from swink_gateway.serving.relay import BACKPRESSURE, Limits
+from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
 
 FULL = 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swink_gateway.limits.debts import is_running
+from swink_gateway.policy.limits.debts import is_running
 
 
 class Kernel:

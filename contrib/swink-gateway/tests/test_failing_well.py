@@ -17,14 +17,14 @@ from test_seed_scenarios import OWN, THINKING
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
-from swink_gateway.config import Source
-from swink_gateway.cooldowns import Cooldowns
-from swink_gateway.failures import UNAVAILABLE_SECONDS
-from swink_gateway.limits import MemoryLedger
+from swink_gateway.policy.config import Source
+from swink_gateway.policy.cooldowns import Cooldowns
+from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.protocols import Asked, Facts
-from swink_gateway.protocols.native import NativeProtocol
-from swink_gateway.relay import Limits, Line, relayed
-from swink_gateway.server import Gateway
+from swink_gateway.protocols.failures import UNAVAILABLE_SECONDS
+from swink_gateway.protocols.native.protocol import NativeProtocol
+from swink_gateway.serving.relay import Limits, Line, relayed
+from swink_gateway.serving.server import Gateway
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -193,7 +193,7 @@ async def test_no_client_is_told_at_which_address_nobody_is(
             said = answer.body.decode() + str(answer.headers)
             assert "the model's provider could not be reached" in said
             assert NOBODY not in said
-    logged = [r.message for r in caplog.records if r.name == "swink_gateway.begun"]
+    logged = [r.message for r in caplog.records if r.name == "swink_gateway.serving.upstream_call"]
     assert [f"network: Cannot connect to host {NOBODY}" in line for line in logged] == [True] * 4
 
 
@@ -215,7 +215,9 @@ async def test_a_failure_is_a_warning_unless_it_is_of_what_a_client_asks_for(
         upstream = Scripted([swink.Start(), error])
         async with serving(upstream, config=config) as gateway:
             await asked(gateway, "chat", False, name)
-    of_file, of_client = [r for r in caplog.records if r.name == "swink_gateway.begun"]
+    of_file, of_client = [
+        r for r in caplog.records if r.name == "swink_gateway.serving.upstream_call"
+    ]
     start = "routes.r0.tiers[0][0], routes.r1.tiers[0][0], routes.r2.tiers[0][0], …: "
     assert of_file.message.startswith(start)
     for record in (of_file, of_client):
@@ -442,7 +444,7 @@ async def test_that_all_are_down_is_remembered_and_told_without_asking(
             assert 0 < int(answer.headers["Retry-After"]) <= ONCE.circuit_cooldown
             assert "full" in answer.body.decode()
         assert upstream.asked == before
-        logged = [r for r in caplog.records if r.name == "swink_gateway.begun"]
+        logged = [r for r in caplog.records if r.name == "swink_gateway.serving.upstream_call"]
         assert len(logged) == before  # who is not asked does not fail
         await clock.advance(ONCE.circuit_cooldown)
         await asked(gateway, "chat", False, "two")

@@ -31,10 +31,10 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
-from swink_gateway.addressing import addressed
+from swink_gateway.policy.passthrough import addressed
 from swink_gateway.protocols import Asked, BadRequest
-from swink_gateway.protocols.gemini import GeminiProtocol
-from swink_gateway.protocols.gemini_schemas import json_schema
+from swink_gateway.protocols.gemini.protocol import GeminiProtocol
+from swink_gateway.protocols.gemini.schemas import json_schema
 from swink_gateway.protocols.sealing import seal
 from swink_testing.strategies import contexts
 

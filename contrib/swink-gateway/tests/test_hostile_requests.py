@@ -23,17 +23,11 @@ from upstream import EVERYTHING
 
 import swink_core as swink
 import swink_testing.conformance  # noqa: F401  # before freeze, which it imports in a circle
-from swink_gateway.calls import Calls
-from swink_gateway.config import Config
-from swink_gateway.limits import MemoryLedger
+from swink_gateway.policy.config import Config
+from swink_gateway.policy.limits import MemoryLedger
+from swink_gateway.policy.routing import Routing
 from swink_gateway.protocols import ClientProtocol
-from swink_gateway.protocols.chat import ChatProtocol
-from swink_gateway.protocols.gemini import GeminiProtocol
-from swink_gateway.protocols.messages import MessagesProtocol
-from swink_gateway.protocols.native import NativeProtocol
-from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
-from swink_gateway.protocols.responses import ResponsesProtocol
-from swink_gateway.reading import (
+from swink_gateway.protocols.bodies import (
     MOST_BLOCKS,
     MOST_DEPTH,
     MOST_ELEMENTS,
@@ -41,7 +35,13 @@ from swink_gateway.reading import (
     Refused,
     read_body,
 )
-from swink_gateway.routing import Routing
+from swink_gateway.protocols.chat.protocol import ChatProtocol
+from swink_gateway.protocols.gemini.protocol import GeminiProtocol
+from swink_gateway.protocols.messages.protocol import MessagesProtocol
+from swink_gateway.protocols.native.protocol import NativeProtocol
+from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.protocols.responses.protocol import ResponsesProtocol
+from swink_gateway.serving.calls import Calls
 from swink_testing.canaries import SONG, given_to
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, PER_BYTE

@@ -12,9 +12,9 @@ from serving import Answer, Scripted, ask, serving, until
 
 import swink_core as swink
 from swink_core import Cost, Done, Error, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
-from swink_gateway.calls import ACTIVE
-from swink_gateway.config import Config, Source
-from swink_gateway.limits import Allowance, MemoryLedger, Ticket
+from swink_gateway.policy.config import Config, Source
+from swink_gateway.policy.limits import Allowance, MemoryLedger, Ticket
+from swink_gateway.serving.calls import ACTIVE
 from swink_testing.clock import ManualClock
 
 ENVIRON = {"A": "key-a", "B": "key-b", "O": "key-o"}

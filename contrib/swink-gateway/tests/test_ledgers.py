@@ -17,7 +17,7 @@ from redis_server import RedisServer
 from serving import until
 
 from swink_core import UsageError
-from swink_gateway.limits import (
+from swink_gateway.policy.limits import (
     Allowance,
     FailedAttempt,
     Ledger,
@@ -28,10 +28,10 @@ from swink_gateway.limits import (
     Ticket,
     open_ledger,
 )
-from swink_gateway.limits.ledger import counted
-from swink_gateway.limits.redis import SIGN_SECONDS, RedisLedger
-from swink_gateway.limits.scripts import ALIVE_SECONDS
-from swink_gateway.limits.sqlite import SQLiteLedger
+from swink_gateway.policy.limits.ledger import counted
+from swink_gateway.policy.limits.redis import SIGN_SECONDS, RedisLedger
+from swink_gateway.policy.limits.scripts import ALIVE_SECONDS
+from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_testing.clock import ManualClock
 
 BEGAN = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
@@ -51,7 +51,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a server that answers late is not lost."""
-    monkeypatch.setattr("swink_gateway.limits.redis.ANSWER_SECONDS", 3600.0)
+    monkeypatch.setattr("swink_gateway.policy.limits.redis.ANSWER_SECONDS", 3600.0)
 
 
 @pytest.fixture
@@ -277,8 +277,8 @@ async def test_a_file_outlives_its_process_and_forgets_the_streams_of_the_dead(
 async def test_circuits_that_are_remembered_have_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swink_gateway.limits.memory.MOST_REMEMBERED", 5)
-    monkeypatch.setattr("swink_gateway.limits.sqlite.MOST_REMEMBERED", 5)
+    monkeypatch.setattr("swink_gateway.policy.limits.memory.MOST_REMEMBERED", 5)
+    monkeypatch.setattr("swink_gateway.policy.limits.sqlite.MOST_REMEMBERED", 5)
     for ledger in (MemoryLedger(), SQLiteLedger(tmp_path / "ledger")):
         for number in range(9):
             await ledger.failed(str(number), down("full", threshold=1))
@@ -349,8 +349,8 @@ async def test_without_redis_each_process_takes_what_it_holds_and_pays_when_it_i
 @pytest.fixture
 def by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing happen that the test does not do."""
-    monkeypatch.setattr("swink_gateway.limits.redis.SIGN_SECONDS", 3600.0)
-    monkeypatch.setattr("swink_gateway.limits.redis.MOST_LOOKS", 1)
+    monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 3600.0)
+    monkeypatch.setattr("swink_gateway.policy.limits.redis.MOST_LOOKS", 1)
 
 
 class Torn(RedisLedger):
@@ -448,7 +448,7 @@ async def test_what_a_process_was_not_told_to_give_back_it_may_still_take(
 async def test_what_others_hold_and_do_not_need_is_given_to_who_asks(
     server: RedisServer, clock: ManualClock, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swink_gateway.limits.redis.SIGN_SECONDS", 0.01)
+    monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 0.01)
     ledgers = RedisLedger(server.url, clock), RedisLedger(server.url, clock)
     await ledgers[1].spending([key])
     answers = [await ledgers[0].admit(key, Allowance(requests=40), 0, 0.0) for _ in range(41)]
@@ -605,7 +605,7 @@ async def test_circuits_are_a_process_s_own_while_redis_is_lost(
 async def test_a_lost_server_is_looked_for_without_being_asked(
     mortal: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swink_gateway.limits.redis.SIGN_SECONDS", 0.01)
+    monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 0.01)
     assert SIGN_SECONDS == 1.0
     ledger = RedisLedger(mortal.url)
     await ledger.admit("a", Allowance(), 1, 0.5)

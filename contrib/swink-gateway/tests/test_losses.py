@@ -20,12 +20,12 @@ import swink_core as swink
 from swink_core import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
 from swink_core.providers import arguments_object, synthetic_id
 from swink_gateway.protocols import ClientProtocol, losses
-from swink_gateway.protocols.chat import ChatProtocol
-from swink_gateway.protocols.gemini import GeminiProtocol
-from swink_gateway.protocols.messages import MessagesProtocol
-from swink_gateway.protocols.native import NativeProtocol
-from swink_gateway.protocols.ollama import OllamaProtocol
-from swink_gateway.protocols.responses import ResponsesProtocol
+from swink_gateway.protocols.chat.protocol import ChatProtocol
+from swink_gateway.protocols.gemini.protocol import GeminiProtocol
+from swink_gateway.protocols.messages.protocol import MessagesProtocol
+from swink_gateway.protocols.native.protocol import NativeProtocol
+from swink_gateway.protocols.ollama.protocol import OllamaProtocol
+from swink_gateway.protocols.responses.protocol import ResponsesProtocol
 from swink_testing.driver import comparable, fold
 from swink_testing.event_strategies import event_streams
 

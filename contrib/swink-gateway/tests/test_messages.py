@@ -17,7 +17,7 @@ from turned import is_empty, last_attempt, read_by, whole, written
 
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
-from swink_gateway.protocols.messages import MessagesProtocol
+from swink_gateway.protocols.messages.protocol import MessagesProtocol
 from swink_testing.driver import fold
 from swink_testing.event_strategies import event_streams
 

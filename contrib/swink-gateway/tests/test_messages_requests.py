@@ -25,7 +25,7 @@ from swink_core import (
     dump,
 )
 from swink_gateway.protocols import Asked, BadRequest
-from swink_gateway.protocols.messages import MessagesProtocol
+from swink_gateway.protocols.messages.protocol import MessagesProtocol
 from swink_gateway.protocols.sealing import seal
 
 WIRE = "anthropic-messages"

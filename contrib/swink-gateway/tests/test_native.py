@@ -146,7 +146,7 @@ async def test_the_owner_may_allow_a_setting() -> None:
 
 
 async def test_a_fault_of_an_encoder_is_a_failure_in_words(monkeypatch: Any) -> None:
-    from swink_gateway.protocols.chat import ChatEncoder
+    from swink_gateway.protocols.chat.protocol import ChatEncoder
 
     monkeypatch.setattr(ChatEncoder, "_begin", None)
     async with serving() as gateway:

@@ -13,7 +13,7 @@ from turned import last_attempt, read_by, written
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
 from swink_core.providers import arguments_object
-from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
 from swink_testing.driver import fold
 from swink_testing.event_strategies import event_streams
 

@@ -26,7 +26,7 @@ from swink_core import (
 )
 from swink_core.providers.conversion import folded_system
 from swink_gateway.protocols import Asked, BadRequest
-from swink_gateway.protocols.ollama import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
 from swink_testing.strategies import contexts
 
 HI = {"role": "user", "content": "Hi"}

@@ -11,7 +11,7 @@ from aiohttp import web
 from serving import Scripted, serving
 
 import swink_core as swink
-from swink_gateway.config import Source
+from swink_gateway.policy.config import Source
 from swink_testing.browser import CHROMIUM, browser
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")

@@ -9,7 +9,7 @@ from serving import Answer, Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import StopReason, TextDelta, TextEnd, TextStart
-from swink_gateway.config import Source
+from swink_gateway.policy.config import Source
 
 KEYS = """
 [keys.alice]

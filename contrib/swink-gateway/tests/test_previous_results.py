@@ -12,7 +12,7 @@ import pytest
 
 import swink
 from swink_core import AssistantMessage, ToolCallBlock, ToolResultMessage, UserMessage
-from swink_gateway.server import Gateway
+from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange
 from swink_testing.strict import StrictServer
 

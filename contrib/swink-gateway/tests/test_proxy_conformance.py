@@ -13,8 +13,8 @@ import msgspec
 
 from swink_core import Host, Model, StreamOptions
 from swink_core.providers import Catalog, HTTPRequest
-from swink_gateway.addressing import addressed
-from swink_gateway.protocols.native import NativeProtocol
+from swink_gateway.policy.passthrough import addressed
+from swink_gateway.protocols.native.protocol import NativeProtocol
 from swink_provider_proxy import ProxyProvider
 from swink_testing.conformance import PROVIDER_CHECKS, Check, ProviderConformance, requests
 from swink_testing.conformance.subject import Subject

@@ -15,10 +15,10 @@ import aiohttp
 import pytest
 from serving import ask, serving
 
-from swink_gateway.config import Source
-from swink_gateway.reloading import LOOK_SECONDS, Reloader
-from swink_gateway.routing import usable
-from swink_gateway.server import Gateway
+from swink_gateway.policy.config import Source
+from swink_gateway.policy.routing import usable
+from swink_gateway.serving.reloading import LOOK_SECONDS, Reloader
+from swink_gateway.serving.server import Gateway
 from swink_testing.clock import ManualClock
 from swink_testing.command_line import swink_command
 

@@ -15,7 +15,7 @@ from turned import asked_for, is_empty, last_attempt, read_by, whole, written
 import swink_core as swink
 from swink_core import StopReason, StreamErrorKind, Usage
 from swink_gateway.protocols import Asked
-from swink_gateway.protocols.responses import ResponsesProtocol
+from swink_gateway.protocols.responses.protocol import ResponsesProtocol
 from swink_testing.driver import fold
 from swink_testing.event_strategies import event_streams
 

@@ -13,11 +13,11 @@ from serving import Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import AssistantMessage, StopReason, SystemMessage, TextBlock, UserMessage
-from swink_gateway.config import Source
-from swink_gateway.kept import Kept
-from swink_gateway.limits import Allowance, MemoryLedger
-from swink_gateway.protocols.responses import ResponsesEncoder
-from swink_gateway.responses_serving import MOST_WAITING
+from swink_gateway.policy.config import Source
+from swink_gateway.policy.limits import Allowance, MemoryLedger
+from swink_gateway.protocols.responses.protocol import ResponsesEncoder
+from swink_gateway.serving.conversation_store import Kept
+from swink_gateway.serving.responses import MOST_WAITING
 
 HELLO = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0)]
 ANSWER = [*HELLO, swink.Done(StopReason.STOP, response_id="r1", model="m1")]
@@ -260,7 +260,7 @@ def test_what_is_kept_is_bounded_in_number_and_in_bytes() -> None:
 async def test_a_conversation_grows_no_larger_than_a_request_may_be(
     over: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swink_gateway.server.MOST_BODY_BYTES", 1000)
+    monkeypatch.setattr("swink_gateway.serving.server.MOST_BODY_BYTES", 1000)
     upstream = Scripted(ANSWER)
     body = {**CREATE, "input": "x" * 300}
     said: list[dict[str, Any]] = []

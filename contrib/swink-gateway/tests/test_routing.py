@@ -13,15 +13,15 @@ from serving import Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import Done, Start, StopReason, TextDelta, TextEnd, TextStart
-from swink_gateway.config import Config, Source, When
-from swink_gateway.features import fits, is_named
+from swink_gateway.policy.config import Config, Source, When
+from swink_gateway.policy.routing import Routing
+from swink_gateway.policy.rules import fits, is_named
 from swink_gateway.protocols import Asked
-from swink_gateway.protocols.chat import ChatProtocol
-from swink_gateway.protocols.gemini import GeminiProtocol
-from swink_gateway.protocols.messages import MessagesProtocol
-from swink_gateway.protocols.ollama import OllamaProtocol
-from swink_gateway.protocols.responses import ResponsesProtocol
-from swink_gateway.routing import Routing
+from swink_gateway.protocols.chat.protocol import ChatProtocol
+from swink_gateway.protocols.gemini.protocol import GeminiProtocol
+from swink_gateway.protocols.messages.protocol import MessagesProtocol
+from swink_gateway.protocols.ollama.protocol import OllamaProtocol
+from swink_gateway.protocols.responses.protocol import ResponsesProtocol
 from swink_testing.freeze import FREEZE
 
 ANSWER = [

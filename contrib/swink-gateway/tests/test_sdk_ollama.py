@@ -16,7 +16,7 @@ from serving import Scripted, serving
 
 import swink_core as swink
 from swink_core import StopReason
-from swink_gateway.server import Gateway
+from swink_gateway.serving.server import Gateway
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what its dependencies deprecate is not our concern

@@ -11,10 +11,10 @@ from turned import whole, written
 
 import swink_core as swink
 from swink_core import AssistantMessage, TextBlock
-from swink_gateway.protocols.chat import ChatProtocol
-from swink_gateway.protocols.gemini import GeminiProtocol
-from swink_gateway.protocols.messages import MessagesProtocol
-from swink_gateway.protocols.responses import ResponsesProtocol
+from swink_gateway.protocols.chat.protocol import ChatProtocol
+from swink_gateway.protocols.gemini.protocol import GeminiProtocol
+from swink_gateway.protocols.messages.protocol import MessagesProtocol
+from swink_gateway.protocols.responses.protocol import ResponsesProtocol
 from swink_gateway.protocols.sources import Source, sources_of
 from swink_testing.driver import fold
 

@@ -20,8 +20,8 @@ import pytest
 from serving import ask, serving, until
 
 import swink_core as swink
-from swink_gateway.lifetime import TOGETHER_SECONDS, Lifetime, serve_until_told
-from swink_gateway.server import Gateway
+from swink_gateway.serving.server import Gateway
+from swink_gateway.serving.shutdown import TOGETHER_SECONDS, Lifetime, serve_until_told
 from swink_testing.command_line import swink_command
 
 CHAT = "/v1/chat/completions"

@@ -29,17 +29,17 @@ import swink_core as swink
 from swink_cli.clients import chosen, client_parts
 from swink_cli.listing import print_lines
 from swink_cli.terminal import is_terminal, say
-from swink_gateway.commands.checked import lines_of
-from swink_gateway.config import Config, Fault, Source
-from swink_gateway.cooldowns import Cooldowns
-from swink_gateway.lifetime import DRAIN_SECONDS, Lifetime, serve_until_told
-from swink_gateway.limits import Store, faults_of_place, open_ledger
-from swink_gateway.relay import MOST_STREAMS, Limits
-from swink_gateway.reloading import Reloader
-from swink_gateway.routing import Routing, usable
-from swink_gateway.server import LOOPBACK, Gateway
-from swink_gateway.shared_text import SharedText
-from swink_gateway.workers import TOGETHER_ENV, Worker, fork_workers, listen
+from swink_gateway.commands.check import lines_of
+from swink_gateway.policy.config import Config, Fault, Source
+from swink_gateway.policy.cooldowns import Cooldowns
+from swink_gateway.policy.limits import Store, faults_of_place, open_ledger
+from swink_gateway.policy.routing import Routing, usable
+from swink_gateway.serving.relay import MOST_STREAMS, Limits
+from swink_gateway.serving.reloading import Reloader
+from swink_gateway.serving.server import LOOPBACK, Gateway
+from swink_gateway.serving.shared_config import SharedText
+from swink_gateway.serving.shutdown import DRAIN_SECONDS, Lifetime, serve_until_told
+from swink_gateway.serving.workers import TOGETHER_ENV, Worker, fork_workers, listen
 
 __all__ = ["command"]
 
@@ -239,7 +239,7 @@ async def _serve(
     keep: Callable[[str], None],
 ) -> None:
     """Serve as `source` says; `keep` is called with each text that is used instead of it."""
-    from swink_gateway.monitoring import Monitor  # what it imports reads TOGETHER_ENV
+    from swink_gateway.serving.metrics import Monitor  # what it imports reads TOGETHER_ENV
 
     monitor = Monitor()
     async with aclosing(open_ledger(store)) as ledger:

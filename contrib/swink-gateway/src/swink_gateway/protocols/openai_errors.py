@@ -7,8 +7,8 @@ from typing import Any
 
 from swink_core import Error
 from swink_core import StreamErrorKind as Kind
-from swink_gateway.failures import headers_of, is_exhausted, text_of
 from swink_gateway.protocols import Reply
+from swink_gateway.protocols.failures import headers_of, is_exhausted, text_of
 from swink_gateway.protocols.frames import encode
 
 __all__ = ["error_data", "error_reply", "final_by_status", "final_in_chat", "final_in_responses"]

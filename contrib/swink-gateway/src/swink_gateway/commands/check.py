@@ -1,0 +1,98 @@
+"""What `swink gateway --check` prints: what a file would have the gateway do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from attrs import asdict
+
+from swink_cli.terminal import table
+from swink_gateway.policy.charging import allowance_of
+from swink_gateway.policy.config import Key, Route, When
+from swink_gateway.policy.limits.ledger import counted
+from swink_gateway.policy.listing import Offer
+from swink_gateway.policy.routing import Routing
+from swink_gateway.policy.rules import is_named
+
+__all__ = ["lines_of"]
+
+_Rows = Sequence[tuple[str, str]]
+
+
+def lines_of(routing: Routing) -> Iterator[str]:
+    """Yield lines for people; no secret is in them."""
+    config = routing.config
+    sections: dict[tuple[str, str], _Rows] = {
+        ("ROUTE", "ASKS"): [(name, _tiers(route)) for name, route in config.routes.items()],
+        ("ALIAS", "MEANS"): [*config.aliases.items()],
+        ("REQUESTS", "ASK"): [(_when(rule.when), rule.to) for rule in config.rules],
+        ("KEY", "MAY TAKE"): [(name, _key(key)) for name, key in config.keys.items()],
+    }
+    for headings, rows in sections.items():
+        if rows:
+            yield from table(rows, headings)
+            yield ""
+    yield f"what keys take is kept in {config.store.engine}"
+    models = {str(m): m for name in config.routes for m in routing.models(name)}
+    unpriced = [name for name, m in models.items() if m.info is None or m.info.prices is None]
+    if unpriced:
+        yield f"no price is known of {', '.join(sorted(unpriced))}: budgets do not see them"
+    for name, pattern in _fitting_nothing(routing):
+        yield f"keys.{name}.models: no name that is known here fits {pattern!r}"
+    servers = "the Redis server, and providers" if config.store.engine == "redis" else "providers"
+    yield f"not tried: {servers} with their keys and models"
+
+
+def _tiers(route: Route) -> str:
+    def tier(at: int) -> str:
+        models = route.tiers[at]
+        if len(models) == 1:
+            return models[0].model
+        return " | ".join(f"{one.model} ({one.weight:g})" for one in models)
+
+    return ", then ".join(map(tier, range(len(route.tiers))))
+
+
+def _when(when: When) -> str:
+    said = []
+    for name, value in asdict(when).items():
+        words = name.replace("_", " ")
+        if value is True or value is False:
+            said.append(words if value else f"no {words}")
+        elif value:
+            text = " ".join(value) if isinstance(value, tuple) else f"{value:,} tokens"
+            said.append(f"{words} {text}")
+    return ", ".join(said) or "all"
+
+
+def _key(key: Key) -> str:
+    said = [" ".join(key.models) or "any model"]
+    limits = asdict(allowance_of(key)).items()
+    said += [counted(limit, _WORDS[name]) for name, limit in limits if limit is not None]
+    return ", ".join([*said, "operator"] if key.operator else said)
+
+
+def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
+    """Yield patterns of keys that are for no name, with the key's.
+
+    Providers have models that they do not list, and rules may be for names that nobody else knows.
+    """
+    config, offer = routing.config, Offer(routing, "")
+    known = {f"{name}/" for name in offer.providers()} | {info.id for info in offer.models()}
+    heard = {pattern for rule in config.rules for pattern in rule.when.models}
+    for name, key in config.keys.items():
+        for pattern in key.models:
+            provider, slash, _ = pattern.partition("/")
+            wanted = provider + slash + "*" * bool(slash)
+            names = [*routing.names, *known]
+            if pattern not in heard and not any(is_named(one, [pattern, wanted]) for one in names):
+                yield name, pattern
+
+
+_WORDS = {
+    "requests": "requests a minute",
+    "tokens": "tokens a minute",
+    "streams": "answers at a time",
+    "dollars_a_day": "US dollars a day",
+    "dollars_a_month": "US dollars a month",
+}

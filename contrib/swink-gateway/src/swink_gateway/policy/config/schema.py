@@ -1,0 +1,145 @@
+"""What a configuration says, as classes; their docstrings are the reference of the TOML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NewType
+
+from attrs import define, field
+
+from swink_core import ClientOptions, Timeouts
+from swink_gateway.policy.limits import Store
+
+__all__ = [
+    "OPTION_NAMES", "Amount", "Config", "Count", "Digest", "Key", "OptionName",
+    "Options", "Route", "Rule", "Transforms", "Upstream", "When",
+]  # fmt: skip
+
+Amount = NewType("Amount", float)
+"""A number above 0."""
+
+Count = NewType("Count", int)
+"""A whole number above 0."""
+
+Options = NewType("Options", dict[str, Any])
+"""Options of a call, by the names of `StreamOptions`."""
+
+Digest = NewType("Digest", bytes)
+"""The SHA-256 of a key."""
+
+OptionName = NewType("OptionName", str)
+"""An option that a client may say, or `tools`."""
+
+OPTION_NAMES = frozenset(ClientOptions.__annotations__) - {"timeout", "timeouts", "retry"} | {
+    "tools"
+}
+
+
+@define(frozen=True, kw_only=True)
+class Upstream:
+    """A model of a tier.
+
+    `model` is `provider/model`, or a bare name that one provider lists. Of the models of a tier,
+    each is the first to be asked as often as its `weight` says. `options` go before those of the
+    route, and may hold `api_key` and `base_url`.
+    """
+
+    model: str
+    weight: Amount = Amount(1.0)
+    options: Options = field(factory=lambda: Options({}), repr=False)
+
+
+@define(frozen=True, kw_only=True)
+class Transforms:
+    """What becomes of a request before it is passed on.
+
+    `system_prompt` is said before the client's own instructions. `defaults` are options of calls
+    that do not say them. `leave_out` names options of the client's that are not passed on; `tools`
+    are all its tools. `max_tokens` is the most that a client may ask for, and what is asked for
+    where it says nothing.
+    """
+
+    system_prompt: str | None = None
+    defaults: Options = field(factory=lambda: Options({}), repr=False)
+    leave_out: tuple[OptionName, ...] = ()
+    max_tokens: Count | None = None
+
+
+@define(frozen=True, kw_only=True)
+class Route:
+    """A name that clients may ask for, and who answers.
+
+    `tiers` are asked one after the other, until one answers. A tier is a model, or a list of models
+    among which `weight` chooses; the rest of them are asked next. `options` are those of all its
+    models and go before the client's. `time_limits` are in seconds, `false` for none.
+    """
+
+    tiers: tuple[tuple[Upstream, ...], ...]
+    options: Options = field(factory=lambda: Options({}), repr=False)
+    time_limits: Timeouts | None = None
+    transforms: Transforms = field(factory=Transforms)
+
+
+@define(frozen=True, kw_only=True)
+class When:
+    """Which requests a rule is for; all that is said has to hold.
+
+    `models` are patterns of the names that are asked for. `thinking`, `tools` and `web_search` say
+    whether those are asked for; a tool that a vendor runs on its own servers is none of the
+    client's tools. `longer_than` is a length in tokens, estimated. `background` is what agents ask
+    beside a conversation: a title, a summary or a topic of it, without tools.
+    """
+
+    models: tuple[str, ...] = ()
+    thinking: bool | None = None
+    tools: bool | None = None
+    web_search: bool | None = None
+    longer_than: Count | None = None
+    background: bool | None = None
+
+
+@define(frozen=True, kw_only=True)
+class Rule:
+    """Where requests go that have something in common; the first rule that fits decides.
+
+    `to` is a route, an alias or a model.
+    """
+
+    when: When
+    to: str
+
+
+@define(frozen=True, kw_only=True)
+class Key:
+    """Who may ask, and for how much; what is left out has no bound.
+
+    `key` is `"sha256:…"`, the SHA-256 of the key in hexadecimal, or `"${NAME}"`, the variable that
+    holds it; of several each counts. `models` are patterns of what may be asked for, by the names
+    that clients use. An `operator` may read the metrics, the feed of calls and what all spend.
+    Tokens are those of prompts and answers; days and months are those of UTC.
+    """
+
+    key: tuple[Digest, ...] = field(repr=False)
+    models: tuple[str, ...] = ()
+    operator: bool = False
+    requests_per_minute: Amount | None = None
+    tokens_per_minute: Amount | None = None
+    streams: Count | None = None
+    dollars_per_day: Amount | None = None
+    dollars_per_month: Amount | None = None
+
+
+@define(frozen=True, kw_only=True)
+class Config:
+    """What a file says.
+
+    `aliases` are other names of routes and models, `routes` names with a chain of models each,
+    `rules` decide by what a request asks for, `keys` are those that clients show, by the names of
+    their owners, and `store` is where limits are kept.
+    """
+
+    aliases: Mapping[str, str] = field(factory=dict)
+    routes: Mapping[str, Route] = field(factory=dict)
+    rules: tuple[Rule, ...] = ()
+    keys: Mapping[str, Key] = field(factory=dict)
+    store: Store = field(factory=Store)

@@ -1,0 +1,72 @@
+"""The ledger of one process."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from swink_core.providers import Clock, LoopClock
+from swink_gateway.policy.limits.account import Account, Breaker
+from swink_gateway.policy.limits.ledger import (
+    Allowance,
+    Circuit,
+    FailedAttempt,
+    Refusal,
+    Spending,
+    Ticket,
+)
+
+__all__ = ["MOST_REMEMBERED", "MemoryLedger"]
+
+MOST_REMEMBERED = 1000
+"""Models that failed, those of the longest ago forgotten first: clients choose their names."""
+
+SELF = "self"
+
+
+class MemoryLedger:
+    """Keeps everything in memory: it is gone with the process."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.accounts: dict[str, Account] = {}
+        self._clock = clock or LoopClock()
+        self._breakers: OrderedDict[str, Breaker] = OrderedDict()
+
+    def now(self) -> float:
+        """Return the seconds of the epoch."""
+        return self._clock.now().timestamp()
+
+    async def admit(
+        self, key: str, allowance: Allowance, tokens: int, dollars: float
+    ) -> Ticket | Refusal:
+        ticket = Ticket(key, self.now(), tokens, dollars)
+        account = self.accounts.setdefault(key, Account())
+        return account.admit(allowance, ticket, SELF, _is_alive) or ticket
+
+    async def settle(self, ticket: Ticket, tokens: int, dollars: float) -> None:
+        self.accounts.setdefault(ticket.key, Account()).settle(ticket, tokens, dollars, SELF)
+
+    async def spending(self, keys: Sequence[str]) -> list[Spending]:
+        now = self.now()
+        return [self.accounts.get(key, Account()).spending(key, now, _is_alive) for key in keys]
+
+    async def circuit(self, target: str) -> Circuit | None:
+        breaker = self._breakers.get(target)
+        return None if breaker is None else breaker.enter(self.now())
+
+    async def failed(self, target: str, failed: FailedAttempt) -> None:
+        breaker = self._breakers.setdefault(target, Breaker())
+        self._breakers.move_to_end(target)
+        if len(self._breakers) > MOST_REMEMBERED:
+            self._breakers.popitem(last=False)
+        breaker.fail(self.now(), failed)
+
+    async def succeeded(self, target: str) -> None:
+        self._breakers.pop(target, None)
+
+    async def aclose(self) -> None:
+        pass
+
+
+def _is_alive(process: str) -> bool:
+    return True

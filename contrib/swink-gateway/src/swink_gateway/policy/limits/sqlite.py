@@ -1,0 +1,154 @@
+"""The ledger of one machine: a SQLite file that its processes share, and that outlives them.
+
+An account is read, counted and written back within one transaction, by the same code that counts
+in memory. A thread does it: the event loop waits for no disk and for no other process's lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec import msgpack
+
+from swink_core.providers import Clock, LoopClock
+from swink_gateway.policy.limits.account import Account, Breaker
+from swink_gateway.policy.limits.debts import is_running
+from swink_gateway.policy.limits.ledger import (
+    Allowance,
+    Circuit,
+    FailedAttempt,
+    Refusal,
+    Spending,
+    StoreError,
+    Ticket,
+)
+from swink_gateway.policy.limits.memory import MOST_REMEMBERED
+
+__all__ = ["SQLiteLedger"]
+
+LOCK_SECONDS = 5.0
+"""For which a process waits while the others write."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS accounts (name TEXT PRIMARY KEY, kept BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS breakers (name TEXT PRIMARY KEY, kept BLOB);
+"""
+
+T = TypeVar("T")
+Kept = TypeVar("Kept", Account, Breaker)
+
+
+class SQLiteLedger:
+    """Keeps everything in the file at `path`, which is made. Raises StoreError if it cannot be."""
+
+    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+        self._clock = clock or LoopClock()
+        self._process = str(os.getpid())
+        self._thread = ThreadPoolExecutor(1, "swink-ledger")
+        self._database: sqlite3.Connection = self._thread.submit(_opened, path).result()
+
+    async def admit(
+        self, key: str, allowance: Allowance, tokens: int, dollars: float
+    ) -> Ticket | Refusal:
+        ticket = Ticket(key, self._now(), tokens, dollars)
+
+        def admitted(account: Account) -> Refusal | None:
+            return account.admit(allowance, ticket, self._process, is_running)
+
+        return await self._change("accounts", key, Account, admitted) or ticket
+
+    async def settle(self, ticket: Ticket, tokens: int, dollars: float) -> None:
+        def settled(account: Account) -> None:
+            account.settle(ticket, tokens, dollars, self._process)
+
+        await self._change("accounts", ticket.key, Account, settled)
+
+    async def spending(self, keys: Sequence[str]) -> list[Spending]:
+        now = self._now()
+
+        def read() -> list[Spending]:
+            accounts = [self._read("accounts", key, Account) or Account() for key in keys]
+            return [
+                account.spending(key, now, is_running)
+                for key, account in zip(keys, accounts, strict=True)
+            ]
+
+        return await self._do(read)
+
+    async def circuit(self, target: str) -> Circuit | None:
+        now = self._now()
+        if await self._do(lambda: self._read("breakers", target, Breaker)) is None:
+            return None
+        return await self._change("breakers", target, Breaker, lambda breaker: breaker.enter(now))
+
+    async def failed(self, target: str, failed: FailedAttempt) -> None:
+        now = self._now()
+
+        def count(breaker: Breaker) -> None:
+            breaker.fail(now, failed)
+            self._database.execute(
+                "DELETE FROM breakers WHERE rowid <= (SELECT max(rowid) FROM breakers) - ?",
+                (MOST_REMEMBERED - 1,),
+            )
+
+        await self._change("breakers", target, Breaker, count)
+
+    async def succeeded(self, target: str) -> None:
+        def forget() -> None:
+            with self._database:
+                self._database.execute("DELETE FROM breakers WHERE name = ?", (target,))
+
+        await self._do(forget)
+
+    async def aclose(self) -> None:
+        await self._do(self._database.close)
+        self._thread.shutdown()
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+    async def _do(self, what: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, what)
+
+    async def _change(
+        self, table: str, name: str, kind: type[Kept], change: Callable[[Kept], T]
+    ) -> T:
+        """Change what is kept under a name, while nobody else does."""
+
+        def changed() -> T:
+            with self._database:
+                self._database.execute("BEGIN IMMEDIATE")
+                kept = self._read(table, name, kind) or kind()
+                result = change(kept)
+                self._database.execute(
+                    f"REPLACE INTO {table} (name, kept) VALUES (?, ?)",
+                    (name, msgpack.encode(kept)),
+                )
+                return result
+
+        return await self._do(changed)
+
+    def _read(self, table: str, name: str, kind: type[Kept]) -> Kept | None:
+        rows = self._database.execute(f"SELECT kept FROM {table} WHERE name = ?", (name,))
+        row = rows.fetchone()
+        return None if row is None else msgpack.decode(row[0], type=kind)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    try:
+        database = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.executescript(_SCHEMA)
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"limits cannot be kept in {path}: {error}",
+            resolution="Give the path of a file that can be written, in a folder that is there.",
+        ) from error
+    return database

@@ -1,0 +1,77 @@
+"""Where a ledger is kept, as a configuration says it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import define, field
+
+from swink_gateway.policy.limits.ledger import Ledger, StoreError
+from swink_gateway.policy.limits.memory import MemoryLedger
+
+__all__ = ["ENGINES", "Store", "faults_of_place", "open_ledger"]
+
+ENGINES = ("memory", "sqlite", "redis")
+
+
+@define(frozen=True)
+class Store:
+    """Where it is kept what the owners of keys took, and which models rest.
+
+    `engine` is `memory`, `sqlite` or `redis`. SQLite's has the `path` of a file. Redis's has a
+    `url`; the processes of a machine keep what they owe it in a folder at `path`, if there is one.
+    """
+
+    engine: str = "memory"
+    path: Path | None = None
+    url: str | None = field(default=None, repr=False)
+
+
+def open_ledger(store: Store) -> Ledger:
+    """Return the ledger that is kept there. Raises StoreError where it cannot be."""
+    match store:
+        case Store(engine="memory"):
+            return MemoryLedger()
+        case Store(engine="sqlite", path=Path() as path):
+            from swink_gateway.policy.limits.sqlite import SQLiteLedger
+
+            return SQLiteLedger(path)
+        case Store(engine="redis", url=str(url)):
+            from swink_gateway.policy.limits.redis import RedisLedger
+
+            return RedisLedger(url, folder=store.path)
+    wants = {"sqlite": "a path", "redis": "a url"}.get(store.engine)
+    raise StoreError(
+        f"the store {store.engine!r} {f'needs {wants}' if wants else 'is not known'}",
+        resolution=f"Engines are {', '.join(ENGINES)}; SQLite needs a path, Redis a url.",
+    )
+
+
+def faults_of_place(store: Store) -> Iterator[tuple[str, str]]:
+    """Yield what shows, without a server asked or a file made, that no ledger can be kept there.
+
+    Each is a field of the store, and why not.
+    """
+    if store.path is not None:
+        if store.engine == "sqlite":
+            yield from (("path", why) for why in _faults_of_file(store.path))
+        elif not _takes_files(store.path):
+            yield "path", "a folder that is there and can be written was expected"
+    if store.engine == "redis":
+        try:
+            open_ledger(store)
+        except StoreError as error:
+            yield "url", f"{error.message} ({error.resolution})"
+
+
+def _faults_of_file(path: Path) -> Iterator[str]:
+    if not _takes_files(path.parent):
+        yield "a file in a folder that is there and can be written was expected"
+    elif path.exists() and not (path.is_file() and os.access(path, os.R_OK | os.W_OK)):
+        yield "a file that can be written was expected"
+
+
+def _takes_files(folder: Path) -> bool:
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)

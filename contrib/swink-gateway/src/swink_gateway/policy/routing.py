@@ -1,0 +1,224 @@
+"""Who is asked for what a client names: rules, aliases, tiers, and what becomes of the request."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+from attrs import define, evolve
+
+from swink_core import Client, InvalidModel, Model, StreamErrorKind, UsageError
+from swink_gateway.policy.config import Config, Fault, Route, Source, Transforms
+from swink_gateway.policy.config.lines import Path, written
+from swink_gateway.policy.limits.stores import ENGINES, Store
+from swink_gateway.policy.passthrough import check_named_by_client
+from swink_gateway.policy.permissions import permitted
+from swink_gateway.policy.rules import fits, is_named
+from swink_gateway.protocols import Asked
+
+__all__ = ["Chain", "Routing", "persistent", "usable"]
+
+Chain = list[tuple[Model, dict[str, Any]]]
+"""Models in the order in which they are asked, each with options of its own."""
+
+
+@define(frozen=True)
+class Routing:
+    """What a configuration means to `client`; `chance` returns numbers from 0 to 1."""
+
+    client: Client
+    config: Config
+    chance: Callable[[], float] = random.random
+
+    @property
+    def names(self) -> list[str]:
+        """The gateway's own names."""
+        return [*self.config.routes, *self.config.aliases]
+
+    def models(self, name: str) -> list[Model]:
+        """Return who may answer to a name. Raises UsageError."""
+        meant = self.config.aliases.get(name, name)
+        return [model for model, _ in self._chain(meant, lambda: 1.0)]
+
+    def routed(self, asked: Asked, owner: str) -> tuple[Chain, Asked]:
+        """Return who is asked for the owner of a key, and what. Raises UsageError."""
+        if not self.allows(owner, asked.model):
+            raise InvalidModel(
+                f"the key {owner!r} may not ask for {asked.model!r}",
+                resolution="GET /v1/models lists what it may ask for.",
+            )
+        name = next((rule.to for rule in self.config.rules if fits(asked, rule.when)), asked.model)
+        name = self.config.aliases.get(name, name)
+        route = self.config.routes.get(name)
+        chain = self._chain(name, self.chance)
+        if name == asked.model and route is None:
+            check_named_by_client(self.client, chain[0][0])
+        if (key := self.config.keys.get(owner)) is not None and key.models:
+            to = chain[0][0].provider
+            asked = permitted(asked, lambda model: self.allows(owner, f"{to}/{model}"))
+        return chain, _transformed(asked, route.transforms) if route else evolve(asked)
+
+    def allows(self, owner: str, name: str) -> bool:
+        """Tell whether the owner of a key may ask for a name; `""` owns what the gateway does."""
+        key = self.config.keys.get(owner)
+        if key is None:
+            return not owner
+        return not key.models or any(is_named(one, key.models) for one in self._called(name))
+
+    def faults(self) -> Iterator[Fault]:
+        """Yield what cannot be: names of nothing, options that a provider does not take."""
+        config = self.config
+        for kind, names in (("aliases", config.aliases), ("routes", config.routes)):
+            if "" in names:
+                yield Fault((kind, ""), "a name was expected")
+        for name, meant in config.aliases.items():
+            yield from self._unknown(("aliases", name), meant, known=config.routes)
+            if name in config.routes:
+                yield Fault(("aliases", name), "there is a route of this name")
+        for name, route in config.routes.items():
+            yield from self._faults_of(name, route)
+        for at, rule in enumerate(config.rules):
+            known = {*config.routes, *config.aliases}
+            yield from self._unknown(("rules", at, "to"), rule.to, known=known)
+        owners: dict[bytes, str] = {}
+        for name, key in config.keys.items():
+            if not name:
+                yield Fault(("keys", name), "a name of whose key it is was expected")
+            if not key.key:
+                yield Fault(("keys", name, "key"), "a key was expected")
+            for digest in key.key:
+                if owners.setdefault(digest, name) != name:
+                    yield Fault(("keys", name, "key"), f"it is the key of {owners[digest]}, too")
+        yield from _faults_of_store(config.store)
+
+    def _faults_of(self, name: str, route: Route) -> Iterator[Fault]:
+        if not all(route.tiers) or not route.tiers:
+            yield Fault(("routes", name, "tiers"), "a model was expected in each tier")
+        for place, choice in _choices(name, route):
+            try:
+                self.client.stream(choice, "Hi")
+            except UsageError as error:
+                yield Fault(place, str(error).partition("\n")[0])
+
+    def places(self, account: str) -> Sequence[str]:
+        """Return where an account (`Target.key`) stands in the routes, as faults say it."""
+        return self._places.get(account, ())
+
+    @cached_property
+    def _places(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name, route in self.config.routes.items():
+            for path, choice in _choices(name, route):
+                with suppress(UsageError):
+                    account = self.client.stream(choice, "Hi").call.attempt.target.key
+                    found.setdefault(account, []).append(written(path))
+        return found
+
+    def _unknown(self, path: Any, name: str, known: Any) -> Iterator[Fault]:
+        if name not in known:
+            try:
+                self.client.catalog.resolve(name)
+            except UsageError as error:
+                yield Fault(path, f"a route or a model was expected: {error.message}")
+
+    def _called(self, name: str) -> Iterator[str]:
+        """Yield what a name can be called: itself, what it is an alias of, the model's in full."""
+        meant = self.config.aliases.get(name, name)
+        yield from (name, meant)
+        if meant not in self.config.routes:
+            with suppress(UsageError):
+                yield str(self.client.catalog.resolve(meant))
+
+    def _chain(self, name: str, chance: Callable[[], float]) -> Chain:
+        resolve = self.client.catalog.resolve
+        route = self.config.routes.get(name)
+        if route is not None:
+            chain = []
+            for tier in route.tiers:
+                # the odds of coming first are as the weights (Efraimidis and Spirakis, 2006)
+                drawn = [(chance() ** (1 / one.weight), one) for one in tier]
+                for _, one in sorted(drawn, key=lambda pair: pair[0], reverse=True):
+                    chain.append((resolve(one.model), _options(route, one.options)))
+            return chain
+        return [(resolve(name), {})]
+
+
+def usable(
+    client: Client,
+    source: Source,
+    environ: Mapping[str, str],
+    more: Callable[[Config], Iterable[Fault]] = lambda config: (),
+) -> Config:
+    """Return what a file says, if it can be done with what is installed.
+
+    Raises ConfigError, which tells all faults at once, and those that `more` finds in tables that
+    have none so far.
+    """
+    config, faults = source.read(environ)
+    if config is not None:
+        faults += Routing(client, config).faults()
+        wrong = {fault.path[0] for fault in faults}
+        faults += [fault for fault in more(config) if fault.path[0] not in wrong]
+    source.refuse(faults)
+    assert config is not None  # or there is a fault
+    return config
+
+
+def _faults_of_store(store: Store) -> Iterator[Fault]:
+    if store.engine not in ENGINES:
+        yield Fault(("store", "engine"), f"one of {', '.join(ENGINES)} was expected")
+    wanted = {"sqlite": "path", "redis": "url"}.get(store.engine)
+    if wanted and not getattr(store, wanted):
+        yield Fault(("store", wanted), f"is missing, and {store.engine} needs it")
+
+
+def _choices(name: str, route: Route) -> Iterator[tuple[Path, Any]]:
+    """Yield each model of a route with its options, and where it stands."""
+    for tier, upstreams in enumerate(route.tiers):
+        for at, one in enumerate(upstreams):
+            yield ("routes", name, "tiers", tier, at), (one.model, _options(route, one.options))
+
+
+def _options(route: Route, own: dict[str, Any]) -> dict[str, Any]:
+    limits = {} if route.time_limits is None else {"timeouts": route.time_limits}
+    return {**limits, **route.options, **own}
+
+
+def persistent(options: dict[str, Any], unseen: bool) -> dict[str, Any]:
+    """Have the retry policy of options, if they have one, do all that helps a client.
+
+    Credentials are the operator's: where one's are refused, the next model is asked. An answer
+    of which a client has seen nothing (`unseen`) begins anew.
+    """
+    if "retry" not in options:
+        return options
+    policy = options["retry"]
+    kinds = policy.fall_back_on | {StreamErrorKind.AUTH}
+    anew = policy.restart_after_output or unseen
+    return {**options, "retry": evolve(policy, fall_back_on=kinds, restart_after_output=anew)}
+
+
+def _transformed(asked: Asked, by: Transforms) -> Asked:
+    """Return what is asked after a route's transforms."""
+    context, dropped = asked.context, [*asked.dropped]
+    options, own = dict(asked.options), dict(asked.own)
+    for name in by.leave_out:
+        if name == "tools" and (context.tools or "tools" in own):
+            own.pop("tools", None)
+            context = evolve(context, tools=[])
+            for about in ("tool_choice", "parallel_tool_calls"):
+                options.pop(about, None)
+            dropped.append(name)
+        elif name in options:
+            del options[name]
+            dropped.append(name)
+    options = {**by.defaults, **options}
+    if by.max_tokens is not None:
+        options["max_tokens"] = min(options.get("max_tokens") or by.max_tokens, by.max_tokens)
+    if by.system_prompt is not None:
+        said = [by.system_prompt, *([context.system_prompt] if context.system_prompt else [])]
+        context = evolve(context, system_prompt="\n\n".join(said))
+    return evolve(asked, context=context, options=options, own=own, dropped=dropped)

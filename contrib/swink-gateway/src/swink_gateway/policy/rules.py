@@ -1,0 +1,113 @@
+"""What a request asks for, as rules of a configuration tell requests apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from swink_core import Message, SystemMessage, TextBlock, UserMessage
+from swink_gateway.policy.config import When
+from swink_gateway.policy.token_counting import estimated_tokens
+from swink_gateway.protocols import Asked
+
+__all__ = ["fits", "is_named"]
+
+_SEARCHES = (
+    "web_search",
+    "googleSearch",
+    "google_search",
+    "web_search_options",
+    "search_parameters",
+)
+"""How vendors call a search of their own, as the type of a tool, its only field, or an option."""
+
+_INSTRUCTED = re.compile(
+    r"\btitle generator\b"
+    r"|\b(generate|write|create|extract)\b.{0,40}\btitle\b"
+    r"|\bindicates a new conversation topic\b"
+    r"|\bsummari[sz]e th(is|e)\b.{0,20}\bconversation\b",
+    re.IGNORECASE,
+)
+_SAID = re.compile(
+    r"\btitle for (this|the following) conversation\b|\b[0-9-]+ words? title\b", re.IGNORECASE
+)
+"""What agents say where they want a title, in instructions and as the user: opencode, Crush, Claude
+Code and those that took their prompts from one of them (as their sources have it in November 2026).
+A person may want a title, too."""
+
+MOST_READ = 4000
+"""Characters of instructions in which that is looked for: it stands at the beginning."""
+
+MOST_ASKED = 10
+"""Messages of instructions that are looked at."""
+
+
+def is_named(name: str, patterns: Iterable[str]) -> bool:
+    """Tell whether a model's name fits a pattern, in which `*` stands for anything.
+
+    A pattern for `provider/model` fits no other name, and one without a slash no such name.
+    """
+    return any(_fits_pattern(name, pattern) for pattern in patterns)
+
+
+def _fits_pattern(name: str, pattern: str) -> bool:
+    provider, slash, model = name.partition("/")
+    parts = pattern.partition("/")
+    return slash == parts[1] and _like(provider, parts[0]) and _like(model, parts[2])
+
+
+def _like(text: str, pattern: str) -> bool:
+    first, *parts = pattern.split("*")
+    if not parts or not text.startswith(first):
+        return text == pattern
+    at, last = len(first), parts.pop()
+    for part in parts:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return text.endswith(last) and len(text) - at >= len(last)
+
+
+def fits(asked: Asked, when: When) -> bool:
+    """Tell whether a rule is for a request."""
+    if when.models and not is_named(asked.model, when.models):
+        return False
+    wanted: dict[str, Callable[[], bool]] = {
+        "thinking": lambda: asked.options.get("thinking") not in (None, "off", 0),
+        "tools": lambda: bool(asked.context.tools),
+        "web_search": lambda: _searches(asked),
+        "background": lambda: _is_background(asked),
+    }
+    for name, is_so in wanted.items():
+        said = getattr(when, name)
+        if said is not None and said is not is_so():
+            return False
+    return when.longer_than is None or estimated_tokens(asked.context) > when.longer_than
+
+
+def _searches(asked: Asked) -> bool:
+    tools = [tool for tool in asked.own.get("tools") or () if isinstance(tool, dict)]
+    named = [name for tool in tools for name in (str(tool.get("type", "")), *tool)]
+    return any(name.startswith(_SEARCHES) for name in (*named, *asked.own))
+
+
+def _is_background(asked: Asked) -> bool:
+    if asked.context.tools or asked.own.get("tools"):
+        return False
+    messages = asked.context.messages
+    systems = [one for one in messages if isinstance(one, SystemMessage)]
+    users = [one for one in messages[-2:] if isinstance(one, UserMessage)]  # a beginning may follow
+    instructions = "\n".join([asked.context.system_prompt or "", *map(_text, systems[:MOST_ASKED])])
+    return bool(
+        _INSTRUCTED.search(instructions[:MOST_READ])
+        or any(_SAID.search(_text(one)[:MOST_READ]) for one in users)
+    )
+
+
+def _text(message: Message) -> str:
+    content: Any = message.content
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.text for block in content if isinstance(block, TextBlock))

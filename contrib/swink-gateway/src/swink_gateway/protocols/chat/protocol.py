@@ -1,0 +1,311 @@
+"""Chat Completions, as OpenAI's API and hundreds like it speak it.
+
+https://developers.openai.com/api/reference/resources/chat. The model's words are one string and its
+calls a list beside it; what it thought is `reasoning_content`, which many clients read. A stream
+ends in `[DONE]`, after a finish reason or after an error: a client that gets neither asks for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    AssistantMessageEvent,
+    Cost,
+    Done,
+    Error,
+    Extension,
+    ExtensionBlock,
+    Retry,
+    StopReason,
+    TextBlock,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ToolCallBlock,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from swink_core.providers import parse_arguments
+from swink_gateway.protocols import Asked, Facts, Reply
+from swink_gateway.protocols import Known as KnownAnswer
+from swink_gateway.protocols.chat.requests import AUDIO, FREE_TEXT, WIRE_FORMAT, read_chat
+from swink_gateway.protocols.encoding import (
+    EventEncoder,
+    arguments_text,
+    cost_data,
+    id_of,
+    model_of,
+    started_anew,
+)
+from swink_gateway.protocols.frames import SSE, data_frame, encode
+from swink_gateway.protocols.openai_errors import error_data, error_reply, final_in_chat
+from swink_gateway.protocols.sources import nested_annotation, sources_of
+from swink_gateway.protocols.tool_names import Known
+
+__all__ = ["ChatProtocol"]
+
+FINISH = {
+    StopReason.STOP: "stop",
+    StopReason.LENGTH: "length",
+    StopReason.TOOL_USE: "tool_calls",
+    StopReason.CONTENT_FILTER: "content_filter",
+    StopReason.PAUSE: "stop",
+}
+
+PREFIX = "chatcmpl-"
+"""How ids begin that the provider did not give."""
+
+_SAYING = frozenset({TextDelta, TextEnd, ThinkingDelta, ToolCallStart, Extension, Done})
+"""Events that say something here."""
+
+DONE = b"data: [DONE]\n\n"
+
+ALIVE = b": alive\n\n"
+
+PREDICTED = ("accepted_prediction_tokens", "rejected_prediction_tokens")
+"""Counts that the API's own services alone have."""
+
+FACTS = ("service_tier", "system_fingerprint")
+"""Facts of a whole answer that the API has fields for."""
+
+
+class ChatProtocol:
+    """What OpenAI's SDKs ask by `chat.completions`."""
+
+    name = "chat"
+    wire_format = WIRE_FORMAT
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        """Return what a request asks for."""
+        return read_chat(body)
+
+    def encoder(self, asked: Asked, facts: Facts) -> ChatEncoder:
+        """Make an encoder for the answer to a request."""
+        return ChatEncoder(asked, facts)
+
+    def failure(self, error: Error, status: int) -> Reply:
+        """Return what says that there is no answer, with this HTTP status."""
+        return error_reply(error, status)
+
+
+class ChatEncoder(EventEncoder):
+    """Writes chunks, the first of which has the role."""
+
+    content_type = SSE
+
+    def __init__(self, asked: Asked, facts: Facts) -> None:
+        super().__init__(_SAYING)
+        self._usage = asked.said.get("usage", False)
+        self._facts = facts
+        self._before, self._after = b"", b',"finish_reason":null}]}\n\n'
+        self._head: dict[str, Any] = {}
+        self._tools = asked.tools
+        self._calls: dict[int, int] = {}
+        self._texts: dict[int, list[str]] = {}
+        self._said: dict[int, list[str]] = {}
+        self._length = 0
+        self._is_own = False
+
+    def alive(self, known: KnownAnswer) -> bytes:
+        """Return a comment."""
+        return ALIVE
+
+    def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
+        match event:
+            case TextDelta(content_index=index, delta=text):
+                self._said[index].append(text)
+                self._delta(b'{"content":%b}' % encode(text), out)
+            case ThinkingDelta(delta=text):
+                self._delta(b'{"reasoning_content":%b}' % encode(text), out)
+            case ToolCallDelta(content_index=index, delta=text) if index in self._texts:
+                self._texts[index].append(text)  # JSON that the client knows nothing of
+            case ToolCallDelta(content_index=index, delta=text):
+                call = {"index": self._calls[index], "function": {"arguments": text}}
+                self._delta(encode({"tool_calls": [call]}), out)
+            case ToolCallStart(content_index=index):
+                self._calls[index] = number = len(self._calls)
+                call = {"index": number, "id": event.id, **self._called(event.name, "")}
+                if call["type"] == FREE_TEXT:
+                    self._texts[index] = []
+                self._delta(encode({"tool_calls": [call]}), out)
+            case ToolCallEnd(content_index=index):
+                call = {"index": self._calls[index], **_beside(event.metadata)}
+                if index in self._texts:
+                    raw = "".join(self._texts.pop(index))
+                    call[FREE_TEXT] = {"input": _free_text(parse_arguments(raw), raw)}
+                elif index in self._silent and not self._cut:  # nothing is no JSON
+                    call["function"] = {"arguments": "{}"}
+                if len(call) > 1:
+                    self._delta(encode({"tool_calls": [call]}), out)
+            case TextStart(content_index=index):
+                self._said[index] = []
+            case TextEnd(content_index=index, metadata=said):
+                text = "".join(self._said.pop(index))
+                if said:
+                    self._notes(said, text, out)
+                self._length += len(text)
+            case Extension():
+                if sound := self._sound(event):
+                    self._delta(encode(sound), out)
+            case Retry() if self._begun:
+                self._fail(started_anew(event), out)
+            case Done():
+                self._finish(event, out)
+            case Error():
+                self._fail(event, out)
+
+    def _delta(self, delta: bytes, out: list[bytes]) -> None:
+        out += (self._before, delta, self._after)
+
+    def _begin(
+        self, known: KnownAnswer, batch: Sequence[AssistantMessageEvent], out: list[bytes]
+    ) -> None:
+        self._begun = True
+        self._is_own = self._speaks(known.model.provider)
+        self._head = {
+            "id": id_of(known, batch, self._facts, PREFIX),
+            "object": "chat.completion.chunk",
+            "created": self._facts.created,
+            "model": model_of(known, batch),
+        }
+        self._before = b"data: %b" % encode({**self._head, "choices": []})[:-2]
+        self._before += b'{"index":0,"delta":'
+        out += (self._before, b'{"role":"assistant","content":""}', self._after)
+
+    def _speaks(self, provider: str | None) -> bool:
+        return self._facts.wire_formats.get(provider or "") == WIRE_FORMAT
+
+    def _notes(self, said: Mapping[str, Any], text: str, out: list[bytes]) -> None:
+        """Write what stands beside a text: its sources, its log probabilities."""
+        choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
+        if sources := _sources(said, text, self._length, self._is_own):
+            choice["delta"] = {"annotations": sources}
+        if isinstance(chances := said.get("logprobs"), dict):
+            choice["logprobs"] = chances
+        if choice["delta"] or "logprobs" in choice:
+            out.append(data_frame({**self._head, "choices": [choice]}))
+
+    def _finish(self, done: Done, out: list[bytes]) -> None:
+        self.ended = True
+        head = {**self._head, **_facts(done.metadata)}
+        choice = {"index": 0, "delta": {}, "finish_reason": FINISH[done.stop_reason]}
+        out.append(data_frame({**head, "choices": [choice]}))
+        if self._usage and (counts := usage_data(done.usage, done.cost)):
+            out.append(data_frame({**head, "choices": [], "usage": counts}))
+        out.append(DONE)
+
+    def _fail(self, error: Error, out: list[bytes]) -> None:
+        self.ended = True
+        data = error_data(error, final_in_chat(error, self._begun))
+        out += (data_frame({"error": data}), DONE)
+
+    def _called(self, name: str, arguments: str) -> dict[str, Any]:
+        """Return what is called, as the client knows the tool."""
+        if self._tools.get(name, Known(name)).is_free_text:
+            return {"type": FREE_TEXT, FREE_TEXT: {"name": name, "input": arguments}}
+        return {"type": "function", "function": {"name": name, "arguments": arguments}}
+
+    def _whole_call(self, call: ToolCallBlock) -> dict[str, Any]:
+        called = self._called(call.name, arguments_text(call))
+        if FREE_TEXT in called:
+            called[FREE_TEXT]["input"] = _free_text(call.arguments, call.raw_arguments)
+        return called
+
+    def _sound(self, said: Extension | ExtensionBlock) -> dict[str, Any]:
+        """Return what was said aloud, for which the API has a field."""
+        return {AUDIO: said.data} if self._speaks(said.provider) and said.kind == AUDIO else {}
+
+    def whole(self, message: AssistantMessage) -> bytes:
+        """Return a chat completion."""
+        said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+        if message.thinking:
+            said["reasoning_content"] = message.thinking
+        if message.tool_calls:
+            said["tool_calls"] = [
+                {"id": call.id, **self._whole_call(call), **_beside(call.metadata)}
+                for call in message.tool_calls
+            ]
+        for block in message.content:
+            said |= self._sound(block) if isinstance(block, ExtensionBlock) else {}
+        said["refusal"] = None
+        reason = FINISH[message.stop_reason or StopReason.STOP]
+        choice: dict[str, Any] = {"index": 0, "message": said, "finish_reason": reason}
+        is_own, length = self._speaks(message.provider), 0
+        for text in [block for block in message.content if isinstance(block, TextBlock)]:
+            notes = text.metadata or {}
+            if sources := _sources(notes, text.text, length, is_own):
+                said.setdefault("annotations", []).extend(sources)
+            if isinstance(chances := notes.get("logprobs"), dict):
+                choice["logprobs"] = chances
+            length += len(text.text)
+        body: dict[str, Any] = {
+            "id": message.response_id or PREFIX + self._facts.id,
+            "object": "chat.completion",
+            "created": self._facts.created,
+            "model": message.model,
+            "choices": [choice],
+            **_facts(message.metadata),
+        }
+        if counts := usage_data(message.usage, message.cost):
+            body["usage"] = counts
+        return encode(body)
+
+
+def _sources(said: Mapping[str, Any], text: str, length: int, is_own: bool) -> list[Any]:
+    """Return what a text cites, which stands behind so many characters of the content."""
+    if is_own:
+        own = said.get("annotations")
+        return own if isinstance(own, list) else []
+    return [
+        nested_annotation(one._replace(start=one.start + length, end=one.end + length))
+        for one in sources_of(said, text)
+    ]
+
+
+def _free_text(arguments: Mapping[str, Any] | None, raw: str | None) -> str:
+    """Return the text that a call has for its arguments, also of one that was cut short."""
+    return str((arguments or {}).get("input", raw or ""))
+
+
+def _beside(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the opaque data of a call that has a field here (Google's, in this format)."""
+    extra = (metadata or {}).get("extra_content")
+    return {"extra_content": extra} if isinstance(extra, dict) else {}
+
+
+def _facts(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: metadata[name] for name in FACTS if metadata and name in metadata}
+
+
+def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
+    """Return what an answer took; `cost` is in US dollars. What nobody counted is not there."""
+    if usage is None:
+        return {}
+    more = usage.extra.get
+    data: dict[str, Any] = {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.added_up().total,
+        "prompt_tokens_details": _told(
+            cached_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+            audio_tokens=more("input_audio"),
+        ),
+        "completion_tokens_details": _told(
+            reasoning_tokens=usage.reasoning,
+            audio_tokens=more("output_audio"),
+            **{name: more(f"completion_tokens_details.{name}") for name in PREDICTED},
+        ),
+        **cost_data(cost),
+    }
+    return _told(**data) or {}
+
+
+def _told(**counts: Any) -> dict[str, Any] | None:
+    return {name: count for name, count in counts.items() if count is not None} or None

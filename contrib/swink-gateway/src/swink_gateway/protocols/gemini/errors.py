@@ -1,0 +1,77 @@
+"""Errors as Google's APIs word them: https://cloud.google.com/apis/design/errors.
+
+A code, a status word and details: the reason in a word (`ErrorInfo`), how long to wait
+(`RetryInfo`). A prompt that is refused for its content is no error there: it is an answer without
+candidates, whose `promptFeedback` says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swink_core import Error
+from swink_core import StreamErrorKind as Kind
+from swink_gateway.protocols import Reply
+from swink_gateway.protocols.failures import STATUSES, headers_of, text_of
+from swink_gateway.protocols.frames import encode
+
+__all__ = ["blocked_prompt", "error_data", "error_reply"]
+
+WORDS: dict[Kind, tuple[str, str]] = {
+    Kind.THROTTLED: ("RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED"),
+    Kind.OVERLOADED: ("UNAVAILABLE", "MODEL_CAPACITY_EXHAUSTED"),
+    Kind.NETWORK: ("UNAVAILABLE", ""),
+    Kind.EMPTY_RESPONSE: ("INTERNAL", "MALFORMED_RESPONSE"),
+    Kind.TIMEOUT: ("DEADLINE_EXCEEDED", ""),
+    Kind.PROTOCOL: ("DATA_LOSS", ""),
+    Kind.AUTH: ("FAILED_PRECONDITION", ""),
+    Kind.QUOTA_EXHAUSTED: ("RESOURCE_EXHAUSTED", "QUOTA_EXHAUSTED"),
+    Kind.CONTEXT_WINDOW_EXCEEDED: ("INVALID_ARGUMENT", ""),
+    Kind.CONTENT_FILTERED: ("INVALID_ARGUMENT", ""),
+    Kind.MODEL_NOT_FOUND: ("NOT_FOUND", ""),
+    Kind.INVALID_REQUEST: ("INVALID_ARGUMENT", ""),
+    Kind.UNSUPPORTED: ("UNIMPLEMENTED", ""),
+    Kind.OUTPUT_TOO_LARGE: ("OUT_OF_RANGE", ""),
+    Kind.RESOURCE: ("UNAVAILABLE", ""),
+    Kind.CANCELLED: ("CANCELLED", ""),
+    Kind.INTERNAL: ("INTERNAL", ""),
+    Kind.UNKNOWN: ("UNKNOWN", ""),
+}
+"""Status word and reason of a failure."""
+
+PRECONDITION = 400
+"""The status of `FAILED_PRECONDITION`, which is for what is not to be asked again before somebody
+has set it right. Gemini CLI asks ten times for any 5xx, and no header keeps it from that."""
+
+_TYPES = "type.googleapis.com/google.rpc."
+
+
+def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
+    """Return an error as the value of the field `error`; `status` as its kind has it."""
+    kind = error.error_kind or Kind.UNKNOWN
+    if kind is Kind.AUTH:
+        status = PRECONDITION
+    word, reason = WORDS[kind]
+    data = {"code": status or STATUSES[kind], "message": text_of(error), "status": word}
+    details: list[dict[str, Any]] = []
+    if reason:
+        info = {"reason": reason, "domain": "googleapis.com"}
+        details.append({"@type": f"{_TYPES}ErrorInfo", **info})
+    if error.retry_after is not None:
+        delay = f"{error.retry_after:.3f}".rstrip("0").rstrip(".")
+        details.append({"@type": f"{_TYPES}RetryInfo", "retryDelay": f"{delay}s"})
+    return {**data, "details": details} if details else data
+
+
+def blocked_prompt(error: Error) -> dict[str, Any]:
+    """Return the answer to a prompt that is refused for its content."""
+    why = {"blockReason": "SAFETY", "blockReasonMessage": text_of(error)}
+    return {"promptFeedback": why}
+
+
+def error_reply(error: Error, status: int) -> Reply:
+    """Return what says that there is no answer."""
+    if error.error_kind is Kind.CONTENT_FILTERED:
+        return Reply(200, encode(blocked_prompt(error)))
+    data = error_data(error, status)
+    return Reply(data["code"], encode({"error": data}), headers_of(error))

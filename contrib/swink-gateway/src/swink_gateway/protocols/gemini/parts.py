@@ -1,0 +1,162 @@
+"""What a model said as parts, and what it took: https://ai.google.dev/api/caching#Part."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field
+
+from swink_core import (
+    Block,
+    Cost,
+    ExtensionBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+    dump,
+)
+from swink_core.providers import is_synthetic_id
+from swink_gateway.protocols.encoding import cost_data
+from swink_gateway.protocols.sealing import seal
+from swink_gateway.protocols.sources import sources_of
+
+__all__ = ["OF_CANDIDATE", "Parts", "PartsWriter", "usage_data"]
+
+CONTINUATION = "continuationToken"
+
+OF_CANDIDATE = (
+    "citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult",
+    "safetyRatings", "avgLogprobs",
+)  # fmt: skip
+"""What our own provider keeps with a text or an answer, and this API with a candidate."""
+
+
+@define
+class Parts:
+    """Parts of one response; texts that follow one another are one."""
+
+    made: list[Any] = field(factory=list)
+
+    def text(self, text: str, thought: bool = False) -> None:
+        part: dict[str, Any] = {"text": text, "thought": True} if thought else {"text": text}
+        last = self.made[-1] if self.made else {}
+        if "text" in last and len(last) == len(part) and ("thought" in last) == thought:
+            last["text"] += text
+        else:
+            self.made.append(part)
+
+
+class PartsWriter:
+    """Writes blocks as parts, for a client that is shown thoughts or is not.
+
+    `own`: the provider speaks this API, and its opaque data are what the client gets. Those of
+    others are `carried` until there is a part to seal them into.
+    """
+
+    def __init__(self, provider: str, own: bool, thoughts: bool) -> None:
+        self.own = own
+        self.thoughts = thoughts
+        self.parts = Parts()
+        self.candidate: dict[str, Any] = {}
+        self.broken: list[str] = []
+        self._provider = provider
+        self._carried: list[Any] = []
+
+    def text(self, text: str) -> None:
+        if self._carried and text:
+            self.parts.made.append({"text": text, **self._sealed(None)})
+        elif text:
+            self.parts.text(text)
+
+    def thought(self, text: str) -> None:
+        if self.thoughts and text:
+            self.parts.text(text, thought=True)
+
+    def end_text(self, notes: Mapping[str, Any] | None) -> None:
+        """Write what belongs to the text that was written."""
+        if notes and self.own:
+            self.candidate |= {name: notes[name] for name in OF_CANDIDATE if name in notes}
+            notes = {name: value for name, value in notes.items() if name not in OF_CANDIDATE}
+        if notes and not self.own and (cited := sources_of(notes, "")):
+            told = [{"uri": one.url, "title": one.title} for one in cited]
+            self.candidate["citationMetadata"] = {"citationSources": told}
+        if notes:
+            data = notes if self.own else self._sealed(notes)
+            self.parts.made.append({"text": "", **data})
+
+    def end_thought(self, block: ThinkingBlock) -> None:
+        if not self.own:
+            if block.thinking or block.signature or block.metadata:
+                self._carried.append(dump(block))
+        elif block.signature or block.metadata:
+            signed = {"thoughtSignature": block.signature} if block.signature else {}
+            part = {"text": "", "thought": True, **signed, **(block.metadata or {})}
+            self.parts.made.append(part)
+
+    def call(self, call: ToolCallBlock) -> None:
+        arguments = call.arguments
+        if call.state != "complete":
+            self.broken.append(f"the arguments of {call.name} are no JSON: {call.raw_arguments}")
+            return
+        said: dict[str, Any] = {} if is_synthetic_id(call.id) else {"id": call.id}
+        said |= {"name": call.name, "args": arguments}
+        notes = call.metadata or {}
+        more = notes if self.own else self._sealed(notes) if notes or self._carried else {}
+        self.parts.made.append({"functionCall": said, **more})
+
+    def extension(self, block: ExtensionBlock) -> None:
+        if not self.own:
+            self._carried.append(dump(block))
+        elif block.kind == CONTINUATION:
+            self.candidate[CONTINUATION] = block.data
+        elif isinstance(block.data, dict):
+            self.parts.made.append(block.data)
+
+    def finish(self) -> None:
+        """Seal what is still carried into a part of its own."""
+        if self._carried:
+            self.parts.made.append({"text": "", **self._sealed(None)})
+
+    def block(self, block: Block) -> None:
+        """Write a whole block."""
+        match block:
+            case TextBlock():
+                self.text(block.text)
+                self.end_text(block.metadata)
+            case ThinkingBlock():
+                self.thought(block.thinking)
+                self.end_thought(block)
+            case ToolCallBlock():
+                self.call(block)
+            case ExtensionBlock():
+                self.extension(block)
+
+    def _sealed(self, notes: Mapping[str, Any] | None) -> dict[str, Any]:
+        before, self._carried = self._carried, []
+        text = seal(self._provider, before=before or None, metadata=notes or None)
+        return {"thoughtSignature": b64encode(text.encode()).decode()}
+
+
+def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, Any]:
+    """Return what an answer took, its cost in US dollars; nothing where nobody counted.
+
+    `own`: the provider counts as this API does, and more than swink has words for.
+    """
+    if usage is None or not usage.reported:
+        return {}
+    more = {k: v for k, v in usage.extra.items() if k[:1].islower() and "_" not in k and own}
+    beside = more.get("toolUsePromptTokenCount") or 0
+    told = None if usage.output is None else usage.output - (usage.reasoning or 0)
+    counts = {
+        "promptTokenCount": None if usage.input is None else usage.input - beside,
+        "cachedContentTokenCount": usage.cache_read,
+        "candidatesTokenCount": (told or None) if own else told,  # which leaves out 0
+        "thoughtsTokenCount": usage.reasoning,
+        "totalTokenCount": usage.added_up().total,
+    }
+    known: dict[str, Any] = {name: count for name, count in counts.items() if count is not None}
+    known |= cost_data(cost)
+    return {**more, **known}

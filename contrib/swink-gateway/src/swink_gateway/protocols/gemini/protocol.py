@@ -1,0 +1,218 @@
+"""`generateContent`, as Google's SDKs and Gemini CLI ask it.
+
+https://ai.google.dev/api/generate-content. Each frame is a whole response with the next parts of
+the answer; the last one has the finish reason and what the answer took. Calls come whole. What a
+provider of another API wants back has one place here, the `thoughtSignature` of a part: it goes,
+sealed, with the next part that is no thought, since clients do not keep thoughts. Without
+`alt=sse` the frames are the elements of one JSON array. An error is a frame too: the SDKs raise for
+an event, or an element, that has the field `error`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    AssistantMessageEvent,
+    Done,
+    Error,
+    Extension,
+    ExtensionBlock,
+    Retry,
+    StopReason,
+    TextDelta,
+    TextEnd,
+    ThinkingBlock,
+    ThinkingDelta,
+    ThinkingEnd,
+)
+from swink_core import StreamErrorKind as Kind
+from swink_gateway.protocols import Asked, Facts, Known, Reply
+from swink_gateway.protocols.encoding import id_of, model_of, started_anew
+from swink_gateway.protocols.frames import JSON, SSE, data_frame, encode
+from swink_gateway.protocols.gemini.errors import blocked_prompt, error_data, error_reply
+from swink_gateway.protocols.gemini.parts import OF_CANDIDATE, Parts, PartsWriter, usage_data
+from swink_gateway.protocols.gemini.requests import WIRE_FORMAT, read_gemini
+from swink_gateway.protocols.whole_calls import WholeCalls
+
+__all__ = ["GeminiProtocol"]
+
+FINISH = {
+    StopReason.STOP: "STOP",
+    StopReason.LENGTH: "MAX_TOKENS",
+    StopReason.TOOL_USE: "STOP",
+    StopReason.CONTENT_FILTER: "SAFETY",
+    StopReason.PAUSE: "CONTINUATION",
+}
+
+BROKEN_CALL = "MALFORMED_FUNCTION_CALL"
+
+
+class GeminiProtocol:
+    """What Google's SDKs ask by `models.generate_content`."""
+
+    name = "gemini"
+    wire_format = WIRE_FORMAT
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        """Return what a request asks for."""
+        return read_gemini(body, path)
+
+    def encoder(self, asked: Asked, facts: Facts) -> GeminiEncoder:
+        """Make an encoder for the answer to a request."""
+        return GeminiEncoder(asked, facts)
+
+    def failure(self, error: Error, status: int) -> Reply:
+        """Return what says that there is no answer, with this HTTP status."""
+        return error_reply(error, status)
+
+
+class GeminiEncoder:
+    """Writes a response for each batch of events."""
+
+    def __init__(self, asked: Asked, facts: Facts) -> None:
+        self.ended = False
+        self._array = asked.stream and asked.said["array"]
+        self.content_type = JSON if self._array else SSE
+        self._thoughts = asked.said["thoughts"]
+        self._facts = facts
+        self._begun = False
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._writer: PartsWriter | None = None
+        self._thinking: dict[int, list[str]] = {}
+        self._calls = WholeCalls()
+
+    def alive(self, known: Known) -> bytes:
+        """Return a response without candidates, since Google's SDKs read no comments; in an array,
+        white space."""
+        if self._array:
+            return b"\r\n"
+        return data_frame({"modelVersion": model_of(known, ())})
+
+    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
+        """Return the response that a batch of events is."""
+        out: list[bytes] = []
+        head = {
+            "modelVersion": model_of(known, batch),
+            "responseId": id_of(known, batch, self._facts, ""),
+        }
+        for event in batch:
+            match event:
+                case Retry() if self._begun:
+                    self._fail(started_anew(event), out)
+                case Retry():
+                    self._fresh()
+                case Error():
+                    self._content(head, out)
+                    self._fail(event, out, head)
+                case Done():
+                    self._finish(event, self._for(known.model.provider), head, out)
+                case _:
+                    self._write(event, self._for(known.model.provider))
+            if self.ended:
+                return b"".join(out)
+        self._content(head, out)
+        return b"".join(out)
+
+    def _content(self, head: dict[str, Any], out: list[bytes]) -> None:
+        if self._writer is not None and self._writer.parts.made:
+            self._frame({**self._candidates(self._writer), **head}, out)
+
+    def _for(self, provider: str) -> PartsWriter:
+        if self._writer is None:
+            own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
+            self._writer = PartsWriter(provider, own, self._thoughts)
+        return self._writer
+
+    def _write(self, event: Any, writer: PartsWriter) -> None:
+        if type(event) is TextDelta:
+            writer.text(event.delta)
+            return
+        for call in self._calls.feed(event):
+            writer.call(call)
+        match event:
+            case ThinkingDelta(content_index=index, delta=text):
+                self._thinking.setdefault(index, []).append(text)
+                writer.thought(text)
+            case TextEnd():
+                writer.end_text(event.metadata)
+            case ThinkingEnd(content_index=index):
+                text = "".join(self._thinking.pop(index, ()))
+                block = ThinkingBlock(text, event.signature, event.redacted, event.metadata)
+                writer.end_thought(block)
+            case Extension():
+                kept = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
+                writer.extension(kept)
+
+    def _finish(
+        self, done: Done, writer: PartsWriter, head: dict[str, Any], out: list[bytes]
+    ) -> None:
+        self.ended = True
+        for call in self._calls.finish(done.stop_reason):
+            writer.call(call)
+        if writer.broken:  # clients throw away what stands beside such an end
+            self._content(head, out)
+        self._frame(self._last(writer, done, head), out)
+        if self._array:
+            out.append(b"]")
+
+    def _fail(self, error: Error, out: list[bytes], head: Mapping[str, Any] | None = None) -> None:
+        self.ended = True
+        if error.error_kind is Kind.CONTENT_FILTERED and not self._begun:
+            self._frame({**blocked_prompt(error), **(head or {})}, out)
+        else:
+            self._frame({"error": error_data(error)}, out)
+        if self._array:
+            out.append(b"]")
+
+    def _frame(self, data: dict[str, Any], out: list[bytes]) -> None:
+        if self._array:
+            out.append(b",\r\n" if self._begun else b"[")
+            out.append(encode(data))
+        else:
+            out.append(data_frame(data))
+        self._begun = True
+
+    def whole(self, message: AssistantMessage) -> bytes:
+        """Return the response that a message is."""
+        writer = self._for(message.provider or "")
+        for block in message.content:
+            writer.block(block)
+        head = {
+            "modelVersion": message.model,
+            "responseId": message.response_id or self._facts.id,
+        }
+        return encode(self._last(writer, message, head))
+
+    def _last(
+        self, writer: PartsWriter, end: Done | AssistantMessage, head: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return the response with which an answer ends."""
+        writer.finish()
+        if not writer.parts.made:
+            writer.parts.made.append({"text": ""})
+        reason = end.stop_reason or StopReason.STOP
+        why: dict[str, Any] = {"finishReason": FINISH[reason]}
+        if writer.broken:
+            why["finishMessage"] = "; ".join(writer.broken)
+            if reason is not StopReason.LENGTH:
+                why["finishReason"] = BROKEN_CALL
+        answer = self._candidates(writer, **why)
+        if writer.own and end.metadata:
+            facts = end.metadata
+            answer["candidates"][0] |= {name: facts[name] for name in OF_CANDIDATE if name in facts}
+            if "promptFeedback" in facts:
+                answer["promptFeedback"] = facts["promptFeedback"]
+        if counts := usage_data(end.usage, end.cost, writer.own):
+            answer["usageMetadata"] = counts
+        return {**answer, **head}
+
+    def _candidates(self, writer: PartsWriter, **more: Any) -> dict[str, Any]:
+        content = {"parts": writer.parts.made, "role": "model"}
+        candidate = {"content": content, **more, "index": 0, **writer.candidate}
+        writer.parts, writer.candidate = Parts(), {}
+        return {"candidates": [candidate]}

@@ -1,0 +1,56 @@
+"""Errors as Anthropic's API words them: https://platform.claude.com/docs/en/api/errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swink_core import Error
+from swink_core import StreamErrorKind as Kind
+from swink_gateway.protocols import Reply
+from swink_gateway.protocols.failures import headers_of, is_exhausted, is_final, text_of
+from swink_gateway.protocols.frames import encode
+
+__all__ = ["error_data", "error_reply"]
+
+ERRORS = {
+    Kind.THROTTLED: "rate_limit_error",
+    Kind.OVERLOADED: "overloaded_error",
+    Kind.QUOTA_EXHAUSTED: "billing_error",
+    Kind.CONTEXT_WINDOW_EXCEEDED: "invalid_request_error",
+    Kind.CONTENT_FILTERED: "invalid_request_error",
+    Kind.MODEL_NOT_FOUND: "not_found_error",
+    Kind.INVALID_REQUEST: "invalid_request_error",
+    Kind.UNSUPPORTED: "invalid_request_error",
+    Kind.TIMEOUT: "timeout_error",
+}
+"""https://platform.claude.com/docs/en/api/errors; any other kind is an `api_error`."""
+
+NO_THREADS = "thread_unsupported_request"
+"""What the SDKs that keep threads of messages understand, and go on without one."""
+
+UNAVAILABLE = 503
+"""The one status with which Claude Code lets `x-should-retry: false` keep it from asking again."""
+
+
+def error_data(error: Error, exhausted: bool = False) -> dict[str, Any]:
+    """Return a failure as the body of an error or the data of its event.
+
+    An `overloaded_error` is asked for again by every client; where there is nobody left to ask
+    (`exhausted`), it is an `api_error`.
+    """
+    word = ERRORS.get(error.error_kind or Kind.UNKNOWN, "api_error")
+    if exhausted and error.error_kind is Kind.OVERLOADED:
+        word = "api_error"
+    said: dict[str, Any] = {"type": word, "message": text_of(error)}
+    if error.retry_after is not None:
+        said["retry_after"] = error.retry_after
+    if error.rule == NO_THREADS:
+        said["details"] = {"error_code": NO_THREADS, "unsupported": ["thread"]}
+    return {"type": "error", "error": said}
+
+
+def error_reply(error: Error, status: int) -> Reply:
+    """Return what says that there is no answer."""
+    if is_final(error) and status > 500:
+        status = UNAVAILABLE
+    return Reply(status, encode(error_data(error, is_exhausted(error))), headers_of(error))

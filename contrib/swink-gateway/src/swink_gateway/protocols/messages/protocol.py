@@ -1,0 +1,313 @@
+"""Anthropic's Messages: https://platform.claude.com/docs/en/build-with-claude/streaming.
+
+An answer is a list of blocks, each begun, continued and ended under its own index. What a provider
+wants back of a block goes into the one opaque field that there is: as it is, where the provider
+speaks this protocol, and sealed where not (see `sealing`). So are words of thinking that the client
+did not ask for, which the API's newer models leave out, too. What belongs to no thinking, such as
+the signature of a call, is sealed into a block of redacted thinking beside it, before it where it
+is known by then. What belongs to a text is sealed after it if more follows: Claude Code, asked for
+one answer, prints the last block, which has to be the text.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    Cost,
+    Done,
+    Error,
+    Extension,
+    ExtensionBlock,
+    Retry,
+    StopReason,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from swink_gateway.protocols import Asked, Facts, Known, Reply
+from swink_gateway.protocols.encoding import EventEncoder, cost_data, id_of, model_of, started_anew
+from swink_gateway.protocols.failures import is_exhausted
+from swink_gateway.protocols.frames import SSE, encode, named_frame
+from swink_gateway.protocols.messages.blocks import (
+    CONTAINER,
+    block_data,
+    citations,
+    extension_data,
+    opaque_of,
+    says_more,
+    sealed_beside,
+)
+from swink_gateway.protocols.messages.errors import error_data, error_reply
+from swink_gateway.protocols.messages.requests import WIRE_FORMAT, read_messages
+from swink_gateway.protocols.sealing import Key, Numbers
+
+__all__ = ["MessagesProtocol"]
+
+STOPS = {
+    StopReason.STOP: "end_turn",
+    StopReason.LENGTH: "max_tokens",
+    StopReason.TOOL_USE: "tool_use",
+    StopReason.CONTENT_FILTER: "refusal",
+    StopReason.PAUSE: "pause_turn",
+}
+
+PING = named_frame({"type": "ping"})
+
+COUNTED_APART = ("cache_creation", "server_tool_use")
+"""Counts that the API's own services alone have."""
+
+PREFIX = "msg_"
+
+
+class MessagesProtocol:
+    """What Anthropic's SDKs and Claude Code ask."""
+
+    name = "messages"
+    wire_format = WIRE_FORMAT
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        """Return what a request asks for."""
+        return read_messages(body, headers)
+
+    def encoder(self, asked: Asked, facts: Facts) -> MessagesEncoder:
+        """Make an encoder for the answer to a request."""
+        return MessagesEncoder(facts, asked.said.get("thoughts", True))
+
+    def failure(self, error: Error, status: int) -> Reply:
+        """Return what says that there is no answer, with this HTTP status."""
+        return error_reply(error, status)
+
+
+class MessagesEncoder(EventEncoder):
+    """Writes events with names. `_places` are the indices of open blocks, by ours.
+
+    A block of thinking begins with its first words, or with its end, which says what it is. Where
+    the client did not ask for `thoughts` the words are kept until then, and sealed.
+    """
+
+    content_type = SSE
+
+    def __init__(self, facts: Facts, thoughts: bool) -> None:
+        super().__init__(_SAYING)
+        self._facts = facts
+        self._thoughts = thoughts
+        self._hidden: defaultdict[int, list[str]] = defaultdict(list)
+        self._provider = ""
+        self._is_own = False
+        self._next = 0
+        self._places: dict[int, int] = {}
+        self._numbers = Numbers()
+        self._calls: dict[int, Key] = {}
+        self._texts: dict[int, Key] = {}
+        self._sealed: list[dict[str, Any]] = []
+        self._container: Any = None
+
+    def alive(self, known: Known) -> bytes:
+        """Return a ping."""
+        return PING
+
+    def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
+        match event:
+            case TextDelta(content_index=index, delta=text):
+                out.append(_delta(self._places[index], b'"text_delta","text":%b' % encode(text)))
+            case ThinkingDelta(content_index=index, delta=text) if not self._thoughts:
+                self._hidden[index].append(text)
+            case ThinkingDelta(content_index=index, delta=text):
+                if index not in self._places:
+                    self._open(index, {"type": "thinking", "thinking": "", "signature": ""}, out)
+                said = b'"thinking_delta","thinking":%b' % encode(text)
+                out.append(_delta(self._places[index], said))
+            case ToolCallDelta(content_index=index, delta=text):
+                said = b'"input_json_delta","partial_json":%b' % encode(text)
+                out.append(_delta(self._places[index], said))
+            case TextStart(content_index=index):
+                self._texts[index] = self._numbers.next(None)
+                self._open(index, {"type": "text", "text": ""}, out)
+            case TextEnd(content_index=index, metadata=metadata):
+                sources = citations(metadata, self._provider, self._is_own)
+                for source in sources:
+                    said = b'"citations_delta","citation":%b' % encode(source)
+                    out.append(_delta(self._places[index], said))
+                self._close(index, out)
+                if metadata and not self._is_own and not sources:
+                    self._sealed.append(sealed_beside(self._provider, self._texts[index], metadata))
+            case ThinkingEnd():
+                self._end_thinking(event, out)
+            case ToolCallStart(content_index=index, id=id, name=name):
+                self._calls[index] = self._numbers.next(id)
+                if (end := _end_of(index, batch)) is not None:
+                    self._seal_call(end, out)
+                self._open(index, {"type": "tool_use", "id": id, "name": name, "input": {}}, out)
+            case ToolCallEnd(content_index=index):
+                self._close(index, out)
+                self._seal_call(event, out)
+            case Extension():
+                self._extension(event, out)
+            case Retry() if self._begun:
+                self._fail(started_anew(event), out)
+            case Done():
+                self._finish(event, out)
+            case Error():
+                self._fail(event, out)
+
+    # -- the answer --------------------------------------------------------------------------------
+
+    def _begin(self, known: Known, batch: Sequence[Any], out: list[bytes]) -> None:
+        self._begun = True
+        self._provider = known.model.provider
+        self._is_own = self._facts.wire_formats.get(self._provider) == WIRE_FORMAT
+        message: dict[str, Any] = {
+            "id": id_of(known, batch, self._facts, PREFIX),
+            "type": "message",
+            "role": "assistant",
+            "model": model_of(known, batch),
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage_data(known.usage, None),
+        }
+        out.append(named_frame({"type": "message_start", "message": message}))
+
+    def _finish(self, done: Done, out: list[bytes]) -> None:
+        self.ended = True
+        delta = ending(done.stop_reason, done.metadata)
+        if self._container is not None:
+            delta[CONTAINER] = self._container
+        usage = usage_data(done.usage, done.cost)
+        out.append(named_frame({"type": "message_delta", "delta": delta, "usage": usage}))
+        out.append(named_frame({"type": "message_stop"}))
+
+    def _fail(self, error: Error, out: list[bytes]) -> None:
+        self.ended = True
+        exhausted = is_exhausted(error) and not self._next
+        out.append(named_frame(error_data(error, exhausted)))
+
+    # -- blocks ------------------------------------------------------------------------------------
+
+    def _open(self, index: int, block: dict[str, Any], out: list[bytes]) -> None:
+        sealed, self._sealed = self._sealed, []
+        for one in sealed:
+            self._whole(one, out)
+        self._places[index] = place = self._next
+        self._next += 1
+        start = {"type": "content_block_start", "index": place, "content_block": block}
+        out.append(named_frame(start))
+
+    def _close(self, index: int, out: list[bytes]) -> None:
+        place = self._places.pop(index)
+        out.append(named_frame({"type": "content_block_stop", "index": place}))
+
+    def _whole(self, block: dict[str, Any], out: list[bytes]) -> None:
+        self._open(-1, block, out)
+        self._close(-1, out)
+
+    def _end_thinking(self, event: ThinkingEnd, out: list[bytes]) -> None:
+        index = event.content_index
+        kept = "".join(self._hidden.pop(index, ()))
+        opaque = opaque_of(event, self._provider, self._is_own, index in self._places, kept)
+        if index not in self._places:
+            if opaque is None:
+                return  # there is nothing in it
+            if event.redacted:
+                self._whole({"type": "redacted_thinking", "data": opaque}, out)
+                return
+            self._open(index, {"type": "thinking", "thinking": "", "signature": ""}, out)
+        if opaque is not None:
+            said = b'"signature_delta","signature":%b' % encode(opaque)
+            out.append(_delta(self._places[index], said))
+        self._close(index, out)
+
+    def _seal_call(self, end: ToolCallEnd, out: list[bytes]) -> None:
+        """Write, once, what the provider wants back with a call."""
+        call = self._calls.pop(end.content_index, None)
+        if call is not None and end.metadata and says_more(end.metadata):
+            self._whole(sealed_beside(self._provider, call, end.metadata), out)
+
+    def _extension(self, event: Extension, out: list[bytes]) -> None:
+        block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
+        native = extension_data(block, self._is_own)
+        if native is None:
+            self._container = event.data
+        else:
+            self._whole(native, out)
+
+    def whole(self, message: AssistantMessage) -> bytes:
+        """Return a message."""
+        provider = message.provider or ""
+        is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
+        numbers = Numbers()
+        said = message.content
+        blocks = [block_data(one, provider, is_own, numbers, self._thoughts) for one in said]
+        blocks = [block for block in blocks if block]
+        if blocks and blocks[-1][0]["type"] == "text":
+            del blocks[-1][1:]
+        body = {
+            "id": message.response_id or PREFIX + self._facts.id,
+            "type": "message",
+            "role": "assistant",
+            "model": message.model,
+            "content": [native for block in blocks for native in block],
+            **ending(message.stop_reason or StopReason.STOP, message.metadata),
+            "usage": usage_data(message.usage, message.cost),
+        }
+        return encode(body)
+
+
+_SAYING = frozenset(
+    {TextStart, ThinkingStart, ThinkingDelta, ThinkingEnd, ToolCallStart, Extension, Done, Error}
+)
+"""Events before which the answer has begun; an error, too: opencode asks again, five times, for an
+answer that begins with one."""
+
+
+def _delta(place: int, said: bytes) -> bytes:
+    return (
+        b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,'
+        b'"delta":{"type":%b}}\n\n' % (place, said)
+    )
+
+
+def _end_of(index: int, batch: Sequence[Any]) -> ToolCallEnd | None:
+    """Return how a call ends, if that came with its beginning."""
+    ends = (e for e in batch if isinstance(e, ToolCallEnd) and e.content_index == index)
+    return next(ends, None)
+
+
+def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return how an answer ended; facts of the whole answer have fields here by their names."""
+    said = metadata or {}
+    stop: dict[str, Any] = {"stop_reason": STOPS[reason], "stop_sequence": None}
+    if reason is StopReason.STOP and isinstance(said.get("stop_sequence"), str):
+        stop = {"stop_reason": "stop_sequence", "stop_sequence": said["stop_sequence"]}
+    facts = ("stop_details", CONTAINER)
+    return stop | {name: said[name] for name in facts if isinstance(said.get(name), dict)}
+
+
+def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
+    """Return what an answer took; `cost` is in US dollars. The API's own counts must be there."""
+    usage = usage or Usage()
+    read, write = usage.cache_read, usage.cache_write
+    fresh = (usage.input or 0) - (read or 0) - (write or 0)
+    data: dict[str, Any] = {
+        "input_tokens": max(fresh, 0),
+        "output_tokens": usage.output or 0,
+    }
+    if read is not None:
+        data["cache_read_input_tokens"] = read
+    if write is not None:
+        data["cache_creation_input_tokens"] = write
+    if usage.reasoning is not None:
+        data["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    data |= {name: usage.extra[name] for name in COUNTED_APART if name in usage.extra}
+    return data | cost_data(cost)

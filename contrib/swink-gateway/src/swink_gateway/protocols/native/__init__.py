@@ -1,0 +1,1 @@
+"""swink's own protocol."""

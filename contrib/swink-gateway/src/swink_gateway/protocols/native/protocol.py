@@ -1,0 +1,148 @@
+"""swink's own protocol, `POST /v1/stream`: what swink-provider-proxy speaks.
+
+The conversation and the events are those of `swink_core.dump`, one JSON event to a server-sent
+event, options by their names. Nothing is lost and nothing is told twice. With `"stream": false` the
+answer is the message. Options about the gateway's own connections are not a client's to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from swink_core import (
+    AssistantMessage,
+    AssistantMessageEvent,
+    CacheStrategy,
+    CodecError,
+    Context,
+    Done,
+    Error,
+    Retry,
+    StreamErrorKind,
+    StreamOptions,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    dump,
+    load,
+)
+from swink_gateway.protocols import Asked, BadRequest, Facts, Known, Reply
+from swink_gateway.protocols.failures import BROKEN_OFF, for_clients, headers_of
+from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.frames import SSE, data_frame, encode
+
+__all__ = ["NativeProtocol"]
+
+GATEWAYS_OWN = frozenset(
+    {"api_key", "base_url", "headers", "timeouts", "retry", "max_output_chars"}
+)
+"""Options that say whom the gateway asks, as whom, and how long it waits."""
+
+SETTINGS = frozenset({"api", "script", "starting_after"})
+"""Settings that a client may say by itself: none can reach the gateway's machine, its credentials
+or another host. A setting is the adapter's own, and there are some for commands and paths."""
+
+_INHERITED = StreamOptions.names() - GATEWAYS_OWN - {"settings", "extra", "rules", "transport"}
+"""Options that are part of what is said in a request's body."""
+
+_DELTAS = {
+    kind: b'data: {"type":"%b","content_index":%%d,"delta":%%b}\n\n' % kind.type.encode()
+    for kind in (TextDelta, ThinkingDelta, ToolCallDelta)
+}
+
+
+class NativeProtocol:
+    """Conversations, options and events as swink has them.
+
+    `settings` are names of settings that clients may say beside the harmless ones.
+    """
+
+    name = "native"
+    wire_format = "swink"
+
+    def __init__(self, settings: Iterable[str] = ()) -> None:
+        self._settings = SETTINGS | set(settings)
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        """Return what a request asks for."""
+        said = Fields(body)
+        context = {
+            "system_prompt": said.text("system"),
+            "messages": said.take("messages", list) or [],
+            "tools": said.take("tools", list) or [],
+        }
+        stream = said.flag("stream")
+        try:
+            asked = Asked(said.required("model"), load(Context, context))
+        except CodecError as error:
+            raise BadRequest(str(error)) from error
+        asked.stream = stream is not False
+        asked.options = self._options(said.take("options", dict) or {})
+        if (call := said.object("call")) is not None:
+            asked.extra = call.take("extra", dict) or {}
+            named = [name for name in call.take("inherited", list) or () if isinstance(name, str)]
+            asked.inherited = frozenset(_INHERITED & asked.options.keys() & {*named})
+        asked.dropped = said.dropped
+        return asked
+
+    def encoder(self, asked: Asked, facts: Facts) -> NativeEncoder:
+        """Make an encoder for the answer to a request."""
+        return NativeEncoder()
+
+    def failure(self, error: Error, status: int) -> Reply:
+        """Return what says that there is no answer, with this HTTP status."""
+        told = for_clients(error)
+        body = {"error": {"message": told.error_message, **dump(told)}}
+        return Reply(status, encode(body), headers_of(error))
+
+    def _options(self, given: dict[str, Any]) -> dict[str, Any]:
+        if own := sorted(GATEWAYS_OWN & given.keys()):
+            raise BadRequest(f"options.{own[0]} is for the gateway to say")
+        if unknown := sorted(given.keys() - StreamOptions.names()):
+            raise BadRequest(f"options.{unknown[0]} is no option")
+        settings = given.get("settings")
+        if isinstance(settings, dict) and (closed := sorted(settings.keys() - self._settings)):
+            raise BadRequest(
+                f"options.settings.{closed[0]} steers an adapter on the gateway's machine: its "
+                "owner has to allow it (swink gateway --setting)"
+            )
+        options = dict(given)
+        if isinstance(cache := options.get("cache"), dict):
+            try:
+                options["cache"] = CacheStrategy(**cache)
+            except (TypeError, ValueError) as error:
+                raise BadRequest(f"options.cache: {error}") from error
+        return options
+
+
+class NativeEncoder:
+    """Writes events as they are."""
+
+    content_type = SSE
+
+    def __init__(self) -> None:
+        self.ended = False
+
+    def alive(self, known: Known) -> bytes:
+        """Return a comment."""
+        return b": alive\n\n"
+
+    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
+        """Return a frame for each event."""
+        return b"".join(map(self._frame, batch))
+
+    def _frame(self, event: Any) -> bytes:
+        kind = type(event)
+        if kind in _DELTAS:
+            return _DELTAS[kind] % (event.content_index, encode(event.delta))
+        self.ended = kind in (Done, Error)
+        if kind is Retry and event.error_kind is StreamErrorKind.NETWORK:
+            event = evolve(event, error=BROKEN_OFF)
+        return data_frame(dump(for_clients(event) if kind is Error else event))
+
+    def whole(self, message: AssistantMessage) -> bytes:
+        """Return the message."""
+        return encode(dump(message))

@@ -1,0 +1,181 @@
+"""Ollama's API: `/api/chat`, and `/api/generate`, whose answer is not wrapped in a message.
+
+https://github.com/ollama/ollama/blob/main/docs/api.md. One JSON object a line, the last of them
+with `done`, why it ended and the counts. Calls come whole, their arguments as objects. There is no
+field for what a provider wants back, none for parts of the counts, and an error has a text alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    AssistantMessageEvent,
+    Done,
+    Error,
+    Retry,
+    StopReason,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallBlock,
+)
+from swink_core.providers import arguments_object, is_synthetic_id
+from swink_gateway.protocols import Asked, Facts, Known, Reply
+from swink_gateway.protocols.encoding import cost_data, model_of, started_anew
+from swink_gateway.protocols.failures import headers_of, text_of
+from swink_gateway.protocols.frames import encode
+from swink_gateway.protocols.ollama.requests import WIRE_FORMAT, read_chat, read_generate
+from swink_gateway.protocols.whole_calls import WholeCalls
+
+__all__ = ["NDJSON", "OllamaGenerateProtocol", "OllamaProtocol"]
+
+NDJSON = "application/x-ndjson"
+
+DONE_REASONS = {StopReason.TOOL_USE: "stop"}
+"""Where the API has no word, ours is the reason: a refusal must not look like a normal end."""
+
+DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
+
+
+class OllamaProtocol:
+    """What Ollama's clients ask by `chat`."""
+
+    name = "ollama"
+    wire_format = WIRE_FORMAT
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        """Return what a request asks for."""
+        return read_chat(body)
+
+    def encoder(self, asked: Asked, facts: Facts) -> OllamaEncoder:
+        """Make an encoder for the answer to a request."""
+        return OllamaEncoder(asked, facts)
+
+    def failure(self, error: Error, status: int) -> Reply:
+        """Return what says that there is no answer, with this HTTP status."""
+        return Reply(status, encode({"error": text_of(error)}), headers_of(error))
+
+
+class OllamaGenerateProtocol(OllamaProtocol):
+    """What Ollama's clients ask by `generate`: one prompt, one text."""
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        """Return what a request asks for."""
+        return read_generate(body)
+
+    def encoder(self, asked: Asked, facts: Facts) -> OllamaEncoder:
+        """Make an encoder for the answer to a request."""
+        return OllamaEncoder(asked, facts, wrapped=False)
+
+
+class OllamaEncoder:
+    """Writes lines. `wrapped`: text and thoughts are those of a message."""
+
+    content_type = NDJSON
+
+    def __init__(self, asked: Asked, facts: Facts, wrapped: bool = True) -> None:
+        self.ended = False
+        self._idle = {} if asked.idle is None else {"done_reason": asked.idle}
+        self._wrapped = wrapped
+        self._created = datetime.fromtimestamp(facts.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._begun = False
+        self._calls = WholeCalls()
+        self._numbered = 0
+
+    def alive(self, known: Known) -> bytes:
+        """Return a line that says nothing: its clients read JSON on every line."""
+        out: list[bytes] = []
+        head = {"model": model_of(known, ()), "created_at": self._created}
+        self._line({**head, **self._said({"content": ""}), "done": False}, out)
+        return b"".join(out)
+
+    def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
+        """Return the lines that a batch of events is."""
+        out: list[bytes] = []
+        head = {"model": model_of(known, batch), "created_at": self._created}
+        for event in batch:
+            if self.ended:
+                break
+            match event:
+                case Retry() if self._begun:
+                    self._fail(started_anew(event), out)
+                case Retry():
+                    out.clear()
+                    self._calls = WholeCalls()
+                    self._numbered = 0
+                case Error():
+                    self._fail(event, out)
+                case Done():
+                    self._finish(event, head, out)
+                case _:
+                    self._write(event, head, out)
+        self._begun = self._begun or bool(out)
+        return b"".join(out)
+
+    def _write(self, event: Any, head: dict[str, Any], out: list[bytes]) -> None:
+        match event:
+            case TextDelta(delta=text) if text:
+                self._line({**head, **self._said({"content": text}), "done": False}, out)
+            case ThinkingDelta(delta=text) if text:
+                said = self._said({"content": "", "thinking": text})
+                self._line({**head, **said, "done": False}, out)
+            case _:
+                for block in self._calls.feed(event):
+                    self._write_call(block, head, out)
+
+    def _write_call(self, block: ToolCallBlock, head: dict[str, Any], out: list[bytes]) -> None:
+        said = self._said({"content": "", "tool_calls": [self._call(block)]})
+        self._line({**head, **said, "done": False}, out)
+
+    def _said(self, message: dict[str, Any]) -> dict[str, Any]:
+        if self._wrapped:
+            return {"message": {"role": "assistant", **message}}
+        return {"response": message.pop("content"), **message}
+
+    def _call(self, block: ToolCallBlock) -> dict[str, Any]:
+        """Return a call; arguments that are no JSON are an object that says so."""
+        function = {
+            "index": self._numbered,
+            "name": block.name,
+            "arguments": arguments_object(block),
+        }
+        self._numbered += 1
+        named = {} if is_synthetic_id(block.id) else {"id": block.id}
+        return {**named, "function": function}
+
+    def _finish(self, done: Done, head: dict[str, Any], out: list[bytes]) -> None:
+        self.ended = True
+        for block in self._calls.finish(done.stop_reason):
+            self._write_call(block, head, out)
+        self._line({**head, **self._said({"content": ""}), **_end(done)}, out)
+
+    def _fail(self, error: Error, out: list[bytes]) -> None:
+        self.ended = True
+        self._line({"error": text_of(error)}, out)
+
+    def _line(self, data: dict[str, Any], out: list[bytes]) -> None:
+        out.append(encode(data) + b"\n")
+
+    def whole(self, message: AssistantMessage) -> bytes:
+        """Return the answer as one object."""
+        said: dict[str, Any] = {"content": message.text}
+        if message.thinking:
+            said["thinking"] = message.thinking
+        if message.tool_calls:
+            said["tool_calls"] = [self._call(block) for block in message.tool_calls]
+        head = {"model": message.model, "created_at": self._created}
+        return encode({**head, **self._said(said), **_end(message), **self._idle})
+
+
+def _end(end: Done | AssistantMessage) -> dict[str, Any]:
+    """Return the fields of the last line; durations are in nanoseconds, the cost in US dollars."""
+    reason = end.stop_reason or StopReason.STOP
+    last: dict[str, Any] = {"done": True, "done_reason": DONE_REASONS.get(reason, str(reason))}
+    if (usage := end.usage) is not None and usage.reported:
+        last |= {name: usage.extra[name] for name in DURATIONS if name in usage.extra}
+        counts = {"prompt_eval_count": usage.input, "eval_count": usage.output}
+        last |= {name: count for name, count in counts.items() if count is not None}
+    return last | cost_data(end.cost)

@@ -1,0 +1,212 @@
+"""Items of the Responses API's output: what a block of ours is, begun and whole.
+
+https://developers.openai.com/api/reference/resources/responses: messages, reasoning, calls. What
+another provider wants back goes sealed into `encrypted_content` of reasoning, the one opaque field;
+with thinking goes its text, since clients may leave that out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from swink_core import (
+    Cost,
+    ExtensionBlock,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    Usage,
+    dump,
+)
+from swink_gateway.protocols.encoding import arguments_text, cost_data
+from swink_gateway.protocols.sealing import Key, Numbers, seal, seal_beside
+from swink_gateway.protocols.sources import flat_annotation, sources_of
+from swink_gateway.protocols.tool_names import Known
+
+__all__ = ["Items", "ending", "is_made", "text_part", "usage_data"]
+
+INCOMPLETE = {
+    StopReason.LENGTH: "max_output_tokens",
+    StopReason.CONTENT_FILTER: "content_filter",
+}
+"""Why an answer is incomplete; any other is complete."""
+
+MADE = "swink_"
+"""How ids of items go on, after their kind, that no provider gave."""
+
+FACTS = ("service_tier", "metadata")
+"""Facts of a whole answer that the API has fields for."""
+
+
+Notes: TypeAlias = Mapping[str, Any] | None
+"""Metadata of a block, as far as it is known when its item begins."""
+
+
+class Items:
+    """Makes the items of one answer.
+
+    `prefix` distinguishes their ids from those of other answers; `is_own`: the provider speaks
+    this protocol, so that its own items go out as they came. An item keeps the id with which it
+    began, by which clients know it; the provider's is it where that is known by then.
+    """
+
+    def __init__(
+        self, prefix: str, provider: str, is_own: bool, tools: Mapping[str, Known]
+    ) -> None:
+        self._prefix = prefix
+        self._provider = provider
+        self.is_own = is_own
+        self._tools = tools
+        self._made = 0
+        self._numbers = Numbers()
+
+    def message(self, notes: Notes = None) -> dict[str, Any]:
+        """Return a message that is begun."""
+        return {"type": "message", "id": self._id("msg", notes), "status": "in_progress",
+                "role": "assistant", "content": []}  # fmt: skip
+
+    def reasoning(self, notes: Notes = None) -> dict[str, Any]:
+        """Return reasoning that is begun."""
+        return {"type": "reasoning", "id": self._id("rs", notes), "summary": []}
+
+    def call(self, id: str, name: str, notes: Notes = None) -> dict[str, Any]:
+        """Return a call that is begun, as the client knows the tool."""
+        known = self._tools.get(name, Known(name))
+        item: dict[str, Any] = {"status": "in_progress", "call_id": id, "name": known.name}
+        if known.namespace:
+            item["namespace"] = known.namespace
+        if known.is_free_text:
+            return {"type": "custom_tool_call", "id": self._id("ctc", notes), **item, "input": ""}
+        return {"type": "function_call", "id": self._id("fc", notes), **item, "arguments": ""}
+
+    def said(self, item: dict[str, Any], block: TextBlock) -> dict[str, Any]:
+        """Return a message with its text, and the provider's own names for it."""
+        metadata = block.metadata or {}
+        own = _item(metadata) if self.is_own else {}
+        refused = own.pop("refused", False)
+        sources: Any = metadata.get("annotations")
+        if not self.is_own:
+            sources = [flat_annotation(one) for one in sources_of(metadata, block.text)]
+        part = text_part(block.text, sources, metadata.get("logprobs"))
+        if refused:
+            part = {"type": "refusal", "refusal": block.text}
+        return {**item, **own, "id": item["id"], "status": "completed", "content": [part]}
+
+    def thought(self, item: dict[str, Any], block: ThinkingBlock) -> dict[str, Any]:
+        """Return reasoning with its text, and what the provider wants back."""
+        own = _item(block.metadata) if self.is_own else {}
+        if own:
+            return {**own, "id": item["id"]}
+        whole = dict(item)
+        if self.is_own:
+            shown = [{"type": "summary_text", "text": block.thinking}] if block.thinking else []
+            return {**whole, "summary": shown}
+        if block.thinking:
+            whole["content"] = [{"type": "reasoning_text", "text": block.thinking}]
+        if block.thinking or block.signature or block.metadata:
+            whole["encrypted_content"] = seal(self._provider, thought=dump(block))
+        return whole
+
+    def called(self, item: dict[str, Any], block: ToolCallBlock) -> dict[str, Any]:
+        """Return a call with its arguments, and the provider's own names for it."""
+        own = _item(block.metadata) if self.is_own else {}
+        own.pop("type", None)
+        whole = {**item, **own, "id": item["id"], "status": _status(block)}
+        if "input" in item:
+            return {**whole, "input": str(block.arguments.get("input", block.raw_arguments or ""))}
+        return {**whole, "arguments": arguments_text(block)}
+
+    def key(self, id: str | None) -> Key:
+        """Return what tells the call, or the text (`None`), that comes next from the others."""
+        return self._numbers.next(id)
+
+    def beside(self, key: Key, metadata: Notes) -> dict[str, Any] | None:
+        """Return the item that keeps what another provider wants back with a call or a text."""
+        if self.is_own or not metadata:
+            return None
+        held = seal_beside(self._provider, key, metadata)
+        return {**self.reasoning(), "encrypted_content": held}
+
+    def extension(self, block: ExtensionBlock) -> dict[str, Any]:
+        """Return an extension as an item."""
+        if self.is_own and isinstance(block.data, dict):
+            return block.data
+        held = seal(block.provider, block=dump(block))
+        return {**self.reasoning(), "encrypted_content": held}
+
+    def of(self, block: Any) -> list[dict[str, Any]]:
+        """Return the items of a block of a whole message."""
+        match block:
+            case TextBlock():
+                said = self.said(self.message(block.metadata), block)
+                beside = self.beside(self.key(None), block.metadata)
+                return [said] if beside is None else [said, beside]
+            case ThinkingBlock():
+                return [self.thought(self.reasoning(block.metadata), block)]
+            case ToolCallBlock():
+                called = self.called(self.call(block.id, block.name, block.metadata), block)
+                beside = self.beside(self.key(block.id), block.metadata)
+                return [called] if beside is None else [beside, called]
+            case ExtensionBlock():
+                return [self.extension(block)]
+        return []
+
+    def _id(self, kind: str, notes: Notes = None) -> str:
+        if self.is_own and isinstance(given := _item(notes).get("id"), str):
+            return given
+        self._made += 1
+        return f"{kind}_{MADE}{self._prefix}_{self._made}"
+
+
+def is_made(id: Any) -> bool:
+    """Tell whether an item's id is none of a provider's."""
+    return isinstance(id, str) and id.partition("_")[2].startswith(MADE)
+
+
+def text_part(text: str, sources: Any = None, chances: Any = None) -> dict[str, Any]:
+    """Return a part of a message that is text."""
+    part: dict[str, Any] = {"type": "output_text", "text": text}
+    part["annotations"] = sources if isinstance(sources, list) else []
+    if isinstance(chances, list):
+        part["logprobs"] = chances
+    return part
+
+
+def _status(call: ToolCallBlock) -> str:
+    return "completed" if call.state == "complete" else "incomplete"
+
+
+def _item(metadata: Notes) -> dict[str, Any]:
+    item = (metadata or {}).get("item")
+    return dict(item) if isinstance(item, dict) else {}
+
+
+def ending(reason: StopReason, metadata: Notes) -> dict[str, Any]:
+    """Return how an answer ended; facts of the whole answer have fields here by their names."""
+    said = {name: metadata[name] for name in FACTS if metadata and name in metadata}
+    if reason in INCOMPLETE:
+        why = {"reason": INCOMPLETE[reason]}
+        return {**said, "status": "incomplete", "incomplete_details": why}
+    return {**said, "status": "completed"}
+
+
+def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any] | None:
+    """Return what an answer took, where anybody counted; `cost` is in US dollars.
+
+    The API's own counts must all be there.
+    """
+    if usage is None:
+        return None
+    data: dict[str, Any] = {
+        "input_tokens": usage.input or 0,
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read or 0,
+            "cache_write_tokens": usage.cache_write or 0,
+        },
+        "output_tokens": usage.output or 0,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+        "total_tokens": usage.added_up().total or 0,
+    }
+    return data | cost_data(cost)

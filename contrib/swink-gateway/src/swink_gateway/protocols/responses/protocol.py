@@ -1,0 +1,312 @@
+"""OpenAI's Responses: https://developers.openai.com/api/reference/resources/responses/streaming.
+
+Every block is an item of the output, with an id and an index of its own, added, continued and done
+(without `response.output_item.done`, Codex prints nothing). Events are numbered. The last one has
+the whole response: completed, incomplete or failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from swink_core import (
+    AssistantMessage,
+    Done,
+    Error,
+    Extension,
+    ExtensionBlock,
+    Retry,
+    StopReason,
+    TextBlock,
+    TextDelta,
+    TextEnd,
+    TextStart,
+    ThinkingBlock,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCallBlock,
+    ToolCallDelta,
+    ToolCallEnd,
+    ToolCallStart,
+    Usage,
+)
+from swink_core.providers import parse_arguments
+from swink_gateway.protocols import Asked, Facts, Known, Reply
+from swink_gateway.protocols.encoding import EventEncoder, id_of, model_of, started_anew
+from swink_gateway.protocols.failures import text_of
+from swink_gateway.protocols.frames import SSE, encode, named_frame
+from swink_gateway.protocols.openai_errors import (
+    error_data,
+    error_reply,
+    final_by_status,
+    final_in_responses,
+)
+from swink_gateway.protocols.responses.items import Items, ending, text_part, usage_data
+from swink_gateway.protocols.responses.open_items import DELTAS, PARTS, Open, head_of_deltas
+from swink_gateway.protocols.responses.requests import WIRE_FORMAT, read_responses
+from swink_gateway.protocols.sealing import Key
+
+__all__ = ["PREFIX", "ResponsesProtocol"]
+
+PREFIX = "resp_"
+"""How ids begin that the provider did not give."""
+
+
+class ResponsesProtocol:
+    """What OpenAI's SDKs ask by `responses`, and Codex."""
+
+    name = "responses"
+    wire_format = WIRE_FORMAT
+
+    def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
+        """Return what a request asks for."""
+        asked = read_responses(body)
+        asked.said["user_agent"] = headers.get("User-Agent", "")
+        return asked
+
+    def encoder(self, asked: Asked, facts: Facts) -> ResponsesEncoder:
+        """Make an encoder for the answer to a request."""
+        return ResponsesEncoder(asked, facts)
+
+    def nothing(self, asked: Asked, facts: Facts) -> list[dict[str, Any]]:
+        """Return the events of an answer that says nothing."""
+        return ResponsesEncoder(asked, facts).nothing()
+
+    def failure(self, error: Error, status: int) -> Reply:
+        """Return what says that there is no answer, with this HTTP status."""
+        return error_reply(error, status)
+
+
+class ResponsesEncoder(EventEncoder):
+    """Writes numbered events; `_output` are the items by their places, `None` while unfinished."""
+
+    content_type = SSE
+
+    def __init__(self, asked: Asked, facts: Facts) -> None:
+        super().__init__(_SAYING)
+        self._asked = asked
+        self._facts = facts
+        self._number = 0
+        self._response: dict[str, Any] = {}
+        self._open: dict[int, Open] = {}
+        self._output: list[dict[str, Any] | None] = []
+        self._keys: dict[int, Key] = {}
+        self._items = Items("", "", False, {})
+
+    def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
+        match event:
+            case TextDelta() | ThinkingDelta() | ToolCallDelta():
+                self._delta(self._open[event.content_index], event.delta, out)
+            case TextStart(content_index=index):
+                self._keys[index] = self._items.key(None)
+                self._add(index, self._items.message(_notes(index, batch)), "text", out)
+                part = text_part("")
+                self._say("content_part.added", out, self._open[index], content_index=0, part=part)
+            case TextEnd(content_index=index):
+                self._end_text(self._open.pop(index), event, out)
+                self._seal(event, out)
+            case ThinkingStart(content_index=index):
+                kind = "summary" if self._items.is_own else "reasoning"
+                self._add(index, self._items.reasoning(_notes(index, batch)), kind, out)
+            case ThinkingEnd(content_index=index):
+                self._end_thinking(self._open.pop(index), event, out)
+            case ToolCallStart(content_index=index, id=id, name=name):
+                self._keys[index] = self._items.key(id)
+                for end in batch:
+                    if isinstance(end, ToolCallEnd) and end.content_index == index:
+                        self._seal(end, out)
+                item = self._items.call(id, name, _notes(index, batch))
+                self._add(index, item, "input" if "input" in item else "arguments", out)
+            case ToolCallEnd(content_index=index):
+                self._end_call(self._open.pop(index), event, out)
+                self._seal(event, out)
+            case Extension():
+                block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
+                self._whole(self._items.extension(block), out)
+            case Retry() if self._begun:
+                self._fail(started_anew(event), out)
+            case Done():
+                self._finish(event, out)
+            case Error():
+                if not self._response:
+                    id = event.response_id or PREFIX + self._facts.id
+                    self._announce(id, event.model or self._asked.model, out)
+                self._fail(event, out)
+
+    # -- the response ------------------------------------------------------------------------------
+
+    def alive(self, known: Known) -> bytes:
+        """Return an event: Codex and SDKs wait for events, and pass comments over.
+
+        An answer that has not begun is announced under an id of the gateway's, which it keeps.
+        """
+        out: list[bytes] = []
+        if not self._response:
+            self._announce(PREFIX + self._facts.id, model_of(known, ()), out)
+        else:
+            self._say_in_progress("in_progress", out)
+        return b"".join(out)
+
+    def _begin(self, known: Known, batch: Sequence[Any], out: list[bytes]) -> None:
+        provider = known.model.provider
+        is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
+        self._items = Items(self._facts.id, provider, is_own, self._asked.tools)
+        self._begun = True
+        if not self._response:
+            id = id_of(known, batch, self._facts, PREFIX)
+            self._announce(id, model_of(known, batch), out)
+        self._response["model"] = model_of(known, batch)
+
+    def _announce(self, id: str, model: str, out: list[bytes]) -> None:
+        self._response = self._head(id, model)
+        self._say_in_progress("created", out)
+        self._say_in_progress("in_progress", out)
+
+    def _say_in_progress(self, word: str, out: list[bytes]) -> None:
+        self._say(word, out, response={**self._response, "status": "in_progress"})
+
+    def _head(self, id: str, model: str | None) -> dict[str, Any]:
+        echo: dict[str, Any] = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+        return {
+            "id": id,
+            "object": "response",
+            "created_at": self._facts.created,
+            "status": "completed",
+            "error": None,
+            "incomplete_details": None,
+            **echo,
+            **self._asked.said.get("echo", {}),
+            "model": model,
+            "output": [],
+            "usage": None,
+        }
+
+    def nothing(self) -> list[dict[str, Any]]:
+        """Return the events of an answer that nobody was asked for."""
+        response = self._head(PREFIX + self._facts.id, self._asked.model)
+        usage = usage_data(Usage(), None)
+        begun = {**response, "status": "in_progress"}
+        said = (("created", begun), ("completed", {**response, "usage": usage}))
+        return [
+            {"type": f"response.{word}", "sequence_number": number, "response": state}
+            for number, (word, state) in enumerate(said)
+        ]
+
+    def _finish(self, done: Done, out: list[bytes]) -> None:
+        self.ended = True
+        response = ending(done.stop_reason, done.metadata)
+        usage = usage_data(done.usage, done.cost)
+        self._say(response["status"], out, response={**self._ended(), **response, "usage": usage})
+
+    def _fail(self, error: Error, out: list[bytes]) -> None:
+        self.ended = True
+        if code := final_by_status(error, self._begun, self._asked.said.get("user_agent", "")):
+            told = {"code": code, "message": text_of(error), "param": None}
+            out.append(named_frame({"type": "error", "sequence_number": self._number, **told}))
+            return
+        data = error_data(error, final_in_responses(error, self._begun))
+        usage = usage_data(error.usage, error.cost)
+        said = {"status": "failed", "error": data, "usage": usage}
+        self._say("failed", out, response={**self._ended(), **said})
+
+    def _ended(self) -> dict[str, Any]:
+        return {**self._response, "output": [item for item in self._output if item is not None]}
+
+    # -- items -------------------------------------------------------------------------------------
+
+    def _add(self, index: int, item: dict[str, Any], kind: str, out: list[bytes]) -> None:
+        opened = self._open[index] = Open(len(self._output), item, kind)
+        self._output.append(None)
+        self._say("output_item.added", out, place=opened.place, item=item)
+
+    def _done(self, opened: Open, item: dict[str, Any], out: list[bytes]) -> None:
+        self._output[opened.place] = item
+        self._say("output_item.done", out, place=opened.place, item=item)
+
+    def _whole(self, item: dict[str, Any], out: list[bytes]) -> None:
+        self._add(-1, item, "summary", out)
+        self._done(self._open.pop(-1), item, out)
+
+    def _delta(self, opened: Open, text: str, out: list[bytes]) -> None:
+        if not opened.text and opened.kind in PARTS:
+            part, index, begun = PARTS[opened.kind]
+            self._say(part, out, opened, **index, part={"type": begun, "text": ""})
+        opened.text.append(text)
+        if opened.kind == "input":
+            return  # its JSON text is nothing that the client knows
+        if not opened.head:
+            opened.head = head_of_deltas(opened)
+        number, self._number = self._number, self._number + 1
+        out += (opened.head, b"%d" % number, b',"delta":', encode(text), b"}\n\n")
+
+    def _end_text(self, opened: Open, event: TextEnd, out: list[bytes]) -> None:
+        block = TextBlock(opened.said, event.metadata)
+        item = self._items.said(opened.item, block)
+        part = item["content"][0]
+        self._say("output_text.done", out, opened, content_index=0, text=opened.said)
+        self._say("content_part.done", out, opened, content_index=0, part=part)
+        self._done(opened, item, out)
+
+    def _end_thinking(self, opened: Open, event: ThinkingEnd, out: list[bytes]) -> None:
+        block = ThinkingBlock(opened.said, event.signature, event.redacted, event.metadata)
+        if opened.text:
+            word, index = DELTAS[opened.kind]
+            self._say(f"{word}.done", out, opened, **index, text=opened.said)
+            part, index, begun = PARTS[opened.kind]
+            ended = part.replace("added", "done")
+            self._say(ended, out, opened, **index, part={"type": begun, "text": opened.said})
+        self._done(opened, self._items.thought(opened.item, block), out)
+
+    def _end_call(self, opened: Open, event: ToolCallEnd, out: list[bytes]) -> None:
+        arguments, name = parse_arguments(opened.said), opened.item["name"]
+        state: Any = "truncated" if self._cut or arguments is None else "complete"
+        block = ToolCallBlock("", name, arguments or {}, opened.said, state, event.metadata)
+        item = self._items.called(opened.item, block)
+        if opened.kind == "input":
+            self._say("custom_tool_call_input.delta", out, opened, delta=item["input"])
+            self._say("custom_tool_call_input.done", out, opened, input=item["input"])
+        else:
+            said = item["arguments"]
+            self._say("function_call_arguments.done", out, opened, arguments=said, name=name)
+        self._done(opened, item, out)
+
+    def _seal(self, end: TextEnd | ToolCallEnd, out: list[bytes]) -> None:
+        """Write, once, what another provider wants back with a text or a call."""
+        key = self._keys.pop(end.content_index, None)
+        if key is not None and (item := self._items.beside(key, end.metadata)) is not None:
+            self._whole(item, out)
+
+    def _say(self, word: str, out: list[bytes], opened: Open | None = None, **said: Any) -> None:
+        data: dict[str, Any] = {"type": f"response.{word}", "sequence_number": self._number}
+        if opened is not None:
+            data |= {"item_id": opened.item["id"], "output_index": opened.place}
+        if "place" in said:
+            data["output_index"] = said.pop("place")
+        self._number += 1
+        out.append(named_frame({**data, **said}))
+
+    def whole(self, message: AssistantMessage) -> bytes:
+        """Return a response."""
+        provider = message.provider or ""
+        is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
+        items = Items(self._facts.id, provider, is_own, self._asked.tools)
+        response = self._head(message.response_id or PREFIX + self._facts.id, message.model)
+        response |= ending(message.stop_reason or StopReason.STOP, message.metadata)
+        response["output"] = [item for block in message.content for item in items.of(block)]
+        response["usage"] = usage_data(message.usage, message.cost)
+        return encode(response)
+
+
+def _notes(index: int, batch: Sequence[Any]) -> Mapping[str, Any] | None:
+    """Return what is said of a block at its end, if that came with its beginning."""
+    ends = (e for e in batch if isinstance(e, _ENDS) and e.content_index == index)
+    return next((end.metadata for end in ends), None)
+
+
+_ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
+
+
+_SAYING = frozenset({TextStart, ThinkingStart, ToolCallStart, Extension, Done})
+"""Events before which the answer has begun."""

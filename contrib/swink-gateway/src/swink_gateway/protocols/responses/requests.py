@@ -1,0 +1,351 @@
+"""What clients ask in OpenAI's Responses, as a conversation and options.
+
+https://developers.openai.com/api/reference/resources/responses: `input` is a string or a list of
+items, messages among them; what the model said, thought and called are items of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from attrs import evolve
+
+from swink_core import (
+    AssistantMessage,
+    AudioBlock,
+    Base64Source,
+    Block,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    FileIdSource,
+    ImageBlock,
+    Message,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+from swink_core.providers import parse_arguments
+from swink_gateway.protocols import Asked, BadRequest
+from swink_gateway.protocols.chat.requests import EFFORTS, SOUNDS, response_format
+from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.frames import encode
+from swink_gateway.protocols.media import source_of
+from swink_gateway.protocols.responses.items import is_made
+from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
+from swink_gateway.protocols.tool_names import FREE_TEXT, Known, flat_name, free_text_schema
+
+__all__ = ["WIRE_FORMAT", "as_input", "read_responses"]
+
+WIRE_FORMAT = "openai-responses"
+
+ECHOED = (
+    "instructions", "metadata", "parallel_tool_calls", "temperature", "tool_choice", "tools",
+    "top_p", "max_output_tokens", "previous_response_id", "reasoning", "store", "text", "user",
+)  # fmt: skip
+"""What a response says again of its request."""
+
+_SILENT = ("stream", "stream_options", "background", "store", "generate", "type")
+
+ANSWERS = ("_output", "_response")
+"""How the types of items end by which a client answers an item that asks for something."""
+
+
+def read_responses(body: Any) -> Asked:
+    """Return what a request asks for. Raises BadRequest."""
+    return _Reader(Fields(body)).read()
+
+
+class _Reader:
+    """Reads one request. `_called` are the names of what was called, by the calls' ids,
+    `_beside` what was sealed beside calls, by the places of their answers."""
+
+    def __init__(self, said: Fields) -> None:
+        self._said = said
+        self._tools: dict[str, Known] = {}
+        self._own_tools: list[dict[str, Any]] = []
+        self._called: dict[str, str] = {}
+        self._beside: dict[int, list[Sealed]] = {}
+        self._messages: list[Message] = []
+
+    def read(self) -> Asked:
+        said = self._said
+        context = Context([], said.text("instructions"))
+        context.tools = [tool for one in said.objects("tools") for tool in self._tool(one, "")]
+        given = said.data("input")
+        if isinstance(given, str):
+            self._messages.append(UserMessage(given))
+        else:
+            for item in said.objects("input"):
+                self._item(item)
+        for place, answer in enumerate(self._messages):
+            if isinstance(answer, AssistantMessage):
+                _settle(answer, self._beside.get(place, ()))
+        context.messages = self._messages
+        asked = Asked(said.required("model"), context)
+        asked.stream = bool(said.flag("stream"))
+        asked.said = {
+            "echo": {n: v for n in ECHOED if (v := said.data(n)) is not None},
+            "previous": said.text("previous_response_id"),
+            "store": said.flag("store") is not False,
+            "generate": said.flag("generate") is not False,
+        }
+        asked.options = self._options()
+        for name in _SILENT:
+            said.data(name)
+        asked.own = said.rest()
+        if self._own_tools:
+            asked.own["tools"] = self._own_tools
+        asked.tools, asked.dropped = self._tools, said.dropped
+        return asked
+
+    def _options(self) -> dict[str, Any]:
+        said = self._said
+        options: dict[str, Any] = {
+            "max_tokens": said.whole_number("max_output_tokens"),
+            "temperature": said.number("temperature"),
+            "top_p": said.number("top_p"),
+            "parallel_tool_calls": said.flag("parallel_tool_calls"),
+            "session_id": said.text("prompt_cache_key"),
+            "user": said.text("user") or said.text("safety_identifier"),
+            "tool_choice": self._tool_choice(),
+        }
+        if (reasoning := said.object("reasoning")) is not None:
+            effort = reasoning.text("effort")
+            reasoning.text("summary")  # what is told of thinking is passed on anyway
+            options["thinking"] = EFFORTS.get(effort or "")
+            if effort and effort not in EFFORTS:
+                reasoning.drop("effort", effort)
+        if (text := said.object("text")) is not None and (
+            form := text.object("format")
+        ) is not None:
+            kind = form.text("type")
+            if kind == "json_schema":
+                options["response_format"] = response_format(form)
+                form.text("description")
+            elif kind == "json_object":
+                options["response_format"] = "json"
+        return {name: value for name, value in options.items() if value is not None}
+
+    def _tool_choice(self) -> str | None:
+        choice = self._said.data("tool_choice")
+        if not isinstance(choice, dict):
+            return self._said.text("tool_choice")
+        how = self._said.object("tool_choice")
+        assert how is not None
+        if how.text("type") in ("function", "custom"):
+            return how.required("name")
+        how.drop(why=str(choice.get("type")))
+        return None
+
+    def _tool(self, said: Fields, namespace: str) -> Iterator[Tool]:
+        kind = said.text("type")
+        if kind == "namespace":
+            name = said.required("name")
+            said.text("description")
+            for one in said.objects("tools"):
+                yield from self._tool(one, name)
+            return
+        if kind not in ("function", "custom"):
+            self._own_tools.append(said.all())
+            return
+        name = said.required("name")
+        flat = flat_name(namespace, name)
+        self._tools[flat] = Known(name, namespace, kind == "custom")
+        tool = Tool(flat, said.text("description") or "")
+        if kind == "custom":
+            tool.parameters = free_text_schema()
+            native = {**said.all(), "parameters": None, "strict": None}
+            tool.metadata = {WIRE_FORMAT: native}
+        else:
+            tool.parameters = said.take("parameters", dict) or tool.parameters
+            tool.strict = said.flag("strict")
+        yield tool
+
+    # -- items -------------------------------------------------------------------------------------
+
+    def _item(self, said: Fields) -> None:
+        kind = said.text("type") or "message"
+        if kind == "message":
+            self._message(said)
+        elif kind == "reasoning":
+            self._reasoning(said)
+        elif kind in ("function_call", FREE_TEXT):
+            answer = self._answer()
+            answer.content.append(call := self._call(said, kind))
+            if kind == FREE_TEXT and call.metadata is None:
+                call.metadata = {"item": {"type": FREE_TEXT}}
+                answer.provider = answer.provider or WIRE_FORMAT
+        elif kind in ("function_call_output", f"{FREE_TEXT}_output"):
+            self._messages.append(self._result(said))
+        elif kind == "item_reference":
+            said.drop(why=kind)
+        elif kind.endswith(ANSWERS):
+            self._messages.append(UserMessage([ExtensionBlock(WIRE_FORMAT, kind, said.all())]))
+        else:
+            answer = self._answer()
+            answer.provider = answer.provider or WIRE_FORMAT
+            answer.content.append(ExtensionBlock(WIRE_FORMAT, kind, said.all()))
+
+    def _answer(self) -> AssistantMessage:
+        """Return the answer that items are parts of: the one that is last, or a new one."""
+        last = self._messages[-1] if self._messages else None
+        if not isinstance(last, AssistantMessage):
+            last = AssistantMessage([])
+            self._messages.append(last)
+        return last
+
+    def _message(self, said: Fields) -> None:
+        role, phase = said.required("role"), said.text("phase")
+        for name in ("type", "id", "status"):
+            said.data(name)
+        content: Any = said.take("content", (str, list))
+        if isinstance(content, list):
+            parts = (self._part(part) for part in said.objects("content"))
+            content = [block for block in parts if block is not None]
+        match role:
+            case "system" | "developer":
+                self._messages.append(SystemMessage(content or ""))
+            case "user":
+                self._messages.append(UserMessage(content or ""))
+            case "assistant":
+                blocks = [TextBlock(content)] if isinstance(content, str) else content or []
+                self._say(blocks, phase)
+            case _:
+                raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
+
+    def _say(self, blocks: list[Any], phase: str | None) -> None:
+        """Add what the model said, each text with what this API says of it."""
+        answer = self._answer()
+        for block in blocks:
+            if phase is not None:
+                block.metadata = {**(block.metadata or {}), "item": {"phase": phase}}
+            if block.metadata:
+                answer.provider = answer.provider or WIRE_FORMAT
+        answer.content += blocks
+
+    def _reasoning(self, said: Fields) -> None:
+        opaque = said.text("encrypted_content")
+        answer = self._answer()
+        parts = said.take("content", list) or said.take("summary", list) or []
+        shown = "\n\n".join(str(p.get("text") or "") for p in parts if isinstance(p, dict))
+        item = {name: value for name, value in said.all().items() if not _is_made(name, value)}
+        sealed = unsealed(opaque)
+        if sealed is None:
+            if not (shown or opaque):
+                return  # there is nothing in it
+            answer.provider = answer.provider or WIRE_FORMAT
+            answer.content.append(ThinkingBlock(shown, metadata={"item": item}))
+            return
+        answer.provider = sealed.provider
+        if "of" in sealed.data:
+            self._beside.setdefault(len(self._messages) - 1, []).append(sealed)
+            return
+        block: Block | None
+        if "block" in sealed.data:
+            block = opened(ExtensionBlock, sealed.data["block"])
+        else:
+            block = opened(ThinkingBlock, sealed.data.get("thought"))
+        answer.content += [block] if block is not None else []
+
+    def _call(self, said: Fields, kind: str) -> ToolCallBlock:
+        cut = said.data("status") == "incomplete"
+        for name in ("type", "id"):
+            said.data(name)
+        id = said.required("call_id")
+        name = flat_name(said.text("namespace") or "", said.required("name"))
+        self._called[id] = name
+        if kind == FREE_TEXT:
+            given = {"input": said.text("input") or ""}
+            return ToolCallBlock(id, name, given, encode(given).decode())
+        raw = said.text("arguments") or ""
+        arguments = parse_arguments(raw)
+        if arguments is None or (cut and not raw):
+            return ToolCallBlock(id, name, {}, raw, "truncated" if cut else "invalid")
+        return ToolCallBlock(id, name, arguments, raw)
+
+    def _result(self, said: Fields) -> ToolResultMessage:
+        for name in ("type", "id", "status"):
+            said.data(name)
+        id, output = said.required("call_id"), said.take("output", (str, list))
+        content: Any = output or ""
+        if isinstance(output, list):
+            parts = (self._part(part) for part in said.objects("output"))
+            content = [block for block in parts if block is not None]
+        return ToolResultMessage(id, self._called.get(id, ""), content)
+
+    def _part(self, said: Fields) -> Block | None:
+        kind = said.text("type")
+        match kind:
+            case "input_text" | "output_text" | "text" | "refusal":
+                beside = {n: v for n in ("annotations", "logprobs") if (v := said.take(n, list))}
+                text = said.text("refusal" if kind == "refusal" else "text") or ""
+                return TextBlock(text, beside or None)
+            case "input_image":
+                detail = said.text("detail")
+                metadata = {"detail": detail} if detail else None
+                if (id := said.text("file_id")) is not None:
+                    return ImageBlock(FileIdSource(WIRE_FORMAT, id), metadata)
+                url = said.required("image_url")
+                return ImageBlock(source_of(url, said.place("image_url")), metadata)
+            case "input_file":
+                return self._file(said)
+            case "input_audio" if (sound := said.object(kind)) is not None:
+                form = sound.required("format")
+                form = SOUNDS.get(form, f"audio/{form}")
+                return AudioBlock(Base64Source(form, sound.required("data")))
+        said.drop(why=str(kind))
+        return None
+
+    def _file(self, said: Fields) -> DocumentBlock:
+        name = said.text("filename")
+        if (id := said.text("file_id")) is not None:
+            return DocumentBlock(FileIdSource(WIRE_FORMAT, id), name)
+        field = "file_url" if "file_url" in said else "file_data"
+        return DocumentBlock(source_of(said.required(field), said.place(field)), name)
+
+
+def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
+    """Give the calls of an answer what was sealed beside them; what this API says of its texts and
+    calls means nothing to another provider, whose answer it is then."""
+    if answer.provider != WIRE_FORMAT:
+        for block in answer.content:
+            if isinstance(block, TextBlock | ToolCallBlock):
+                block.metadata = None
+    with_sealed(answer.content, beside)
+    answer.content = [b for b in answer.content if not isinstance(b, TextBlock) or _says(b)]
+
+
+def as_input(message: AssistantMessage) -> AssistantMessage:
+    """Return an answer in the form in which a client sends it back as input.
+
+    Ids and states of the vendor's messages and calls are left out, since requests are read without
+    them: a client may have left out the reasoning that the vendor wants beside an id.
+    """
+    blocks = [_without_ids(block) for block in message.content]
+    return evolve(message, content=blocks)
+
+
+def _without_ids(block: Block) -> Block:
+    metadata = {} if not isinstance(block, TextBlock | ToolCallBlock) else block.metadata or {}
+    item = metadata.get("item")
+    if not isinstance(item, dict):
+        return block
+    rest = {name: value for name, value in metadata.items() if name != "item"}
+    read = {"phase": item["phase"]} if "phase" in item else {}
+    if item.get("type") == FREE_TEXT:
+        read["type"] = FREE_TEXT
+    return evolve(block, metadata={**rest, "item": read} if read else rest or None)
+
+
+def _says(text: TextBlock) -> bool:
+    return bool(text.text or text.metadata)
+
+
+def _is_made(name: str, value: Any) -> bool:
+    return name == "id" and is_made(value)

@@ -1,0 +1,1 @@
+"""The HTTP server: routes, WebSockets, workers, reloading, metrics and the live feed."""

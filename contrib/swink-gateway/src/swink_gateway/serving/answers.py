@@ -1,0 +1,109 @@
+"""One answer on its way to a client, whole or as it comes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import web
+from attrs import evolve
+
+from swink_core import Done, EventStream, Notice
+from swink_gateway.protocols import Asked, ClientProtocol, Reply
+from swink_gateway.protocols.failures import header_text, passed_on, status_of
+from swink_gateway.protocols.frames import JSON
+from swink_gateway.serving.relay import Limits, StreamRelay, relayed
+from swink_gateway.serving.upstream_call import Begun
+
+__all__ = ["OneAnswer", "respond"]
+
+DROPPED = "x-swink-dropped"
+"""The response header that names, as paths into the request, what was not carried further."""
+
+NOTICES = "x-swink-notices"
+"""The response header with what the adapter of the provider says of the request."""
+
+
+def respond(reply: Reply) -> web.Response:
+    """Make a response of a whole reply."""
+    return web.Response(
+        body=reply.body,
+        status=reply.status,
+        headers=dict(reply.headers),
+        content_type=reply.content_type,
+    )
+
+
+class OneAnswer:
+    """One answer on its way to a client."""
+
+    def __init__(
+        self,
+        request: web.Request,
+        protocol: ClientProtocol,
+        asked: Asked,
+        begun: Begun,
+        limits: Limits,
+        counters: Counter[str],
+    ) -> None:
+        self._request = request
+        self._protocol = protocol
+        self._asked = asked
+        self._begun = begun
+        self._limits, self._counters = limits, counters
+        self._encoder = protocol.encoder(asked, begun.facts)
+        self._notices: list[str] = []
+        self.completed = False
+
+    async def streamed(self) -> web.StreamResponse:
+        """Send the events of a call as they come."""
+        encoder, stream = self._encoder, self._begun.stream
+        kind, name = encoder.content_type, self._protocol.name
+
+        def headers() -> dict[str, str]:
+            return self._headers(stream)
+
+        line = StreamRelay(self._request, kind, headers, self._limits, self._counters)
+
+        def heard(batch: Sequence[Any]) -> None:
+            self._begun.hear(batch)
+            if line.response is None:
+                self._listen(batch)
+
+        with suppress(ConnectionResetError):
+            self.completed = await relayed(stream, encoder, line, name, heard)
+        assert line.response is not None  # the last event always says something
+        return line.response
+
+    async def whole(self) -> web.Response:
+        """Return the answer of a call when it has ended."""
+        stream = self._begun.stream
+        terminal: Any = None
+        async for batch in stream.batches():
+            self._begun.hear(batch)
+            self._listen(batch)
+            terminal = batch[-1]
+        headers = self._headers(stream)
+        if isinstance(terminal, Done):
+            self.completed = True
+            body = self._encoder.whole(stream.message)
+            return web.Response(body=body, headers=headers, content_type=JSON)
+        reply = self._protocol.failure(terminal, status_of(terminal, self._begun.models))
+        return respond(evolve(reply, headers={**headers, **reply.headers}))
+
+    def _listen(self, batch: Sequence[Any]) -> None:
+        self._notices += [event.detail for event in batch if isinstance(event, Notice)]
+
+    def _headers(self, stream: EventStream) -> dict[str, str]:
+        """Return headers with what is known before the first byte of the answer."""
+        headers = {"x-swink-model": str(stream.call.model)}
+        headers |= passed_on(stream.call.attempt.response)
+        if request_id := stream.call.request_id:
+            headers["x-request-id"] = request_id
+        if self._asked.dropped:
+            headers[DROPPED] = ", ".join(self._asked.dropped)
+        if self._notices:
+            headers[NOTICES] = "; ".join(self._notices)
+        return {name: header_text(value) for name, value in headers.items()}

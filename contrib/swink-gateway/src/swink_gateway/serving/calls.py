@@ -1,0 +1,269 @@
+"""One request of a client's: read, asked of a provider, and written as it comes.
+
+There is a place for each answer under way, taken before the body is read, and no more than so many
+places. An upstream that fails is told in the client's own protocol: inside the stream where one was
+asked for, as an HTTP status where not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from secrets import token_hex
+from typing import Any
+from weakref import WeakSet
+
+from aiohttp import web
+from attrs import Factory, define, field
+
+from swink_core import (
+    AssistantMessage,
+    Client,
+    Error,
+    EventStream,
+    RetryPolicy,
+    StreamErrorKind,
+    SwinkError,
+)
+from swink_gateway.policy.charging import Charge, charged
+from swink_gateway.policy.limits import Ledger
+from swink_gateway.policy.passthrough import Spoken, addressed, answerable
+from swink_gateway.policy.routing import Chain, Routing, persistent
+from swink_gateway.policy.token_counting import ESTIMATED, estimated_tokens
+from swink_gateway.protocols import Asked, ClientProtocol, Facts
+from swink_gateway.protocols.bodies import MOST_BYTES, Refused, come, read_body, size_of
+from swink_gateway.protocols.failures import of_bad_request, of_exception, status_of
+from swink_gateway.protocols.frames import JSON
+from swink_gateway.serving.answers import OneAnswer, respond
+from swink_gateway.serving.deadlines import time_limit
+from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.upstream_call import Begun
+
+__all__ = ["ACTIVE", "OWNER", "Calls", "respond"]
+
+log = logging.getLogger(__name__)
+
+Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
+"""What makes an answer to a request that was read."""
+
+Holding = Callable[[int], None]
+"""Is told of how many bytes a request has come to be."""
+
+OWNER = web.RequestKey("owner", str)
+"""Of a request: whose key it shows, by name; `""` where keys have no names."""
+
+REQUESTS = "ccr_requests_total"
+"""Counts calls that were asked for."""
+
+ACTIVE = "ccr_active_streams"
+"""How many answers are under way."""
+
+PEAK = "ccr_peak_active_streams"
+"""How many were at most."""
+
+REJECTED = "ccr_rejected_streams_total"
+"""Counts requests that found as many answers under way as there may be."""
+
+COME_AGAIN_SECONDS = 1.0
+"""After which who found no place may ask again: answers end all the time."""
+
+UNAVAILABLE = 503
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Have a call that cannot be made refused. Raises Refused."""
+    try:
+        yield
+    except SwinkError as error:
+        wrong = of_exception(error)
+        raise Refused(wrong, status_of(wrong)) from error
+
+
+@define
+class Calls:
+    """Asks what clients ask for.
+
+    `routing` says whom; another may take its place at any time. `ledger` has what they took, and
+    `counters` count by name.
+    """
+
+    client: Client
+    routing: Routing
+    ledger: Ledger
+    retry: RetryPolicy
+    limits: Limits = field(factory=Limits)
+    counters: Counter[str] = field(factory=Counter)
+    _spoken: Spoken = field(default=Factory(lambda self: Spoken(self.client), takes_self=True))
+    _streams: WeakSet[EventStream] = field(factory=WeakSet)
+    _ended: asyncio.Event = field(factory=asyncio.Event)
+    _bytes: int = field(default=0, init=False)
+
+    async def all_ended(self) -> None:
+        """Return as soon as no answer is under way."""
+        while self.counters[ACTIVE]:
+            self._ended.clear()
+            await self._ended.wait()
+
+    async def end_all(self) -> None:
+        """Have all answers that are under way fail, in the words of their protocols."""
+        for stream in [*self._streams]:
+            await stream.aclose()
+
+    async def answer(
+        self, request: web.Request, protocol: ClientProtocol, go_on: Answering | None = None
+    ) -> web.StreamResponse:
+        """Answer a request that has been let in; `go_on` does, where it is not all the same."""
+        try:
+            with self.place(size_of(request)) as hold:
+                asked = await self.read_request(request, protocol, hold)
+                if go_on is not None:
+                    return await go_on(request, asked)
+                return await self.answer_to(request, protocol, asked)
+        except Refused as refusal:
+            return respond(protocol.failure(refusal.error, refusal.status))
+
+    @contextmanager
+    def place(self, size: int) -> Iterator[Holding]:
+        """Hold one of the places for answers, to a request of `size` bytes, and more that come.
+
+        Raises Refused where there is none, or requests that are being answered are too much.
+        """
+        counters, most, held = self.counters, self.limits.streams, 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            if self._bytes + size - held > MOST_BYTES:
+                raise self._refusal(f"{self._bytes} bytes are")
+            self._bytes += size - held
+            held = size
+
+        if counters[ACTIVE] >= most:
+            raise self._refusal("1 answer is" if most == 1 else f"{most} answers are")
+        hold(size)
+        counters[ACTIVE] += 1
+        counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
+        try:
+            yield hold
+        finally:
+            counters[ACTIVE] -= 1
+            self._bytes -= held
+            self._ended.set()
+
+    def _refusal(self, what: str) -> Refused:
+        self.counters[REJECTED] += 1
+        full = Error(error_message=f"{what} under way here, as many as there may be")
+        full.error_kind, full.retry_after = StreamErrorKind.THROTTLED, COME_AGAIN_SECONDS
+        return Refused(full, UNAVAILABLE)
+
+    async def answer_to(
+        self,
+        request: web.Request,
+        protocol: ClientProtocol,
+        asked: Asked,
+        done: Callable[[AssistantMessage, Facts], None] | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is asked; `done` is told of an answer that was completed."""
+        if asked.idle is not None:
+            return self._idle(protocol, asked, request[OWNER])
+        async with self.begun(protocol, asked, request[OWNER]) as begun:
+            answer = OneAnswer(request, protocol, asked, begun, self.limits, self.counters)
+            response = await (answer.streamed() if asked.stream else answer.whole())
+            if done is not None and answer.completed:
+                done(begun.stream.message, begun.facts)
+            return response
+
+    async def count(
+        self, request: web.Request, protocol: ClientProtocol, name: str
+    ) -> web.StreamResponse:
+        """Answer how long a conversation is, in the field `name`."""
+
+        async def counted(request: web.Request, asked: Asked) -> web.StreamResponse:
+            found = {name: estimated_tokens(asked.context)}
+            return web.json_response(found, headers={ESTIMATED: name})
+
+        return await self.answer(request, protocol, counted)
+
+    @asynccontextmanager
+    async def begun(
+        self, protocol: ClientProtocol, asked: Asked, owner: str
+    ) -> AsyncIterator[Begun]:
+        """Hold a call that the owner of a key pays for.
+
+        Raises Refused for a call that cannot be made.
+        """
+        self.counters[REQUESTS] += 1
+        routing = self.routing
+        with refusing():
+            chain, request = routing.routed(asked, owner)
+        key = routing.config.keys.get(owner)
+        charge: Any = nullcontext(Charge())
+        if key is not None:
+            charge = charged(self.ledger, owner, key, chain, request)
+        async with charge as charge:
+            with refusing():
+                stream, facts = self._stream(protocol, chain, request)
+            asked.dropped = request.dropped
+            charge.stream = stream
+            async with stream:
+                yield Begun(stream, facts, len(chain), routing, charge)
+
+    def _stream(
+        self, protocol: ClientProtocol, chain: Chain, asked: Asked
+    ) -> tuple[EventStream, Facts]:
+        asked.context = answerable(asked)
+        wire_formats: dict[str, str] = {}
+        for one, own in chain:
+            spoken = self._spoken.by(one, asked, protocol.wire_format, own)
+            if wire_formats.setdefault(one.provider, spoken) != spoken:
+                wire_formats[one.provider] = ""  # what is sealed is right for both
+        first = chain[0][0].provider
+        found = addressed(asked, protocol.wire_format, first, wire_formats[first])
+        asked.dropped = found.dropped
+        unseen = not asked.stream
+        targets: Any = [(one, persistent(own, unseen)) for one, own in chain]
+        options = persistent({"retry": self.retry, **found.options}, unseen)
+        stream = self.client.stream(targets, found.context, **options)
+        self._streams.add(stream)
+        if asked.inherited:
+            target = stream.call.attempt.target
+            target.extra, target.inherited = asked.extra, target.inherited | asked.inherited
+        return stream, Facts(stream.call.id, int(time.time()), wire_formats)
+
+    def _idle(self, protocol: ClientProtocol, asked: Asked, owner: str) -> web.Response:
+        """Answer who wants nothing said; the model has to be one that could."""
+        with refusing():
+            self.routing.routed(asked, owner)
+        nothing = AssistantMessage([], model=asked.model)
+        encoder = protocol.encoder(asked, Facts(self.new_id(), int(time.time())))
+        return web.Response(body=encoder.whole(nothing), content_type=JSON)
+
+    async def read_request(
+        self, request: web.Request, protocol: ClientProtocol, hold: Holding
+    ) -> Asked:
+        """Return what a request asks for. Raises Refused."""
+        body = await self.read(request, hold)
+        path = {**request.query, **request.match_info}
+        return await read_body(protocol, body, path, request.headers)
+
+    async def read(self, request: web.Request, hold: Holding) -> bytes:
+        """Return the body of a request, which is held as it comes.
+
+        Raises Refused where it does not come in time, or is too much.
+        """
+        if request.content.is_eof():  # it has come
+            return await come(request, hold)
+        try:
+            async with time_limit(self.limits.clock, self.limits.patience):
+                return await come(request, hold)
+        except TimeoutError as error:
+            why = f"the body did not come within {self.limits.patience:g} s"
+            raise Refused(of_bad_request(why), 408) from error
+
+    def new_id(self) -> str:
+        """Return an id for an answer that no call makes."""
+        return token_hex(6)

@@ -1,0 +1,156 @@
+"""The connections of a server: so many, and none that says or reads nothing for ever.
+
+A client can connect and say nothing, send the head of a request a byte at a time, or ask for an
+answer and not read it. Every so often all connections on which no request is being answered are
+looked at, and closed where nothing has become of them for too long. Where there are as many as
+there may be, a new one takes the place of the oldest that waits for a request, so that silence
+keeps nobody out; only where all are busy is it turned away.
+
+Requests that are being answered have limits of their own (see `calls` and `relay`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from aiohttp import web
+
+from swink_core.providers import Timer
+from swink_gateway.serving.relay import Limits
+
+__all__ = ["LEFT", "TURNED_AWAY", "Connections"]
+
+LEFT = "swink_connections_left_total"
+"""Counts connections that were closed because nothing came of them."""
+
+TURNED_AWAY = "swink_connections_turned_away_total"
+"""Counts connections for which there was no room."""
+
+LOOKS = 4
+"""How often a connection is looked at in the time that it may be silent."""
+
+BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\n"
+    b"Retry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+)
+
+
+class Connections(web.AppRunner):
+    """An `AppRunner` whose server has a bound on its connections, in number and in time.
+
+    `answering` says that a connection has a request; `counters` count who had to go. `_silent` are
+    connections without one, those of the longest ago first: how much of an answer is still unread,
+    and since when.
+    """
+
+    __slots__ = ("_busy", "_counters", "_limits", "_silent", "_timer")
+
+    def __init__(
+        self, app: web.Application, limits: Limits, counters: Counter[str], **options: Any
+    ) -> None:
+        super().__init__(app, **options)
+        self._limits = limits
+        self._counters = counters
+        self._busy: set[asyncio.Transport] = set()
+        self._silent: dict[asyncio.Transport, tuple[int, float]] = {}
+        self._timer: Timer | None = None
+
+    @property
+    def server(self) -> Any:
+        """What makes the protocol of each connection."""
+        return None if super().server is None else self._admit
+
+    async def setup(self) -> None:
+        """Set the server up, and begin to look at its connections."""
+        await super().setup()
+        self._arm()
+
+    async def cleanup(self) -> None:
+        """Close the server and all connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await super().cleanup()
+
+    @contextmanager
+    def answering(self, transport: asyncio.Transport | None) -> Iterator[None]:
+        """Take note that a request has come on a connection, until its answer is made."""
+        if transport is None:
+            yield
+            return
+        self._busy.add(transport)
+        try:
+            yield
+        finally:
+            self._busy.discard(transport)
+            self._note(transport)  # aiohttp forgets it, and it may have words left
+
+    # -- places --------------------------------------------------------------------------------
+
+    def _admit(self) -> asyncio.BaseProtocol:
+        server = super().server
+        assert server is not None
+        if len(server.connections) >= self._limits.connections:
+            oldest = next(self._waiting(server), None)
+            if oldest is None:
+                self._counters[TURNED_AWAY] += 1
+                return _TurnedAway()
+            self._leave(oldest)
+        return server()
+
+    def _waiting(self, server: web.Server) -> Iterator[asyncio.Transport]:
+        """Yield the connections without a request."""
+        others = (c.transport for c in server.connections if c.transport not in self._silent)
+        for transport in (*self._silent, *others):
+            if transport is not None and transport not in self._busy and not _is_gone(transport):
+                yield transport
+
+    def _leave(self, transport: asyncio.Transport) -> None:
+        self._counters[LEFT] += 1
+        transport.abort()
+
+    # -- time ----------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        clock = self._limits.clock
+        self._timer = clock.call_at(clock.time() + self._limits.silence / LOOKS, self._look)
+
+    def _look(self) -> None:
+        """Leave connections of which nothing has come since they were silent for too long."""
+        server, now = super().server, self._limits.clock.time()
+        assert server is not None
+        for transport in list(self._waiting(server)):
+            unread, since = self._silent.get(transport, (None, now))
+            if unread != transport.get_write_buffer_size():
+                self._note(transport)
+            elif now - since >= self._limits.silence:
+                self._leave(transport)
+        self._forget()
+        self._arm()
+
+    def _note(self, transport: asyncio.Transport) -> None:
+        if len(self._silent) > 2 * self._limits.connections:
+            self._forget()
+        self._silent.pop(transport, None)
+        if not _is_gone(transport):
+            self._silent[transport] = (transport.get_write_buffer_size(), self._limits.clock.time())
+
+    def _forget(self) -> None:
+        """Forget connections that are gone."""
+        self._silent = {one: what for one, what in self._silent.items() if not _is_gone(one)}
+
+
+def _is_gone(transport: asyncio.Transport) -> bool:
+    """Tell whether a connection is closed: one that is being closed may have words left."""
+    return transport.is_closing() and not transport.get_write_buffer_size()
+
+
+class _TurnedAway(asyncio.Protocol):
+    """A connection for which there is no room."""
+
+    def connection_made(self, transport: Any) -> None:
+        transport.write(BUSY)
+        transport.close()

@@ -1,0 +1,162 @@
+"""What is counted and told of all calls: metrics for Prometheus, and a feed.
+
+    monitor = Monitor()
+    async with swink.Client(plugins=monitor.plugins) as client:
+        async with Gateway(client, monitor=monitor) as gateway: ...
+
+With `PROMETHEUS_MULTIPROC_DIR`, as prometheus_client has it, the processes that share the folder
+count together, and each of them tells the sum; so it is with the feed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from attrs import asdict
+from prometheus_client import CollectorRegistry, Gauge, Metric, generate_latest
+from prometheus_client import Counter as Total
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from swink_gateway.policy.charging import allowance_of
+from swink_gateway.policy.config import Key
+from swink_gateway.policy.limits import Spending
+from swink_gateway.serving.feed import SharedFeed
+from swink_gateway.serving.reloading import Reloader
+from swink_gateway.serving.workers import TOGETHER_ENV
+from swink_observer_prometheus.observer import PrometheusObserver
+from swink_observers.feed import Feed
+from swink_observers.serving import FeedHandler
+
+__all__ = ["CONTENT_TYPE", "Monitor"]
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+_ABOUT = {
+    "ccr_requests_total": "Calls that were asked for.",
+    "ccr_active_streams": "Answers under way.",
+    "ccr_peak_active_streams": "Answers that were under way at most, in one process.",
+    "ccr_rejected_streams_total": "Requests that found as many answers under way as there may be.",
+    "ccr_stream_backpressure_total": "Times that an upstream had to wait for its client.",
+    "ccr_stream_aborted_total": "Answers whose client did not read.",
+}
+"""The gateway's counters that are told from the start; others are when they have counted."""
+
+_PERIODS = {"dollars_today": "day", "dollars_this_month": "month"}
+_LIMITS = {"dollars_a_day": "day", "dollars_a_month": "month"}
+
+
+class Monitor:
+    """Counts and tells; `plugins` are for the client, `counters` for the gateway.
+
+    `reloader` is what keeps to a file of configuration, where there is one.
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        folder = os.environ.get(TOGETHER_ENV)
+        feed = SharedFeed(Path(folder)) if folder else Feed()
+        self._feed = feed
+        self.plugins: Sequence[Any] = (feed, PrometheusObserver(self._registry))
+        self.feed = FeedHandler(feed)
+        self.counters: Counter[str] = _Counted(self._registry)
+        self.reloader: Reloader | None = None
+
+    def belong_to(self, app: web.Application) -> None:
+        """Begin and end with an application."""
+        app.on_shutdown.append(self.feed.hang_up)
+        if isinstance(self._feed, SharedFeed):
+            app.on_startup.append(self._feed.join)
+            app.on_cleanup.append(self._feed.leave)
+
+    def exposition(self, spent: Iterable[Spending], keys: Mapping[str, Key]) -> bytes:
+        """Return all metrics in Prometheus's text format, with what the owners of keys spent."""
+        counted = self._registry
+        if os.environ.get(TOGETHER_ENV):
+            counted = CollectorRegistry()
+            MultiProcessCollector(counted)  # type: ignore[no-untyped-call]  # it has no types
+        now = CollectorRegistry()
+        now.register(_Now([*_of_keys(spent, keys), *_of_file(self.reloader)]))
+        return generate_latest(counted) + generate_latest(now)
+
+
+class _Counted(Counter[str]):
+    """Counters by name, each a metric too: one that only grows where its name ends in `_total`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__()
+        self._registry = registry
+        self._metrics: dict[str, Total | Gauge] = {}
+        for name in _ABOUT:
+            self[name] = 0
+
+    def __setitem__(self, name: str, value: int) -> None:
+        metric = self._metrics.get(name) or self._metric(name)
+        if isinstance(metric, Total):
+            metric.inc(value - self[name])
+        else:
+            metric.set(value)
+        super().__setitem__(name, value)
+
+    def _metric(self, name: str) -> Total | Gauge:
+        about, to = _ABOUT.get(name, "Counted since the start."), self._registry
+        made: Total | Gauge
+        if name.endswith("_total"):
+            made = Total(name, about, registry=to)
+        else:
+            together: Any = "max" if "peak" in name else "livesum"
+            made = Gauge(name, about, registry=to, multiprocess_mode=together)
+        return self._metrics.setdefault(name, made)
+
+
+class _Now:
+    """Metrics of what is so now, which nobody counted."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Return them, as prometheus_client asks for."""
+        return self._metrics
+
+
+def _of_keys(spent: Iterable[Spending], keys: Mapping[str, Key]) -> Iterator[Metric]:
+    def gauge(name: str, about: str, *labels: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(f"swink_gateway_key_{name}", about, labels=("key", *labels))
+
+    dollars = gauge("dollars", "US dollars that a key took in this day or month.", "period")
+    limit = gauge("dollars_limit", "US dollars that it may take.", "period")
+    requests = gauge("requests_last_minute", "Requests of a key in the last minute.")
+    tokens = gauge("tokens_last_minute", "Tokens of a key in the last minute.")
+    for one in spent:
+        taken, allowed = asdict(one), asdict(allowance_of(keys[one.key]))
+        for name, period in _PERIODS.items():
+            dollars.add_metric((one.key, period), taken[name])
+        for name, period in _LIMITS.items():
+            if allowed[name] is not None:
+                limit.add_metric((one.key, period), allowed[name])
+        requests.add_metric((one.key,), one.requests)
+        tokens.add_metric((one.key,), one.tokens)
+    yield from (dollars, limit, requests, tokens)
+
+
+def _of_file(reloader: Reloader | None) -> Iterator[Metric]:
+    if reloader is None:
+        return
+    name = "swink_gateway_config"
+    yield GaugeMetricFamily(
+        f"{name}_is_current", "Whether the file of configuration is what is used.",
+        value=float(reloader.is_current),
+    )  # fmt: skip
+    yield GaugeMetricFamily(
+        f"{name}_read_timestamp_seconds", "When it was read that is used.", value=reloader.at
+    )
+    yield CounterMetricFamily(
+        f"{name}_failures", "Files that could not be used.", value=reloader.failures
+    )

@@ -1,0 +1,31 @@
+"""The page at `/`: what is served, how to point each client here, and a box to try it in."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from aiohttp import web
+
+from swink_gateway.policy.listing import Offer
+
+__all__ = ["page"]
+
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Nothing from elsewhere (W3C Content Security Policy Level 3)."""
+
+
+def page(offer: Offer) -> web.Response:
+    """Return the page; the addresses in it are those by which the browser came."""
+    names = offer.names() + [f"{info.provider}/{info.id}" for info in offer.models()]
+    template = Template((files("swink_gateway.serving") / "page.html").read_text("utf-8"))
+    text = template.substitute(
+        providers=", ".join(f"<code>{escape(n)}</code>" for n in offer.providers()),
+        options="".join(f'<option value="{escape(name)}">' for name in names),
+    )
+    headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"}
+    return web.Response(text=text, content_type="text/html", headers=headers)

@@ -1,0 +1,225 @@
+"""An answer on its way to a client that reads it as it comes, and signs of life meanwhile.
+
+A batch of events, which is one network read of the upstream, becomes one write. By default nothing
+is read ahead: a client that reads slowly stops the reading of its upstream, and one that reads
+nothing for too long is left, its upstream too. The response begins with the first bytes that the
+answer makes, so that its headers can say what is known by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
+from typing import Any
+
+from aiohttp import web
+from attrs import Factory, define, field
+
+from swink_core import Done, Error, EventStream, StreamErrorKind
+from swink_core.providers import Clock, LoopClock
+from swink_gateway.protocols import Encoder
+from swink_gateway.serving.backpressure import read_ahead
+from swink_gateway.serving.keepalive import Pulse
+
+__all__ = [
+    "ABORTED",
+    "BACKPRESSURE",
+    "MOST_STREAMS",
+    "MOST_UNREAD_BYTES",
+    "Limits",
+    "Line",
+    "StreamRelay",
+    "hold_little",
+    "relayed",
+]
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 60.0
+
+MOST_STREAMS = 512
+
+SILENT_CONNECTION_SECONDS = 100.0
+"""Clients close what they keep for their next request earlier by themselves, after 90 s or less."""
+
+MOST_UNREAD_BYTES = 64 * 1024
+"""That a client has not read, before its upstream has to wait for it."""
+
+BACKPRESSURE = "ccr_stream_backpressure_total"
+"""Counts how often an upstream had to wait for its client."""
+
+ABORTED = "ccr_stream_aborted_total"
+"""Counts answers whose client did not read."""
+
+
+@define(frozen=True)
+class Limits:
+    """What clients may take of the gateway.
+
+    `patience` is for how many seconds a client may read nothing, and in how many its body has to
+    come; `streams` is how many answers are under way at a time; `coalesce` lets an upstream be read
+    on while its client reads slowly. `connections` is about how many are open at a time (twice the
+    streams: clients keep some for their next request), and `silence` for how many seconds one may
+    be without the whole head of a request. `clock` is what signs of life and limits of what clients
+    send go by.
+    """
+
+    patience: float = PATIENCE_SECONDS
+    streams: int = MOST_STREAMS
+    coalesce: bool = False
+    connections: int = field(default=Factory(lambda self: 2 * self.streams, takes_self=True))
+    silence: float = SILENT_CONNECTION_SECONDS
+    clock: Clock = field(factory=LoopClock)
+
+
+class Line:
+    """What a client is written to; `counters` count what it makes others wait for."""
+
+    def __init__(self, limits: Limits, counters: Counter[str]) -> None:
+        self.limits = limits
+        self.counters = counters
+
+    async def send(self, data: bytes, *, last: bool = False) -> None:
+        """Write, and wait for a client that reads more slowly; `last` is the end of the answer.
+
+        Raises ConnectionResetError for one that has left, or is left.
+        """
+        raise NotImplementedError
+
+    async def _wait(
+        self, read: Callable[[], Any], transport: asyncio.Transport | None, size: int = 0
+    ) -> None:
+        """Wait until the client has read, or leave one that reads nothing.
+
+        `size` is how many bytes are written by `read`, which waits for nobody where they are few.
+        """
+        unread = 0 if transport is None else transport.get_write_buffer_size()
+        if unread > MOST_UNREAD_BYTES:
+            self.counters[BACKPRESSURE] += 1
+        try:
+            if unread + 2 * size < MOST_UNREAD_BYTES and size:
+                await read()
+                return
+            async with asyncio.timeout(self.limits.patience):
+                await read()
+        except TimeoutError:
+            self.counters[ABORTED] += 1
+            log.warning("a client read nothing for %s s; it is left", self.limits.patience)
+            if transport is not None:
+                transport.abort()
+            raise ConnectionResetError("the client does not read") from None
+        except ConnectionError as error:  # of which aiohttp has several kinds
+            raise ConnectionResetError("the client has left") from error
+
+
+class _Streamed(web.StreamResponse):
+    """A response whose head is sent with what is written first."""
+
+    _send_headers_immediately = False  # aiohttp's own `Response` says so, too
+
+
+class StreamRelay(Line):
+    """A response that is streamed. `response` is `None` until something is written."""
+
+    def __init__(
+        self,
+        request: web.Request,
+        content_type: str,
+        headers: Callable[[], Mapping[str, str]],
+        limits: Limits,
+        counters: Counter[str],
+    ) -> None:
+        super().__init__(limits, counters)
+        self.response: web.StreamResponse | None = None
+        self._request = request
+        self._content_type = content_type
+        self._headers = headers
+
+    async def send(self, data: bytes, *, last: bool = False) -> None:
+        response = self.response
+        if response is None:
+            hold_little(self._request.transport)
+            response = self.response = _Streamed(headers=self._headers())
+            response.content_type = self._content_type
+            response.headers["Cache-Control"] = "no-cache"
+            await response.prepare(self._request)
+        writer, transport = self._request.writer, self._request.transport
+        if last:
+            await self._wait(lambda: response.write_eof(data), transport, len(data))
+            return
+        await writer.write(data, drain=False)  # type: ignore[call-arg]  # aiohttp's own has it
+        if transport is not None and transport.get_write_buffer_size() > MOST_UNREAD_BYTES:
+            await self._wait(writer.drain, transport)
+
+
+def _written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protocol: str) -> bytes:
+    """Return what the encoder makes of a batch; a fault of its own is a failure in words."""
+    try:
+        return encoder.feed(batch, stream.call.attempt)
+    except Exception:
+        log.exception("the encoder of %s failed", protocol)
+        fault = Error(error_message="the gateway failed to translate the answer")
+        fault.error_kind = StreamErrorKind.INTERNAL
+        return encoder.feed([fault], stream.call.attempt)
+
+
+def hold_little(transport: asyncio.Transport | None) -> None:
+    """Let the system keep little of what a client has not read.
+
+    By itself it would keep some MB for each, and the upstream would not wait for anybody.
+    """
+    held = None if transport is None else transport.get_extra_info("socket")
+    if held is not None:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, MOST_UNREAD_BYTES)
+
+
+async def relayed(
+    stream: EventStream,
+    encoder: Encoder,
+    line: Line,
+    protocol: str,
+    heard: Callable[[Sequence[Any]], None],
+) -> bool:
+    """Write a stream to its end; tell whether the answer is complete.
+
+    `heard` is shown each batch first, before the call goes on. A client that leaves after the end
+    has had all there was. Raises ConnectionResetError for one that leaves earlier.
+    """
+    is_writing = False
+
+    async def beat() -> None:
+        if not (is_writing or encoder.ended):  # or it is the client that is waited for
+            with suppress(ConnectionResetError):  # the handler is told, too
+                await line.send(encoder.alive(stream.call.attempt))
+
+    def on_full() -> None:
+        line.counters[BACKPRESSURE] += 1
+
+    batches: Any = stream.batches()
+    ahead = line.limits.coalesce
+    if ahead:
+        batches = read_ahead(batches, heard, on_full)
+    with Pulse(line.limits.clock, beat) as pulse:
+        async with aclosing(batches):
+            async for batch in batches:
+                is_writing = True
+                if pulse.is_beating:
+                    await pulse.beaten()
+                if not ahead:
+                    heard(batch)
+                data = _written(encoder, batch, stream, protocol)
+                if data:
+                    pulse.touch()
+                    try:
+                        await line.send(data, last=encoder.ended)
+                    except ConnectionResetError:
+                        if not encoder.ended:
+                            raise
+                is_writing = False
+                if encoder.ended:
+                    return isinstance(batch[-1], Done)
+    return False

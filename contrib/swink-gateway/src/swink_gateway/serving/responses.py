@@ -1,0 +1,308 @@
+"""The Responses API's own ways: conversations by the id of an answer, and WebSockets.
+
+Over a WebSocket (https://developers.openai.com/api/docs/guides/websocket-mode) each text frame of
+the client's is a request of the type `response.create`, and each of ours an event. A request with
+`generate: false` warms a cache up: it is answered without asking a model. Ids are those of the same
+connection; over HTTP they are those of answers that were to be stored. Events name the `stream_id`
+of their request; requests of all lanes are answered one after the other. Input that would steer an
+answer on its way (`response.steer`) is given back. After an hour a connection is closed, as there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from copy import copy
+from functools import partial
+from typing import Any
+
+from aiohttp import WSMsgType, web
+from attrs import evolve
+
+from swink_core import AssistantMessage, Error, Message, StreamErrorKind, ToolResultMessage
+from swink_gateway.protocols import Asked, BadRequest, Facts
+from swink_gateway.protocols.bodies import MOST_BLOCKS, Refused, asked_of, json_of, size_of, within
+from swink_gateway.protocols.failures import of_bad_request, status_of
+from swink_gateway.protocols.frames import encode, named_frame
+from swink_gateway.protocols.openai_errors import error_data
+from swink_gateway.protocols.responses.protocol import PREFIX, ResponsesProtocol
+from swink_gateway.protocols.responses.requests import as_input
+from swink_gateway.serving.calls import OWNER, Calls
+from swink_gateway.serving.conversation_store import Kept
+from swink_gateway.serving.deadlines import time_limit
+from swink_gateway.serving.relay import Line, hold_little, relayed
+
+__all__ = ["ResponsesRoutes"]
+
+log = logging.getLogger(__name__)
+
+UPGRADE = 426
+"""What a client that asks for a WebSocket takes for: use HTTP."""
+
+HEARTBEAT_SECONDS = 30.0
+"""After which a connection is looked after that may have vanished."""
+
+SOCKET_SECONDS = 3600.0
+"""For which a connection may be open; clients then open another."""
+
+SOCKET_ENDED = "websocket_connection_limit_reached"
+
+LANE = "stream_id"
+"""The field by which a client tells apart what it asks on one connection."""
+
+STEER = "response.steer"
+
+MOST_WAITING = 16
+"""Requests of one connection that wait for the one before them."""
+
+MOST_OF_SOCKETS = 10_000
+"""Answers that all connections together may go on from."""
+
+
+class ResponsesRoutes:
+    """Serves `/v1/responses`; `most_bytes` bounds a frame."""
+
+    def __init__(self, calls: Calls, most_bytes: int) -> None:
+        self._calls = calls
+        self._most_bytes = most_bytes
+        self._protocol = ResponsesProtocol()
+        self._kept = Kept()
+        self._of_sockets = Kept(MOST_OF_SOCKETS)
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        """Answer one request over HTTP."""
+        return await self._calls.answer(request, self._protocol, self._answer)
+
+    async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
+        owner = request[OWNER]
+        size = _go_on(asked, size_of(request), self._most_bytes, self._kept, owner)
+
+        def done(message: Any, facts: Facts) -> None:
+            if asked.said["store"]:
+                _keep(self._kept, asked, message, facts, size, owner)
+
+        return await self._calls.answer_to(request, self._protocol, asked, done)
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """Open a WebSocket; anything else is told to."""
+        socket = web.WebSocketResponse(max_msg_size=self._most_bytes, heartbeat=HEARTBEAT_SECONDS)
+        if not socket.can_prepare(request).ok:
+            return web.json_response(
+                {"error": {"message": "this is for WebSockets; ask by POST", "type": "upgrade"}},
+                status=UPGRADE,
+                headers={"Upgrade": "websocket", "Connection": "Upgrade"},
+            )
+        await socket.prepare(request)
+        line = _SocketLine(socket, request, self._calls)
+        connection = _Connection(line, self._of_sockets, self._most_bytes, request[OWNER])
+        answering = asyncio.ensure_future(connection.answer())
+        try:
+            async with time_limit(self._calls.limits.clock, SOCKET_SECONDS):
+                async for frame in socket:
+                    if frame.type is WSMsgType.TEXT:
+                        await connection.take(frame.data)
+        except TimeoutError:
+            await connection.end()
+        except ConnectionResetError:
+            pass  # it closed while it was told something
+        finally:
+            answering.cancel()
+            with suppress(asyncio.CancelledError):
+                await answering
+            self._of_sockets.forget(connection)
+            if request.transport is None:
+                await socket.close()  # or its heartbeat holds it until the next would come
+        return socket
+
+
+class _SocketLine(Line):
+    """A WebSocket, each frame of which is an event; `of` gives the line of a lane."""
+
+    def __init__(self, socket: web.WebSocketResponse, request: web.Request, calls: Calls) -> None:
+        super().__init__(calls.limits, calls.counters)
+        self.calls = calls
+        self._socket = socket
+        self._transport = request.transport
+        self._sending = asyncio.Lock()
+        self._end = b"}"
+        hold_little(self._transport)
+
+    def of(self, lane: str | None) -> _SocketLine:
+        """Return the line of a lane; `None` is that of requests without one."""
+        if lane is None:
+            return self
+        line = copy(self)
+        line._end = b',"%b":%b}' % (LANE.encode(), encode(lane))
+        return line
+
+    async def send(self, data: bytes, *, last: bool = False) -> None:
+        events = [event.partition(b"\ndata: ")[2] for event in data.split(b"\n\n")[:-1]]
+
+        async def sent() -> None:
+            async with self._sending:
+                for event in events:
+                    await self._socket.send_str((event[:-1] + self._end).decode())
+
+        await self._wait(sent, self._transport)
+
+
+class _Connection:
+    """One WebSocket, whose requests are answered one after the other."""
+
+    def __init__(self, line: _SocketLine, kept: Kept, most_bytes: int, owner: str) -> None:
+        self._line = line
+        self._owner = owner
+        self._calls = line.calls
+        self._protocol = ResponsesProtocol()
+        self._kept = kept
+        self._most_bytes = most_bytes
+        self._held = 0  # bytes that wait
+        self._waiting: asyncio.Queue[tuple[Any, int]] = asyncio.Queue(MOST_WAITING)
+
+    async def take(self, frame: str) -> None:
+        """Have a request wait for its turn; reading goes on, so that a close is seen."""
+        size = len(frame)
+        body: Any
+        try:
+            body = await within(lambda: json_of(frame.encode()), size)
+        except Refused as refusal:
+            body = refusal
+        lane = _lane(body)
+        if isinstance(body, dict) and body.get("type") == STEER:
+            await self._say(_given_back(body), lane)
+        elif self._waiting.full() or self._held + size > self._most_bytes:
+            busy = Error(error_message="too many requests of this connection wait already")
+            busy.error_kind = StreamErrorKind.THROTTLED
+            await self._refuse(Refused(busy, status_of(busy)), lane)
+        else:
+            self._held += size
+            self._waiting.put_nowait((body, size))
+
+    async def answer(self) -> None:
+        """Answer what waits, for as long as the connection is there."""
+        while True:
+            body, size = await self._waiting.get()
+            self._held -= size
+            try:
+                await self._answer(body, size, _lane(body))
+            except ConnectionResetError:
+                return
+            finally:
+                self._waiting.task_done()
+
+    async def end(self) -> None:
+        """Have answered what was asked, and say that no more is."""
+        await self._waiting.join()
+        why = f"the connection has been open for {SOCKET_SECONDS:g} s: open another"
+        await self._refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
+
+    async def _answer(self, body: Any, size: int, lane: str | None) -> None:
+        try:
+            with self._calls.place(size):
+                asked = await within(partial(self._read, body), size)
+                size = _go_on(asked, size, self._most_bytes, self._kept, self)
+                await self._create(asked, size, lane)
+        except Refused as refusal:
+            await self._refuse(refusal, lane)
+        except ConnectionResetError:
+            raise
+        except Exception:
+            log.exception("the gateway failed at a frame of a WebSocket")
+            failed = Error(error_message="the gateway failed to answer")
+            failed.error_kind = StreamErrorKind.INTERNAL
+            await self._refuse(Refused(failed, status_of(failed)), lane)
+
+    def _read(self, body: Any) -> Asked:
+        if isinstance(body, Refused):
+            raise body
+        if not isinstance(body, dict) or body.get("type") != "response.create":
+            raise BadRequest("the frame is not of the type response.create")
+        return asked_of(self._protocol, {**body, LANE: None}, {}, {})
+
+    async def _create(self, asked: Asked, size: int, lane: str | None) -> None:
+        asked.stream = True
+        if not asked.said["generate"]:
+            await self._warm_up(asked, size, lane)
+            return
+        async with self._calls.begun(self._protocol, asked, self._owner) as begun:
+            stream, facts, line = begun.stream, begun.facts, self._line.of(lane)
+            encoder, heard = self._protocol.encoder(asked, facts), begun.hear
+            if await relayed(stream, encoder, line, self._protocol.name, heard):
+                _keep(self._kept, asked, stream.message, facts, size, self)
+
+    async def _warm_up(self, asked: Asked, size: int, lane: str | None) -> None:
+        """Answer with nothing, under an id to go on from."""
+        facts = Facts(self._calls.new_id(), int(time.time()))
+        for event in self._protocol.nothing(asked, facts):
+            await self._say(event, lane)
+        self._kept.keep(PREFIX + facts.id, asked.context.messages, size, self)
+
+    async def _refuse(self, refusal: Refused, lane: str | None) -> None:
+        said = error_data(refusal.error)
+        said["code"] = refusal.code or said["code"]
+        await self._say({"type": "error", "status": refusal.status, "error": said}, lane)
+
+    async def _say(self, event: dict[str, Any], lane: str | None) -> None:
+        await self._line.of(lane).send(named_frame(event))
+
+
+def _lane(body: Any) -> str | None:
+    lane = body.get(LANE) if isinstance(body, dict) else None
+    return lane if isinstance(lane, str) else None
+
+
+def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
+    """Return the event by which input goes back that was to steer an answer."""
+    why = "no provider is steered here: send it as the input of a request"
+    error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": why}
+    given = {name: steer.get(name) for name in ("input", "previous_response_id")}
+    return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
+
+
+def _go_on(asked: Asked, size: int, most: int, kept: Kept, owner: object) -> int:
+    """Put what came before in front of what is asked; return the size of it all, in bytes.
+
+    Raises Refused for an unknown id, and for a conversation that grew larger than `most`.
+    """
+    previous = asked.said["previous"]
+    if previous is None:
+        return size
+    found = kept.find(previous, owner)
+    if found is None:
+        why = (
+            f"previous_response_id: no answer {previous!r:.100} is kept by this process; other "
+            "workers and gateways keep their own, so send the whole conversation"
+        )
+        raise Refused(of_bad_request(why), 400, "previous_response_not_found")
+    messages, before = found
+    if before + size > most or len(messages) > MOST_BLOCKS:
+        grown = Error(error_message="the conversation up to here is too long to go on from")
+        grown.error_kind = StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
+        raise Refused(grown, status_of(grown))
+    asked.context = evolve(
+        asked.context, messages=[*messages, *_named(asked.context.messages, messages)]
+    )
+    return before + size
+
+
+def _named(messages: Iterable[Message], before: Iterable[Message]) -> Iterator[Message]:
+    """Give results of calls that were made in earlier messages the names of these calls' tools."""
+    answers = [message for message in before if isinstance(message, AssistantMessage)]
+    called = {call.id: call.name for answer in answers for call in answer.tool_calls}
+    for message in messages:
+        if isinstance(message, ToolResultMessage) and not message.tool_name:
+            message = evolve(message, tool_name=called.get(message.tool_call_id, ""))
+        yield message
+
+
+def _keep(
+    kept: Kept, asked: Asked, message: AssistantMessage, facts: Facts, size: int, owner: object
+) -> None:
+    messages = [*asked.context.messages, as_input(message)]
+    size += len(message.text) + len(message.thinking)
+    size += sum(len(call.raw_arguments or "") for call in message.tool_calls)
+    for id in {message.response_id or PREFIX + facts.id, PREFIX + facts.id}:
+        kept.keep(id, messages, size, owner)

@@ -1,0 +1,327 @@
+"""`Gateway`: the HTTP server, its routes, and who is let in.
+
+    async with Gateway(client) as gateway:
+        print(gateway.url)
+
+One `swink_core.Client` answers everything; its plugins, gates and credentials are the gateway's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Self
+
+from aiohttp import web
+from attrs import evolve
+
+from swink_core import Client, RetryPolicy, SwinkError
+from swink_gateway.policy.access import NO_KEY, NOT_FROM_HERE, Guard, is_loopback
+from swink_gateway.policy.config import Config, Route, Upstream
+from swink_gateway.policy.limits import Ledger, MemoryLedger
+from swink_gateway.policy.listing import Offer, listed_models
+from swink_gateway.policy.routing import Routing
+from swink_gateway.protocols import ClientProtocol
+from swink_gateway.protocols.bodies import MOST_BODY_BYTES, Refused, json_of, size_of, within
+from swink_gateway.protocols.chat.protocol import ChatProtocol
+from swink_gateway.protocols.failures import refusal
+from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.gemini.protocol import GeminiProtocol
+from swink_gateway.protocols.messages.protocol import MessagesProtocol
+from swink_gateway.protocols.native.protocol import NativeProtocol
+from swink_gateway.protocols.ollama.listing import API_VERSION, ollama_model, ollama_models
+from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.serving.calls import OWNER, Calls
+from swink_gateway.serving.connections import Connections
+from swink_gateway.serving.operator_routes import OperatorRoutes
+from swink_gateway.serving.page import page
+from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.responses import ResponsesRoutes
+from swink_gateway.serving.workers import MOST_WAITING
+
+if TYPE_CHECKING:
+    from swink_gateway.serving.metrics import Monitor
+
+__all__ = ["LOOPBACK", "MOST_BODY_BYTES", "Gateway"]
+
+log = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+
+PLAIN = "identity"
+"""How a body has to be coded: no vendor's client compresses it, and a MB of it may be a GB."""
+
+GRACE_SECONDS = 5
+"""For answers that are on their way when the gateway stops."""
+
+_GOOGLE = "/{version:v1|v1beta}/models/{model:.+}"
+
+_POSTS: dict[str, ClientProtocol] = {
+    "/v1/chat/completions": ChatProtocol(),
+    "/v1/messages": MessagesProtocol(),
+    _GOOGLE + ":{method:generateContent|streamGenerateContent}": GeminiProtocol(),
+    "/api/chat": OllamaProtocol(),
+    "/api/generate": OllamaGenerateProtocol(),
+}
+"""Where clients ask, and what they speak there."""
+
+_COUNTS: dict[str, tuple[ClientProtocol, str]] = {
+    "/v1/messages/count_tokens": (MessagesProtocol(), "input_tokens"),
+    _GOOGLE + ":{method:countTokens}": (GeminiProtocol(), "totalTokens"),
+}
+"""Where they ask how long a conversation is, and the field that tells them."""
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_PUBLIC = frozenset({"/health", "/ready"})
+"""Paths that need no key: they tell nothing but that the gateway is up."""
+
+
+class Gateway:
+    """Serves `client` to clients of other APIs.
+
+    `keys` are those that clients show; without one only this machine can be served. `hosts` are
+    names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
+    chain of models each; `settings` are names of settings that clients of swink's own protocol may
+    say; `limits` bound what clients may take. `config` is what a file says, with routes and keys of
+    its own, and `ledger` where it is kept what those take; `monitor` is what operators see. Port 0
+    is a free one; a `sock` that listens already is served instead. Raises SwinkError for an address
+    beyond this machine without a key.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        host: str = LOOPBACK,
+        port: int = 0,
+        keys: Iterable[str] = (),
+        hosts: Iterable[str] = (),
+        routes: Mapping[str, Sequence[str]] | None = None,
+        settings: Iterable[str] = (),
+        retry: RetryPolicy | None = None,
+        limits: Limits | None = None,
+        config: Config | None = None,
+        ledger: Ledger | None = None,
+        monitor: Monitor | None = None,
+        sock: socket.socket | None = None,
+    ) -> None:
+        self.guard = Guard(keys, [host, *hosts])
+        self.client = client
+        tiers = {n: tuple((Upstream(model=m),) for m in c) for n, c in (routes or {}).items()}
+        self._routes = {name: Route(tiers=chain) for name, chain in tiers.items()}
+        self._host, self._port, self._sock = host, port, sock
+        self.draining = False
+        routing, ledger = Routing(client, Config()), ledger or MemoryLedger()
+        counters = Counter[str]() if monitor is None else monitor.counters
+        retry, limits = retry or RetryPolicy(), limits or Limits()
+        self._calls = Calls(client, routing, ledger, retry, limits, counters)
+        self._operators = OperatorRoutes(self._calls, monitor)
+        self.reconfigure(config or Config())
+        self._native = NativeProtocol(settings)
+        self._runner = Connections(
+            self._app(), limits, self._calls.counters, auto_decompress=False,
+            handler_cancellation=True, access_log=None, shutdown_timeout=GRACE_SECONDS,
+        )  # fmt: skip
+
+    def reconfigure(self, config: Config) -> None:
+        """Answer as another configuration says, from the next request on.
+
+        Raises SwinkError where nobody would have to show a key: beyond this machine, and where keys
+        were wanted so far.
+        """
+        owners: dict[bytes, str] = {
+            digest: name for name, key in config.keys.items() for digest in key.key
+        }
+        if not (is_loopback(self._host) or owners or self.guard.wants_own_key):
+            raise SwinkError(
+                f"{self._host} can be reached from other machines, and there is no key",
+                title="The gateway was not started",
+                resolution="Set a key that clients have to show (in SWINK_GATEWAY_KEY, or as "
+                "[keys] of a --config), or serve 127.0.0.1 alone.",
+            )
+        if self.guard.wants_key and not (owners or self.guard.wants_own_key):
+            raise SwinkError(
+                "no key is left, and whoever reaches the gateway could ask",
+                title="The configuration is not used",
+                resolution="Write the [keys] again. To do without on purpose, start it again.",
+            )
+        merged = evolve(config, routes={**self._routes, **config.routes})
+        self._calls.routing = Routing(self.client, merged)
+        self.guard.owners = owners
+
+    @property
+    def routing(self) -> Routing:
+        """Who is asked for what, as it is now."""
+        return self._calls.routing
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the owners of keys took."""
+        return self._calls.ledger
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What happened how often since the start."""
+        return self._calls.counters
+
+    @property
+    def url(self) -> str:
+        """Where the gateway listens."""
+        host, port = self._runner.addresses[0][:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        if self._sock is None:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        else:
+            most, one_at_a_time = MOST_WAITING, 1  # the rest is for others who serve the socket
+            await web.SockSite(self._runner, self._sock, backlog=one_at_a_time).start()
+            self._sock.listen(most)
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self._runner.cleanup()
+
+    async def drain(self, seconds: float, notice: float = 0.0) -> None:
+        """Come to an end: let answers finish for so long, and end those that do not in words.
+
+        `/ready` says so at once; for `notice` seconds new requests are still answered, so that
+        load balancers see it.
+        """
+        self.draining = True
+        await asyncio.sleep(notice)
+        for site in self._runner.sites:
+            await site.stop()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._calls.all_ended()
+        await self._calls.end_all()
+
+    # -- routes --------------------------------------------------------------------------------
+
+    def _app(self) -> web.Application:
+        app = web.Application(middlewares=[self._let_in])
+        app.router.add_get("/", self._page)
+        app.router.add_get("/health", _fine)
+        app.router.add_get("/ready", self._ready)
+        app.on_response_prepare.append(self._close_if_draining)
+        app.router.add_get("/{version:v1|v1beta}/models", self._models)
+        app.router.add_get(_GOOGLE, self._model)
+        app.router.add_get("/api/tags", self._tags)
+        app.router.add_get("/api/ps", self._tags)
+        app.router.add_post("/api/show", self._show)
+        app.router.add_get("/api/version", _version)
+        app.router.add_post("/v1/stream", self._serve(self._native))
+        self._operators.add_to(app)
+        responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES)
+        app.router.add_post("/v1/responses", responses.post)
+        app.router.add_get("/v1/responses", responses.get, allow_head=False)
+        for path, protocol in _POSTS.items():
+            app.router.add_post(path, self._serve(protocol))
+        for path, (protocol, name) in _COUNTS.items():
+            app.router.add_post(path, self._count(protocol, name))
+        return app
+
+    def _serve(self, protocol: ClientProtocol) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await self._calls.answer(request, protocol)
+
+        return handle
+
+    def _count(self, protocol: ClientProtocol, name: str) -> Handler:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await self._calls.count(request, protocol, name)
+
+        return handle
+
+    async def _models(self, request: web.Request) -> web.Response:
+        return web.json_response(listed_models(self._offer(request)))
+
+    async def _model(self, request: web.Request) -> web.Response:
+        rows = listed_models(self._offer(request))["data"]
+        name = request.match_info["model"]
+        row = next((row for row in rows if row["id"] == name), None)
+        if row is None:
+            return refusal(404, f"no model {name!r} is listed: GET /v1/models says which are")
+        return web.json_response(row)
+
+    async def _tags(self, request: web.Request) -> web.Response:
+        return web.json_response({"models": ollama_models(self._offer(request))})
+
+    async def _show(self, request: web.Request) -> web.Response:
+        try:
+            with self._calls.place(size_of(request)) as hold:
+                body = await self._calls.read(request, hold)
+                name = await within(lambda: _shown(body), len(body))
+        except Refused as refused:
+            return web.json_response({"error": str(refused)}, status=refused.status)
+        found = ollama_model(self._offer(request), name)
+        if found is None:
+            return web.json_response({"error": f"model {name!r} not found"}, status=404)
+        return web.json_response(found)
+
+    async def _ready(self, request: web.Request) -> web.Response:
+        if self.draining:
+            return web.json_response({"status": "draining"}, status=503)
+        return await _fine(request)
+
+    async def _close_if_draining(self, request: web.Request, response: web.StreamResponse) -> None:
+        if self.draining:
+            response.headers["Connection"] = "close"
+            response.force_close()
+
+    async def _page(self, request: web.Request) -> web.Response:
+        return page(self._offer(request))
+
+    def _offer(self, request: web.Request) -> Offer:
+        return Offer(self.routing, request[OWNER])
+
+    # -- who is let in -------------------------------------------------------------------------
+
+    @web.middleware
+    async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with self._runner.answering(request.transport):
+            return await self._answer(request, handler)
+
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not self.guard.is_from_here(request.headers):
+            return refusal(403, NOT_FROM_HERE)
+        owner = self.guard.owner(request.headers, request.query)
+        if owner is None and request.path not in _PUBLIC:
+            return refusal(401, NO_KEY)
+        request[OWNER] = owner or ""
+        if request.headers.get("Content-Encoding", PLAIN).lower() != PLAIN:
+            return refusal(415, "compressed bodies are not taken: leave Content-Encoding out")
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            if error.status < 400:
+                raise
+            refused = refusal(error.status, error.reason)
+            refused.headers.update({n: v for n, v in error.headers.items() if n == "Allow"})
+            return refused
+        except ConnectionError:
+            return refusal(503, "the client has left")  # aiohttp finds out, and is silent
+        except Exception:
+            log.exception("the gateway failed at %r", request.path)
+            return refusal(500, "the gateway failed to answer")
+
+
+def _shown(body: bytes) -> str:
+    """Return the name of the model that is asked about. Raises BadRequest."""
+    said = Fields(json_of(body))
+    return said.text("model") or said.required("name")
+
+
+async def _version(request: web.Request) -> web.Response:
+    return web.json_response({"version": API_VERSION})
+
+
+async def _fine(request: web.Request) -> web.Response:
+    return web.json_response({"status": "ok"})

@@ -1,0 +1,77 @@
+"""A call that was begun for a client, and what the log says of its failures.
+
+Clients are not told who of the gateway's accounts fails, and how: that is for its owner. A failure
+is a warning unless it is of what the client asks for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from textwrap import shorten
+from typing import Any
+
+from attrs import define
+
+from swink_core import Error, EventStream, Retry, StopReason
+from swink_core import StreamErrorKind as Kind
+from swink_core.providers import redact
+from swink_gateway.policy.charging import Charge
+from swink_gateway.policy.routing import Routing
+from swink_gateway.protocols import Facts
+
+__all__ = ["Begun"]
+
+log = logging.getLogger(__name__)
+
+OF_REQUESTS = frozenset({
+    Kind.CONTEXT_WINDOW_EXCEEDED, Kind.CONTENT_FILTERED, Kind.INVALID_REQUEST, Kind.UNSUPPORTED,
+    Kind.OUTPUT_TOO_LARGE, Kind.CANCELLED,
+})  # fmt: skip
+"""Kinds of failures that are a request's, as is a model that is not there and not in the file."""
+
+MOST_SAID = 500
+"""Characters of what a provider said that are logged: some send a page."""
+
+MOST_PLACES = 3
+"""Of an account in the file: all routes without options of their own may have the same."""
+
+
+@define(frozen=True)
+class Begun:
+    """The stream of a call, and the facts of its answer.
+
+    `models` is how many may answer, as `routing` has it.
+    """
+
+    stream: EventStream
+    facts: Facts
+    models: int
+    routing: Routing
+    charge: Charge
+
+    def hear(self, batch: Sequence[Any]) -> None:
+        """Charge for a batch of events, and log a failure that it ends with."""
+        self.charge.hear(batch)
+        self._log_failures(batch)
+
+    def _log_failures(self, batch: Sequence[Any]) -> None:
+        """Log who failed, as the file names it, and in what words, in one line."""
+        match batch[-1]:
+            case (
+                Retry(error_kind=kind, error=why)
+                | Error(error_kind=kind, error_message=why, stop_reason=StopReason.ERROR)
+            ):
+                self._log(kind, why)
+
+    def _log(self, kind: Kind | None, why: str | None) -> None:
+        call = self.stream.call
+        who = [*self.routing.places(call.attempt.target.key)]
+        nobody_was_asked = call.attempts < call.attempt.number  # it rests, as was told when it did
+        is_theirs = kind in OF_REQUESTS or (kind is Kind.MODEL_NOT_FOUND and not who)
+        if len(who) > MOST_PLACES:
+            who[MOST_PLACES:] = ["…"]
+        what = "no credentials that %s accepts" if kind is Kind.AUTH else f"%s failed: {kind}"
+        said = shorten(redact(why or "", call.secrets), MOST_SAID, placeholder="…")
+        level = logging.INFO if is_theirs or nobody_was_asked else logging.WARNING
+        log.log(level, f"%s{what}: %s", f"{', '.join(who)}: " if who else "", call.model, said)

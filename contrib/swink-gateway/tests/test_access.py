@@ -1,0 +1,179 @@
+"""Who is let in."""
+
+from __future__ import annotations
+
+import pickle
+from hashlib import sha256
+
+import aiohttp
+import pytest
+from serving import ask, serving
+
+import swink_core as swink
+from swink_gateway.policy.access import Guard, is_loopback
+from swink_gateway.serving.server import Gateway
+
+HI = {"model": "echo/echo", "stream": False, "messages": [{"role": "user", "content": "Hi"}]}
+PUBLIC = ("/health", "/ready")
+
+
+def routes(gateway: Gateway) -> list[str]:
+    """Return an address of each route there is, and one of none."""
+    app = gateway._runner.app
+    assert app is not None
+    names = {"{version}": "v1", "{model}": "echo/echo"}
+    paths = [resource.canonical for resource in app.router.resources()]
+    for name, value in names.items():
+        paths = [path.replace(name, value) for path in paths]
+    assert {"/v1/stream", "/v1/messages", "/v1/responses", "/api/chat"} < set(paths)
+    methods = ("generateContent", "streamGenerateContent", "countTokens")
+    return ["/nowhere", *(path.replace("{method}", one) for path in paths for one in methods)]
+
+
+STRANGERS = [
+    {"Host": "evil.example"},
+    {"Host": "evil.example:8117"},
+    {"Host": "127.0.0.1.evil.example"},
+    {"Origin": "http://evil.example"},
+    {"Origin": "null"},
+    {"Origin": "http://127.0.0.1:1"},
+    {"Origin": "http://[bad"},
+]
+
+
+@pytest.mark.parametrize("headers", STRANGERS, ids=lambda h: "-".join(*h.items()))
+async def test_another_sites_request_is_refused_on_every_route(headers: dict[str, str]) -> None:
+    async with serving() as gateway:
+        for path in dict.fromkeys(routes(gateway)):
+            for method in ("GET", "HEAD", "POST"):
+                answer = await ask(gateway, path, HI, method=method, headers=headers)
+                assert answer.status == 403, path
+
+
+async def test_a_form_that_another_site_posts_is_refused_on_every_route() -> None:
+    headers = {"Content-Type": "text/plain", "Origin": "http://evil.example"}
+    async with serving() as gateway:
+        for path in dict.fromkeys(routes(gateway)):
+            assert (await ask(gateway, path, HI, headers=headers)).status == 403, path
+
+
+async def test_a_websocket_of_another_site_is_refused() -> None:
+    async with serving() as gateway, aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(
+                f"{gateway.url}/v1/responses", headers={"Origin": "http://evil.example"}
+            )
+    assert refused.value.status == 403
+
+
+async def test_its_own_page_and_a_configured_name_are_let_in() -> None:
+    async with serving(hosts=["gateway.test"]) as gateway:
+        own = {"Origin": gateway.url}
+        assert (await ask(gateway, "/v1/stream", HI, headers=own)).status == 200
+        named = {"Host": "gateway.test:80", "Origin": "https://gateway.test:80"}
+        assert (await ask(gateway, "/v1/stream", HI, headers=named)).status == 200
+
+
+KEYS = [
+    ({"Authorization": "Bearer k1"}, 200),
+    ({"Authorization": "Bearer k2"}, 200),
+    ({"x-api-key": "k1"}, 200),
+    ({"x-goog-api-key": "k1"}, 200),
+    ({"Authorization": "Bearer wrong", "x-api-key": "k1"}, 200),
+    ({"Authorization": "Bearer k"}, 401),
+    ({"Authorization": "Bearer "}, 401),
+    ({"x-api-key": "k1k1"}, 401),
+    ({}, 401),
+]
+
+
+@pytest.mark.parametrize(("headers", "status"), KEYS)
+async def test_a_key_is_wanted_in_any_of_the_vendors_headers(
+    headers: dict[str, str], status: int
+) -> None:
+    async with serving(keys=["k1", "k2"]) as gateway:
+        assert (await ask(gateway, "/v1/stream", HI, headers=headers)).status == status
+
+
+# (headers, where, status, what to do)
+ADVISED = [
+    ({"Host": "evil.example"}, "/v1/models", 403, "names a host with --name"),
+    ({}, "/v1/models", 401, "show it as Authorization: Bearer, x-api-key or x-goog-api-key"),
+    ({"x-api-key": "k1"}, "/v1/models/nope", 404, "GET /v1/models says which are"),
+    ({"x-api-key": "k1", "Content-Encoding": "gzip"}, "/v1/models", 415, "leave Content-Encoding"),
+]
+
+
+@pytest.mark.parametrize(("headers", "path", "status", "advice"), ADVISED)
+async def test_who_is_refused_is_told_what_to_do(
+    headers: dict[str, str], path: str, status: int, advice: str
+) -> None:
+    async with serving(keys=["k1"]) as gateway:
+        answer = await ask(gateway, path, headers=headers)
+    assert answer.status == status
+    assert advice in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize(("headers", "status"), [KEYS[0], *KEYS[2:4], KEYS[-1]])
+async def test_every_route_wants_a_key_in_any_header(headers: dict[str, str], status: int) -> None:
+    async with serving(keys=["k1"]) as gateway:
+        for path in dict.fromkeys(routes(gateway)):
+            for body in (None, b"{}"):
+                answer = await ask(gateway, path, body, headers=headers)
+                assert (answer.status != 401) is (status == 200 or path in PUBLIC), path
+
+
+def test_keys_are_kept_as_digests_and_compared_in_constant_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(shown: bytes, ours: bytes) -> bool:
+        compared.append((shown, ours))
+        return shown == ours
+
+    guard = Guard(["first-secret", "second-secret"])
+    assert b"secret" not in pickle.dumps(vars(guard))
+    monkeypatch.setattr("hmac.compare_digest", compare)
+    counts = []
+    for key in ("first-secret", "second-secret", "nobody's", "x" * 1000):
+        compared.clear()
+        assert (guard.owner({"x-api-key": key}, {}) == "") is key.endswith("-secret")
+        counts.append((len(compared), {len(digest) for pair in compared for digest in pair}))
+    assert counts == [(2, {32})] * 4  # as many and as long, whatever is shown
+
+
+def test_a_key_that_has_a_name_is_that_of_its_owner() -> None:
+    guard = Guard(["both", "none"])
+    guard.owners = {sha256(b"both").digest(): "alice"}
+    owners = {key: guard.owner({"x-api-key": key}, {}) for key in ("both", "none", "another")}
+    assert owners == {"both": "alice", "none": "", "another": None}
+
+
+async def test_a_key_in_the_address_lets_a_browser_in() -> None:
+    async with serving(keys=["k1"]) as gateway:
+        assert (await ask(gateway, "/?key=k1")).status == 200
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.test"])
+def test_other_machines_are_served_with_a_key_alone(host: str) -> None:
+    with pytest.raises(swink.SwinkError, match="no key"):
+        Gateway(swink.Client(), host=host)
+    Gateway(swink.Client(), host=host, keys=["k"])
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("LOCALHOST", True),
+     ("0.0.0.0", False), ("localhost.evil.example", False), ("10.0.0.1", False)],
+)  # fmt: skip
+def test_loopback(host: str, expected: bool) -> None:
+    assert is_loopback(host) is expected
+
+
+async def test_a_body_beyond_the_limit_is_refused_in_words() -> None:
+    async with serving() as gateway:
+        answer = await ask(gateway, "/v1/messages", b" " * (32 * 1024 * 1024 + 1))
+    assert answer.status == 413
+    assert answer.json["error"]["type"] == "invalid_request_error"
+    assert answer.json["error"]["message"] == "the body has more than 33554432 bytes"

@@ -1,0 +1,175 @@
+"""An upstream that thinks: its client is told every ten seconds, by a test's clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from sdks import CLIENTS, Ask
+from serving import Scripted, serving
+from test_seed_scenarios import CHAT, PARALLEL, asked, timeless
+
+import swink_core as swink
+from swink_gateway.serving.keepalive import SILENT_SECONDS
+from swink_gateway.serving.relay import Limits
+from swink_testing.clock import ManualClock
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+MODEL = "echo/echo"
+
+
+class Thinking(Scripted):
+    """Says what it is told to, a batch for each call of `say`, and thinks in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: asyncio.Queue[list[Any]] = asyncio.Queue()
+        self.asked = asyncio.Event()
+
+    @swink.hookimpl(tryfirst=True)
+    def stream(self, call: swink.Call) -> Any:
+        self.asked.set()
+        return _Thinking(self.said)
+
+    async def say(self, *events: Any) -> None:
+        await self.said.put(list(events))
+
+
+class _Thinking:
+    def __init__(self, said: asyncio.Queue[list[Any]]) -> None:
+        self._said = said
+
+    async def batches(self) -> AsyncIterator[Any]:
+        while True:
+            yield (batch := await self._said.get())
+            if isinstance(batch[-1], swink.Done | swink.Error):
+                return
+
+    def __aiter__(self) -> Any:
+        raise NotImplementedError
+
+
+BEGUN = (swink.Start(), swink.TextStart(0), swink.TextDelta(0, "Hello"))
+ENDED = (swink.TextDelta(0, " you"), swink.TextEnd(0), swink.Done(swink.StopReason.STOP))
+
+HI = {"model": MODEL, "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
+CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+GEMINI = f"/v1beta/models/{MODEL}:streamGenerateContent"
+
+SIGNS: dict[str, tuple[str, dict[str, Any], bytes]] = {
+    "chat": ("/v1/chat/completions", HI, b": alive\n\n"),
+    "messages": (
+        "/v1/messages", {**HI, "max_tokens": 9}, b'event: ping\ndata: {"type":"ping"}\n\n',
+    ),
+    "responses": (
+        "/v1/responses", {"model": MODEL, "stream": True, "input": "Hi"},
+        b"event: response.in_progress\n",
+    ),
+    "gemini": (f"{GEMINI}?alt=sse", CONTENTS, b'data: {"modelVersion":"echo"}\n\n'),
+    "gemini, an array": (GEMINI, CONTENTS, b"\r\n"),
+    "ollama": ("/api/chat", HI, b'"content":""},"done":false}\n'),
+    "ollama generate": ("/api/generate", {"model": MODEL, "prompt": "Hi"}, b'"response":"",'),
+    "native": ("/v1/stream", HI, b": alive\n\n"),
+}  # fmt: skip
+"""Where each protocol asks, what, and what a sign of life is there."""
+
+
+@pytest.mark.parametrize("name", SIGNS)
+async def test_a_client_is_told_every_ten_seconds_before_and_between_words(name: str) -> None:
+    path, body, sign = SIGNS[name]
+    upstream, clock = Thinking(), ManualClock()
+    async with (
+        serving(upstream, limits=Limits(clock=clock)) as gateway,
+        aiohttp.ClientSession() as session,
+    ):
+        asking = asyncio.ensure_future(session.post(gateway.url + path, json=body))
+        await upstream.asked.wait()
+        await clock.advance(SILENT_SECONDS)
+        async with await asking as response:
+            assert response.status == 200
+            came = await read_until(response, sign)
+            await clock.advance(SILENT_SECONDS)
+            await read_until(response, sign)
+            await upstream.say(*BEGUN)
+            came += await read_until(response, b"Hello")
+            await clock.advance(SILENT_SECONDS - 1)
+            await upstream.say(swink.TextDelta(0, " there"))
+            before = await read_until(response, b" there")
+            assert sign not in before.replace(b"\r\n{", b"")  # it had not been silent so long
+            await clock.advance(SILENT_SECONDS)
+            await read_until(response, sign)
+            await upstream.say(*ENDED)
+            rest = await response.read()
+            await clock.advance(10 * SILENT_SECONDS)
+            assert b" you" in rest
+
+
+async def read_until(response: aiohttp.ClientResponse, what: bytes) -> bytes:
+    """Read on until something has come."""
+    came = b""
+    while what not in came:
+        piece = await response.content.readany()
+        assert piece, came
+        came += piece
+    return came
+
+
+@pytest.mark.parametrize("protocol", [name for name in CLIENTS if name != "native"])
+async def test_every_sdk_reads_an_answer_with_signs_of_life_in_it(protocol: str) -> None:
+    upstream, clock = Thinking(), ManualClock()
+    async with (
+        serving(upstream, limits=Limits(clock=clock)) as gateway,
+        CLIENTS[protocol](gateway.url) as client,
+    ):
+        reading = asyncio.ensure_future(client.stream(MODEL, Ask("Hi")))
+        await upstream.asked.wait()
+        for batch in (BEGUN, (swink.TextDelta(0, " there"),), ENDED):
+            await clock.advance(2 * SILENT_SECONDS)
+            await upstream.say(*batch)
+        found = await reading
+    assert (found.error, found.text) == (None, "Hello there you")
+
+
+async def test_a_sign_of_life_keeps_no_failure_from_falling_back() -> None:
+    upstream, clock = Thinking(), ManualClock()
+    async with (
+        serving(
+            upstream,
+            limits=Limits(clock=clock),
+            routes={"two": ["echo/echo", "echo/think"]},
+        ) as gateway,
+        aiohttp.ClientSession() as session,
+    ):
+        body = {"model": "two", "stream": True, "input": "Hi"}
+        asking = asyncio.ensure_future(session.post(f"{gateway.url}/v1/responses", json=body))
+        await upstream.asked.wait()
+        await clock.advance(SILENT_SECONDS)
+        async with await asking as response:
+            down = swink.Error(error_message="full", error_kind=swink.StreamErrorKind.OVERLOADED)
+            await upstream.say(swink.Start(), down)
+            await upstream.say(*BEGUN)
+            await upstream.say(*ENDED)
+            lines = (await response.read()).split(b"\n")
+    frames = [msgspec.json.decode(x[6:]) for x in lines if x.startswith(b"data: ")]
+    assert [f["type"] for f in frames].count("response.created") == 1
+    assert [f["sequence_number"] for f in frames] == list(range(len(frames)))
+    assert frames[-1]["type"] == "response.completed"
+    assert {f["response"]["id"] for f in frames if "response" in f} == {frames[0]["response"]["id"]}
+    assert frames[-1]["response"]["output"][0]["content"][0]["text"] == "Hello you"
+
+
+async def test_an_upstreams_comments_are_nobodys_data() -> None:
+    said = b": are you there\n\n"
+    frames = [frame + b"\n\n" for frame in PARALLEL.body.split(b"\n\n") if frame]
+    chunks = [piece for frame in frames for piece in (said, frame)]
+    for path, fields in (("/v1/chat/completions", CHAT), ("/v1/messages", CHAT)):
+        answer = await asked(chunks, PARALLEL, path, **fields)
+        assert b"are you there" not in answer.body
+        assert timeless(answer.frames) == timeless(
+            (await asked(frames, PARALLEL, path, **fields)).frames
+        )

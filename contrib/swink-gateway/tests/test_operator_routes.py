@@ -1,0 +1,182 @@
+"""What operators see: metrics, the feed of calls, and the command that shows both."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from serving import ONCE, Answer, Scripted, ask, serving
+
+import swink_core as swink
+from swink_core import Cost, Done, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
+from swink_gateway.policy.config import Config, Source
+from swink_gateway.serving.feed import SharedFeed
+from swink_gateway.serving.metrics import Monitor
+from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.server import Gateway
+from swink_observers.following import Place, following, spending
+
+ENVIRON = {"A": "key-a", "O": "key-o"}
+
+KEYS = """
+[keys.alice]
+key = "${A}"
+dollars_per_day = 2
+[keys.olga]
+key = "${O}"
+operator = true
+"""
+
+ALICE, OLGA = ({"Authorization": f"Bearer key-{one}"} for one in "ao")
+
+SAID = {"model": "echo/echo", "messages": [{"role": "user", "content": "Hi"}]}
+
+ANSWER = [
+    Start(), TextStart(0), TextDelta(0, "Hi"), TextEnd(0),
+    Done(StopReason.STOP, Usage(10, 30, total=40, reported=True), Cost(total=0.25)),
+]  # fmt: skip
+
+
+@asynccontextmanager
+async def monitored(**more: Any) -> AsyncIterator[Gateway]:
+    monitor, config = Monitor(), Source("team.toml", KEYS).config(ENVIRON)
+    plugins = [*monitor.plugins, Scripted(ANSWER)]
+    async with (
+        swink.Client(plugins=plugins) as client,
+        Gateway(client, config=config, monitor=monitor, retry=ONCE, **more) as gateway,
+    ):
+        yield gateway
+
+
+async def asked(gateway: Gateway) -> Answer:
+    return await ask(gateway, "/v1/chat/completions", SAID, headers=ALICE)
+
+
+async def metrics_of(gateway: Gateway) -> dict[str, float]:
+    """Return all samples, as Prometheus's own parser reads them."""
+    answer = await ask(gateway, "/metrics", headers=OLGA)
+    assert answer.headers["Content-Type"].startswith("text/plain; version=")
+    families = text_string_to_metric_families(answer.body.decode())
+    samples = [sample for family in families for sample in family.samples]
+    return {f"{sample.name}{sorted(sample.labels.values())}": sample.value for sample in samples}
+
+
+async def test_a_key_without_a_name_in_a_configuration_makes_no_operator() -> None:
+    """`usable` refuses the name, for which the owner of the gateway stands elsewhere."""
+    key = Source("team.toml", KEYS).config(ENVIRON).keys["alice"]
+    async with serving(config=Config(keys={"": key})) as gateway:
+        assert (await ask(gateway, "/metrics", headers=ALICE)).status == 403
+
+
+async def test_metrics_count_calls_answers_and_what_keys_spent() -> None:
+    async with monitored() as gateway:
+        before = await metrics_of(gateway)
+        for _ in range(2):
+            await asked(gateway)
+        after = await metrics_of(gateway)
+    assert before["ccr_requests_total[]"] == before["ccr_rejected_streams_total[]"] == 0
+    expected = {
+        "ccr_requests_total[]": 2,
+        "ccr_active_streams[]": 0,
+        "ccr_peak_active_streams[]": 1,
+        "llm_requests_total['echo', 'echo', 'stop']": 2,
+        "llm_cost_dollars_total['echo', 'echo']": 0.5,
+        "swink_gateway_key_dollars['alice', 'day']": 0.5,
+        "swink_gateway_key_dollars['alice', 'month']": 0.5,
+        "swink_gateway_key_dollars_limit['alice', 'day']": 2,
+        "swink_gateway_key_requests_last_minute['alice']": 2,
+        "swink_gateway_key_tokens_last_minute['alice']": 80,
+        "swink_gateway_key_dollars['day', 'olga']": 0,
+    }
+    assert {name: after.get(name) for name in expected} == expected
+    assert "swink_gateway_key_dollars_limit['day', 'olga']" not in after
+    assert "swink_gateway_config_is_current[]" not in after  # there is no file
+
+
+async def test_a_counter_of_the_gateways_is_a_metric_by_the_same_name() -> None:
+    async with monitored(limits=Limits(streams=1)) as gateway:
+        gateway.counters["made_up_total"] += 3  # type: ignore[index]  # to see what is told
+        after = await metrics_of(gateway)
+        assert {f"{name}[]" for name in gateway.counters} <= after.keys()
+        assert after["made_up_total[]"] == gateway.counters["made_up_total"] == 3
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/v1/events"])
+async def test_operators_alone_see_what_everybody_does(path: str) -> None:
+    async with monitored() as gateway:
+        assert (await ask(gateway, path, headers=ALICE)).status == 403
+        assert (await ask(gateway, path)).status == 401
+    async with serving() as gateway:  # without a monitor
+        assert (await ask(gateway, path)).status == 404
+
+
+async def test_the_feed_of_calls_is_read_as_any_other() -> None:
+    async with monitored() as gateway:
+        place = Place.of("", gateway.url, {"SWINK_GATEWAY_KEY": "key-o"})
+        await asked(gateway)
+        async with aclosing(following(place, 5, lambda: None)) as records:
+            read = [await anext(records) for _ in range(3)]
+            waiting = asyncio.ensure_future(anext(records))
+            await asked(gateway)
+            assert (await waiting)[0] == "begin"
+        assert [name for name, _ in read] == ["begin", "end", "now"]
+        assert (read[1][1]["model"], read[1][1]["cost"]) == ("echo/echo", 0.25)
+        (alice, _) = await spending(place)
+        assert (alice["key"], alice["dollars_today"]) == ("alice", 0.5)
+
+
+async def test_who_follows_the_feed_does_not_keep_the_gateway_from_ending() -> None:
+    async with monitored() as gateway:
+        place = Place.of("", gateway.url, {"SWINK_GATEWAY_KEY": "key-o"})
+        async with aclosing(following(place, 0, lambda: None)) as records:
+            assert (await anext(records))[0] == "now"
+            await gateway._runner.cleanup()
+
+
+async def test_each_of_several_workers_tells_the_calls_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pids = iter((1, 2))
+    monkeypatch.setattr("os.getpid", lambda: next(pids))
+    feeds = [SharedFeed(tmp_path), SharedFeed(tmp_path)]
+    monkeypatch.undo()
+    (tmp_path / "feed-3").touch()  # of one that is no more
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as dead:
+        dead.bind(str(tmp_path / "feed-4"))
+    for feed in feeds:
+        await feed.join(None)
+    async with aclosing(feeds[1].follow()) as records:
+        assert (await anext(records)).name == "now"
+        feeds[0].publish("begin", {"call": "c1"})
+        feeds[1].publish("end", {"call": "c2"})
+        read = [await anext(records) for _ in range(2)]
+    assert sorted((one.name, one.data) for one in read) == [
+        ("begin", b'{"call":"c1"}'), ("end", b'{"call":"c2"}'),
+    ]  # fmt: skip
+    await feeds[1].leave(None)
+    feeds[0].publish("begin", {"call": "c3"})  # to nobody
+    await feeds[0].leave(None)
+    assert {"feed-1", "feed-2", "feed-4"}.isdisjoint(os.listdir(tmp_path))
+
+
+async def test_top_shows_a_gateways_calls_and_what_keys_spend(swink: Any) -> None:
+    async with monitored() as gateway:
+        await asked(gateway)
+        done = await asyncio.to_thread(
+            swink, "top", "--gateway", gateway.url, SWINK_GATEWAY_KEY="key-o"
+        )
+        refused = await asyncio.to_thread(
+            swink, "top", "--gateway", gateway.url, SWINK_GATEWAY_KEY="key-a"
+        )
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[1][0] == "echo/echo"
+    assert lines[4] == ["alice", "1", "40", "0", "$0.25", "of", "$2.00", "$0.25"]
+    assert refused.returncode == 1
+    assert "has to hold the key of an operator" in refused.stderr
