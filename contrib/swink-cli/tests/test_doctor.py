@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from swink_cli.doctor import TAKEN, examine
-from swink_cli.findings import Finding
-from swink_cli.unread import unread
+from swink_cli.commands.doctor.findings import Finding
+from swink_cli.commands.doctor.plugins import TAKEN, examine
+from swink_cli.commands.doctor.variables import unread
 from swink_core import Context, Host, StreamOptions
 from swink_core.providers import required_features
 from swink_core.providers.features import KNOBS

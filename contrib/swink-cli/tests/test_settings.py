@@ -13,8 +13,7 @@ import pytest
 from chat_service import ChatService
 from screen import seen
 
-from swink_cli.files import user_folder
-from swink_cli.reader import state_folder
+from swink_cli.files import state_folder, user_folder
 from swink_core import UsageError
 from swink_testing.installed import LINES_PROVIDER, catalogue, install
 

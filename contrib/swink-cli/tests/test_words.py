@@ -8,10 +8,10 @@ from datetime import date
 import pytest
 
 import swink_core as swink
+from swink_cli.commands.demo.panels import Layout, choose_layout
 from swink_cli.commands.models import is_stale
 from swink_cli.files import encode_json
 from swink_cli.markdown import last_block
-from swink_cli.panels import Layout, choose_layout
 from swink_cli.summary import money, rate, seconds, tokens
 from swink_cli.terminal import as_unicode, printable, show_error, table
 from swink_core import ModelInfo

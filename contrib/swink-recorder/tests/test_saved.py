@@ -13,7 +13,6 @@ from swink_core.providers import EventWriter, HTTPProvider, NDJSONDecoder
 from swink_recorder.capture import Tape
 from swink_recorder.recording import Recording
 from swink_recorder.saved import saved_answer
-from swink_testing.installed import LINES_PROVIDER, catalogue, install
 
 BODY = b'data: {"say": "Hi\\r\\n"}\r\n\r\ndata: [DONE]\r\n\r\n'
 TYPE = "text/event-stream"
@@ -66,35 +65,6 @@ def test_what_is_no_answer_is_told(data: bytes, words: str) -> None:
         saved_answer(data, "acme", "large", TYPE)
 
     assert caught.value.resolution
-
-
-@pytest.fixture
-def lines(swink: Any, tmp_path: Path) -> Any:
-    """Runs `swink` where the provider `lines` is installed, without a key."""
-    package = {
-        "lines_provider/__init__.py": LINES_PROVIDER,
-        "lines_provider/models.toml": catalogue("lines"),
-    }
-    entries = {"swink.providers": {"lines": "lines_provider:LinesProvider"}}
-    site = install(tmp_path / "site", "swink-provider-lines", entries, package)
-    return lambda *arguments: swink(*arguments, PYTHONPATH=str(site))
-
-
-def test_what_curl_printed_becomes_a_recording_with_its_message(lines: Any, tmp_path: Path) -> None:
-    body = b'{"say": "Hello Ada."}\n{"stop": "stop", "heard": 5, "said": 3}\n'
-    head = b"HTTP/2 200 \r\ncontent-type: application/x-ndjson\r\nset-cookie: a=1\r\n\r\n"
-    (tmp_path / "answer.txt").write_bytes(head + body)
-
-    asked = ("--from-sse", str(tmp_path / "answer.txt"), "--output", str(tmp_path / "kept"))
-    done = lines("record", "-m", "lines/large", *asked)
-
-    kept = Recording.load(tmp_path / "kept")
-    assert (done.returncode, done.stdout) == (0, "Hello Ada.\n"), done.stderr
-    assert (kept.body, kept.chunks, kept.body_file) == (body, [(0.0, len(body))], "body.ndjson")
-    assert kept.message is not None
-    assert kept.message.text == "Hello Ada."
-    assert {*kept.headers} == {"Content-Type"}
-    assert not kept.request.path.startswith("/saved")
 
 
 # -- what came over no HTTP ----------------------------------------------------------------------

@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import pytest
 from attrs import define
 
-from swink_cli.doctor import examine
+from swink_cli.commands.doctor.plugins import examine
 from swink_core import Client, Error, Host, RetryPolicy, SwinkError
 from swink_testing.conformance import PROVIDER_CHECKS, Subject, run_check
 from swink_testing.conformance.explained import explain

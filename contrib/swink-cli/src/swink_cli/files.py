@@ -1,5 +1,5 @@
 """Files that a user names: JSON of a known shape, media, and what is written for them; and the
-folder of what they set up."""
+folders of settings and of state."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ __all__ = [
     "read_json",
     "read_text",
     "replace_file",
+    "state_folder",
     "tools_of",
     "user_folder",
     "user_path",
@@ -85,6 +86,18 @@ def user_folder() -> Path:
             "this user has no home folder, in which swink's settings would be",
             resolution="Set HOME to a folder's full path.",
         ) from error
+
+
+def state_folder() -> Path:
+    """Return the user's folder for what programs remember (XDG base directories).
+
+    Raises UsageError for a user who has no home.
+    """
+    if os.name == "nt":
+        base = os.environ.get("LOCALAPPDATA") or "~"
+    else:
+        base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return user_path(base) / "swink"
 
 
 def user_path(given: str | Path) -> Path:

@@ -24,9 +24,8 @@ import click
 from click.shell_completion import CompletionItem
 
 import swink_core as swink
-from swink_cli.files import encode_json, user_path
+from swink_cli.files import encode_json, state_folder, user_path
 from swink_cli.options import Function, apply_options
-from swink_cli.reader import state_folder
 from swink_cli.settings import read_settings
 from swink_cli.terminal import say
 from swink_recorder.plugin import KEEP_ENV, PATH_ENV, recorded_path

@@ -141,7 +141,7 @@ class CallOptions:
                 resolution="`swink ask` and `swink chat` do; a file describes one: --tool FILE",
             )
         if not self.models:
-            from swink_cli.offer import choose_model
+            from swink_cli.model_choice import choose_model
 
             self.models = [choose_model()]
 

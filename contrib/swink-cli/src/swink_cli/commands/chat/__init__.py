@@ -33,7 +33,7 @@ def command(
     /help lists the commands. Ctrl-C stops an answer and keeps what came, Ctrl-D leaves. From a
     pipe or file the lines of standard input are the turns.
     """
-    from swink_cli.chat import Chat
+    from swink_cli.commands.chat.session import Chat
 
     history = call.go_on(memory.found)
     call.require_model(runs_tools=True)

@@ -217,3 +217,20 @@ def test_without_its_provider_a_recording_says_whose_it_is(swink: Any, tmp_path:
 
     assert done.returncode == 2
     assert 'no provider "lines"' in done.stderr
+
+
+def test_what_curl_printed_becomes_a_recording_with_its_message(lines: Any, tmp_path: Path) -> None:
+    body = b'{"say": "Hello Ada."}\n{"stop": "stop", "heard": 5, "said": 3}\n'
+    head = b"HTTP/2 200 \r\ncontent-type: application/x-ndjson\r\nset-cookie: a=1\r\n\r\n"
+    (tmp_path / "answer.txt").write_bytes(head + body)
+
+    asked = ("--from-sse", str(tmp_path / "answer.txt"), "--output", str(tmp_path / "kept"))
+    done = lines("record", "-m", "lines/large", *asked)
+
+    kept = Recording.load(tmp_path / "kept")
+    assert (done.returncode, done.stdout) == (0, "Hello Ada.\n"), done.stderr
+    assert (kept.body, kept.chunks, kept.body_file) == (body, [(0.0, len(body))], "body.ndjson")
+    assert kept.message is not None
+    assert kept.message.text == "Hello Ada."
+    assert {*kept.headers} == {"Content-Type"}
+    assert not kept.request.path.startswith("/saved")

@@ -6,32 +6,19 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import click
 
-from swink_cli.files import private_folder, user_path
+from swink_cli.files import private_folder, state_folder
 from swink_cli.terminal import as_unicode, is_terminal, say, styled
 
-__all__ = ["Reader", "read_turn", "state_folder"]
+__all__ = ["Reader", "read_turn"]
 
 QUOTES = '"""'
 HISTORY_LINES = 2000
 
 Completer = Callable[[str], Iterable[str]]
-
-
-def state_folder() -> Path:
-    """Return the user's folder for what programs remember (XDG base directories).
-
-    Raises UsageError for a user who has no home.
-    """
-    if os.name == "nt":
-        base = os.environ.get("LOCALAPPDATA") or "~"
-    else:
-        base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return user_path(base) / "swink"
 
 
 def read_turn(line: Callable[[bool], str]) -> str:

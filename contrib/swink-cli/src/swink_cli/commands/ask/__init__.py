@@ -106,8 +106,8 @@ def _ask_several(
             "tools and --copy are for one answer, and several models are asked",
             resolution="Name one model, or a chain of them: -m A,B",
         )
+    from swink_cli.commands.ask.fan_out import ask_several
     from swink_cli.extraction import extracted
-    from swink_cli.fan_out import ask_several
 
     return ask_several(call, context, memory, extracted if extract else str)
 
@@ -127,7 +127,7 @@ async def _ask(
 ) -> tuple[swink.AssistantMessage | None, int]:
     """Return the answer, or `None` where it is not complete, and the exit code of that."""
     if tools:
-        from swink_cli.running import CODES, ask_with_tools
+        from swink_cli.tool_loop import CODES, ask_with_tools
 
         run = await ask_with_tools(call, context, tools, sink, memory)
         code = CODES.get(run.outcome)

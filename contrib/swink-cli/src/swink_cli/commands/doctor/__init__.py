@@ -6,12 +6,12 @@ import os
 
 import click
 
-from swink_cli.configured import configuration, models_file
-from swink_cli.doctor import added, examine
+from swink_cli.commands.doctor.configuration import configuration, models_file
+from swink_cli.commands.doctor.plugins import added, examine
+from swink_cli.commands.doctor.variables import unread
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import left_out, print_lines
 from swink_cli.terminal import printable
-from swink_cli.unread import unread
 from swink_core import Host
 
 __all__ = ["command"]

@@ -15,10 +15,10 @@ from swink_cli.clients import make_client
 from swink_cli.display import make_sink
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
+from swink_cli.rows import reads
 from swink_cli.terminal import say
 from swink_core.providers import HTTPProvider
 from swink_recorder.capture import Tape
-from swink_recorder.commands.rows import reads
 from swink_recorder.replay import ReplayServer
 from swink_recorder.saved import saved_answer
 

@@ -13,9 +13,9 @@ from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
 from pathlib import Path
 
-from swink_cli.doctor import GROUPS
+from swink_cli.commands.doctor.findings import Finding
+from swink_cli.commands.doctor.plugins import GROUPS
 from swink_cli.extensions import points_of
-from swink_cli.findings import Finding
 
 __all__ = ["unread"]
 

@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from swink_cli.demo import Performance
+from swink_cli.commands.demo.recordings import Performance
 from swink_cli.listing import print_lines
 from swink_cli.terminal import ECHO, printable, table
 

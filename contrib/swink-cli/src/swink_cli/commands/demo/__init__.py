@@ -14,7 +14,7 @@ from swink_cli.exits import EXIT_FAILURE
 from swink_cli.terminal import is_dumb, is_terminal, printable, say, table
 
 if TYPE_CHECKING:
-    from swink_cli.demo import Performance
+    from swink_cli.commands.demo.recordings import Performance
 
 __all__ = ["command"]
 
@@ -39,14 +39,14 @@ def command(providers: Sequence[str], speed: float) -> int:
 
 async def _demo(providers: Sequence[str], speed: float) -> int:
     import swink_core as swink
-    from swink_cli import demo
+    from swink_cli.commands.demo import recordings
 
     async with swink.Client() as client:
-        shown = demo.plan(client, providers)
+        shown = recordings.plan(client, providers)
         if not shown:
             say("Nothing to show. Try: pip install swink-provider-openai")
             return EXIT_FAILURE
-        playing = asyncio.create_task(demo.perform(client, shown, speed))
+        playing = asyncio.create_task(recordings.perform(client, shown, speed))
         try:
             if is_terminal(sys.stdout) and not is_dumb():
                 await _show(shown)
@@ -59,7 +59,7 @@ async def _demo(providers: Sequence[str], speed: float) -> int:
     for one in shown:
         if one.broken:
             say(f"{one.title}: {one.problem}", fg="red")
-    for remark in demo.remarks(shown, providers or client.host.provider_names()):
+    for remark in recordings.remarks(shown, providers or client.host.provider_names()):
         say(remark)
     return EXIT_FAILURE if any(one.broken for one in shown) else 0
 
@@ -67,16 +67,16 @@ async def _demo(providers: Sequence[str], speed: float) -> int:
 async def _show(shown: Sequence[Performance]) -> None:
     from rich.console import Console
 
-    from swink_cli import demo, panels
+    from swink_cli.commands.demo import panels, recordings
 
     console = Console()
     await panels.show_live(shown, console)
-    panels.show_table(demo.HEADINGS, [demo.result(one) for one in shown], console)
+    panels.show_table(recordings.HEADINGS, [recordings.result(one) for one in shown], console)
 
 
 async def _narrate(shown: Sequence[Performance]) -> None:
     """Tells one stream after the other, though all run at once: for a file or a pipe."""
-    from swink_cli import demo
+    from swink_cli.commands.demo import recordings
 
     for one in shown:
         click.echo(f"== {one.title} ({one.wire_format}) ==")
@@ -89,5 +89,5 @@ async def _narrate(shown: Sequence[Performance]) -> None:
             told += len(new)
             click.echo("".join(printable(piece) for _, piece in new), nl=False)
         click.echo(f"\n({one.problem})\n" if one.problem else "\n")
-    for line in table([demo.result(one) for one in shown], demo.HEADINGS):
+    for line in table([recordings.result(one) for one in shown], recordings.HEADINGS):
         click.echo(line)

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from types import FunctionType
 from typing import Any
 
+from swink_cli.commands.doctor.findings import LIKENESS, Finding, failing, instead
 from swink_cli.extensions import (
     COMMAND_GROUP,
     TOOL_GROUP,
@@ -24,7 +25,6 @@ from swink_cli.extensions import (
     points_of,
     version_of,
 )
-from swink_cli.findings import LIKENESS, Finding, failing, instead
 from swink_cli.listing import PROVIDER_GROUP
 from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError

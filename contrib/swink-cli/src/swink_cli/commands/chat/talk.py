@@ -15,7 +15,7 @@ import swink_core as swink
 from swink.amounts import added
 from swink_cli.calling import exit_code, show_call, show_end
 from swink_cli.clients import client_parts
-from swink_cli.conversation import Conversation
+from swink_cli.commands.chat.conversation import Conversation
 from swink_cli.display import make_sink
 from swink_cli.memory import Memory
 from swink_cli.options import PERSONAL, CallOptions
@@ -24,7 +24,7 @@ from swink_cli.tools import ToolOptions
 
 if TYPE_CHECKING:
     from swink import Run
-    from swink_cli.running import OpenTools
+    from swink_cli.tool_loop import OpenTools
 
 __all__ = ["Talk"]
 
@@ -52,7 +52,7 @@ class Talk:
         self.client = swink.Client(**parts)
         if tools:
             from swink import Client
-            from swink_cli.running import OpenTools
+            from swink_cli.tool_loop import OpenTools
 
             self._tools, self.client = OpenTools(tools), Client(**parts)
         self._earlier = _taken(history)
@@ -104,7 +104,7 @@ class Talk:
         return tokens(usage) + (f" · {money(priced)}" if priced is not None else "")
 
     def _answer_with(self, tools: OpenTools) -> int:
-        from swink_cli.running import CODES, show_run
+        from swink_cli.tool_loop import CODES, show_run
 
         chain, options = self._asked(self.models)
         context = self.conversation.context

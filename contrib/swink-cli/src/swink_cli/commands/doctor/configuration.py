@@ -10,8 +10,8 @@ from typing import Any
 
 from swink_cli.clients import configured_options
 from swink_cli.commands.default import check_models
-from swink_cli.doctor import ABLE, RULED
-from swink_cli.findings import LIKENESS, Finding, failing, instead
+from swink_cli.commands.doctor.findings import LIKENESS, Finding, failing, instead
+from swink_cli.commands.doctor.plugins import ABLE, RULED
 from swink_cli.settings import read_settings, settings_path
 from swink_core import Host, SwinkError
 from swink_core.providers import Catalog

@@ -16,15 +16,15 @@ import click
 import swink_core as swink
 from swink_cli.calling import name_broken_plugins, name_unknown_models
 from swink_cli.clients import chosen
+from swink_cli.commands.chat.conversation import read_conversation
+from swink_cli.commands.chat.reader import Reader
+from swink_cli.commands.chat.talk import Talk
 from swink_cli.completion import model_names
-from swink_cli.conversation import read_conversation
 from swink_cli.exits import EXIT_FAILURE, worst
 from swink_cli.extraction import code_in, copy_text
 from swink_cli.files import media_block
 from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
-from swink_cli.reader import Reader
-from swink_cli.talk import Talk
 from swink_cli.templates import asked
 from swink_cli.terminal import say, show_error, table
 from swink_cli.tools import ToolOptions

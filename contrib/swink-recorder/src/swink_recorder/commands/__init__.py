@@ -1,1 +1,0 @@
-"""What `swink` finds here through the entry-point group `swink.commands`; needs swink-cli."""
