@@ -35,7 +35,7 @@ from benchmarks.rounds import server as upstream
 from benchmarks.server import most_descriptors
 from benchmarks.sockets import PATH, Contender, Socket
 from swink_gateway.policy.cooldowns import Cooldowns
-from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.server import Gateway
 
 LITELLM = Path(__file__).parent.parent / ".venv-peers" / "litellm-proxy" / "bin" / "litellm"

@@ -114,8 +114,9 @@ DISTRIBUTIONS = {
 }
 
 
-@pytest.mark.parametrize("package", sorted(DISTRIBUTIONS))
-def test_no_modules_of_a_distribution_need_each_other(package: str) -> None:
+@cache
+def _arrows(package: str) -> Mapping[str, set[str]]:
+    """Return the modules of a distribution's package, each with those of them that it imports."""
     home = DISTRIBUTIONS[package]
     modules = {
         ".".join(path.relative_to(home.parent).with_suffix("").parts).removesuffix(
@@ -128,7 +129,49 @@ def test_no_modules_of_a_distribution_need_each_other(package: str) -> None:
         named = {imported.replace(":", ".") for imported in _imports(path)}
         needed = {each if each in modules else each.rpartition(".")[0] for each in named}
         arrows[name] = (needed & modules.keys()) - {name}
-    assert _unsettled(arrows) == set()
+    return arrows
+
+
+@pytest.mark.parametrize("package", sorted(DISTRIBUTIONS))
+def test_no_modules_of_a_distribution_need_each_other(package: str) -> None:
+    assert _unsettled(_arrows(package)) == set()
+
+
+LAYERS: dict[str, tuple[frozenset[str], ...]] = {
+    "swink_gateway": (
+        frozenset({"protocols"}),
+        frozenset({"policy"}),
+        frozenset({"serving"}),
+        frozenset({"commands"}),
+    ),
+}
+"""Packages and modules of a distribution, from the lowest layer up."""
+
+
+@pytest.mark.parametrize("package", sorted(LAYERS))
+def test_a_layer_of_a_distribution_imports_only_from_itself_and_those_below(package: str) -> None:
+    height = {part: number for number, layer in enumerate(LAYERS[package]) for part in layer}
+    height[""] = -1  # the package itself holds nothing
+
+    def part(module: str) -> str:
+        return module.partition(".")[2].partition(".")[0]
+
+    arrows = _arrows(package)
+    assert {part(module) for module in arrows} == height.keys()
+    upwards = {
+        module: {other for other in needed if height[part(other)] > height[part(module)]}
+        for module, needed in arrows.items()
+    }
+    assert _told(upwards) == {}
+
+
+def test_the_protocols_of_the_gateway_are_sans_io() -> None:
+    protocols = DISTRIBUTIONS["swink_gateway"] / "protocols"
+    seen = {
+        path: {name.partition(":")[0].partition(".")[0] for name in _imports(path)}
+        for path in sorted(protocols.rglob("*.py"))
+    }
+    assert _told({path: imported & NO_IO for path, imported in seen.items()}) == {}
 
 
 def test_no_package_is_called_like_a_public_name() -> None:

@@ -32,7 +32,7 @@ import swink_core as swink
 from swink_core.providers import LoopClock, Timer
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.serving.calls import REQUESTS
-from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.server import Gateway
 
 MAKER = ROOT / "plugins" / "swink-provider-local" / "tests" / "make_tiny_gguf.py"

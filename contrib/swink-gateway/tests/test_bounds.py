@@ -18,7 +18,8 @@ from test_seed_scenarios import CHAT, Flood, open_slowly
 import swink_core as swink
 from swink_gateway.serving.backpressure import MOST_QUEUED, Outbox, read_ahead
 from swink_gateway.serving.calls import ACTIVE, PEAK, REJECTED, REQUESTS
-from swink_gateway.serving.relay import ABORTED, BACKPRESSURE, Limits
+from swink_gateway.serving.limits import Limits
+from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
 
 PATH = "/v1/chat/completions"
 

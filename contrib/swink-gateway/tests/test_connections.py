@@ -17,7 +17,7 @@ from test_seed_scenarios import Flood, open_slowly
 
 from swink_gateway.serving.calls import ACTIVE
 from swink_gateway.serving.connections import LEFT, LOOKS, TURNED_AWAY
-from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.responses import SOCKET_SECONDS
 from swink_gateway.serving.server import Gateway
 from swink_testing.clock import ManualClock

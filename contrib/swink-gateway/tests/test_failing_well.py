@@ -23,7 +23,8 @@ from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.protocols import Asked, Facts
 from swink_gateway.protocols.failures import UNAVAILABLE_SECONDS
 from swink_gateway.protocols.native.protocol import NativeProtocol
-from swink_gateway.serving.relay import Limits, Line, relayed
+from swink_gateway.serving.limits import Limits
+from swink_gateway.serving.relay import Line, relayed
 from swink_gateway.serving.server import Gateway
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse

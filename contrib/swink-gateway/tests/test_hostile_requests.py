@@ -32,15 +32,15 @@ from swink_gateway.protocols.bodies import (
     MOST_DEPTH,
     MOST_ELEMENTS,
     MOST_NAME,
-    Refused,
-    read_body,
 )
 from swink_gateway.protocols.chat.protocol import ChatProtocol
+from swink_gateway.protocols.failures import Refused
 from swink_gateway.protocols.gemini.protocol import GeminiProtocol
 from swink_gateway.protocols.messages.protocol import MessagesProtocol
 from swink_gateway.protocols.native.protocol import NativeProtocol
 from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
 from swink_gateway.protocols.responses.protocol import ResponsesProtocol
+from swink_gateway.serving.bodies import read_body
 from swink_gateway.serving.calls import Calls
 from swink_testing.canaries import SONG, given_to
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse

@@ -15,7 +15,7 @@ from test_seed_scenarios import CHAT, PARALLEL, asked, timeless
 
 import swink_core as swink
 from swink_gateway.serving.keepalive import SILENT_SECONDS
-from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.limits import Limits
 from swink_testing.clock import ManualClock
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -18,8 +18,8 @@ import swink_core as swink
 from swink_core import Cost, Done, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
 from swink_gateway.policy.config import Config, Source
 from swink_gateway.serving.feed import SharedFeed
+from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.metrics import Monitor
-from swink_gateway.serving.relay import Limits
 from swink_gateway.serving.server import Gateway
 from swink_observers.following import Place, following, spending
 

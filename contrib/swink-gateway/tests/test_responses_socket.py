@@ -16,7 +16,7 @@ from swink_core import AssistantMessage, StopReason, SystemMessage, TextBlock, U
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import Allowance, MemoryLedger
 from swink_gateway.protocols.responses.protocol import ResponsesEncoder
-from swink_gateway.serving.conversation_store import Kept
+from swink_gateway.serving.conversation_store import ConversationStore
 from swink_gateway.serving.responses import MOST_WAITING
 
 HELLO = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0)]
@@ -248,7 +248,7 @@ async def test_a_stored_answer_is_gone_on_from_over_http_and_another_is_not() ->
 
 
 def test_what_is_kept_is_bounded_in_number_and_in_bytes() -> None:
-    kept = Kept(most=2, most_bytes=100)
+    kept = ConversationStore(most=2, most_bytes=100)
     for id in ("a", "b", "c"):
         kept.keep(id, [UserMessage(id)], 10)
     assert [kept.find(id) is not None for id in ("a", "b", "c")] == [False, True, True]

@@ -17,7 +17,7 @@ from attrs import evolve
 from serving import Scripted, ask, serving
 
 import swink_core as swink
-from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.limits import Limits
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 

@@ -21,7 +21,7 @@ from serving import ask, serving, until
 
 import swink_core as swink
 from swink_gateway.serving.server import Gateway
-from swink_gateway.serving.shutdown import TOGETHER_SECONDS, Lifetime, serve_until_told
+from swink_gateway.serving.shutdown import TOGETHER_SECONDS, Shutdown, serve_until_stopped
 from swink_testing.command_line import swink_command
 
 CHAT = "/v1/chat/completions"
@@ -114,25 +114,25 @@ async def test_a_second_signal_ends_at_once_but_not_one_that_comes_with_the_firs
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now[0])
-    lifetime = Lifetime()
-    lifetime.tell()
-    await lifetime.told()
-    lifetime.tell()
+    shutdown = Shutdown()
+    shutdown.tell()
+    await shutdown.told()
+    shutdown.tell()
     now[0] += 2 * TOGETHER_SECONDS
     with pytest.raises(SystemExit) as ended:
-        lifetime.tell()
+        shutdown.tell()
     assert ended.value.code == 130
     monkeypatch.undo()
 
 
 async def test_who_waits_is_told_what_for() -> None:
     upstream, said = Slow(), list[str]()
-    lifetime = Lifetime(3600.0, say=said.append)
+    shutdown = Shutdown(3600.0, say=said.append)
     async with serving(upstream) as gateway, aiohttp.ClientSession() as session:
-        serving_on = asyncio.ensure_future(serve_until_told(gateway, lifetime, None))
+        serving_on = asyncio.ensure_future(serve_until_stopped(gateway, shutdown, None))
         async with asked(session, gateway, CHAT, stream=True) as answer:
             await answer.content.readany()
-            lifetime.tell()
+            shutdown.tell()
             await until(lambda: bool(said))
             upstream.go_on.set()
             await answer.content.read()
@@ -142,10 +142,10 @@ async def test_who_waits_is_told_what_for() -> None:
 
 async def test_with_nothing_under_way_nobody_waits() -> None:
     said = list[str]()
-    lifetime = Lifetime(3600.0, say=said.append)
+    shutdown = Shutdown(3600.0, say=said.append)
     async with serving() as gateway:
-        lifetime.tell()
-        await serve_until_told(gateway, lifetime, None)
+        shutdown.tell()
+        await serve_until_stopped(gateway, shutdown, None)
     assert said == []
 
 

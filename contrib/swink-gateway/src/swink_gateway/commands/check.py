@@ -10,9 +10,9 @@ from swink_cli.terminal import table
 from swink_gateway.policy.charging import allowance_of
 from swink_gateway.policy.config import Key, Route, When
 from swink_gateway.policy.limits.ledger import counted
-from swink_gateway.policy.listing import Offer
 from swink_gateway.policy.routing import Routing
 from swink_gateway.policy.rules import is_named
+from swink_gateway.policy.served_models import ServedModels
 
 __all__ = ["lines_of"]
 
@@ -77,8 +77,8 @@ def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
 
     Providers have models that they do not list, and rules may be for names that nobody else knows.
     """
-    config, offer = routing.config, Offer(routing, "")
-    known = {f"{name}/" for name in offer.providers()} | {info.id for info in offer.models()}
+    config, served = routing.config, ServedModels(routing, "")
+    known = {f"{name}/" for name in served.providers()} | {info.id for info in served.models()}
     heard = {pattern for rule in config.rules for pattern in rule.when.models}
     for name, key in config.keys.items():
         for pattern in key.models:

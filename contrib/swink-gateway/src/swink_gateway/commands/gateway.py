@@ -34,11 +34,11 @@ from swink_gateway.policy.config import Config, Fault, Source
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.policy.limits import Store, faults_of_place, open_ledger
 from swink_gateway.policy.routing import Routing, usable
-from swink_gateway.serving.relay import MOST_STREAMS, Limits
+from swink_gateway.serving.limits import MOST_STREAMS, Limits
 from swink_gateway.serving.reloading import Reloader
 from swink_gateway.serving.server import LOOPBACK, Gateway
-from swink_gateway.serving.shared_config import SharedText
-from swink_gateway.serving.shutdown import DRAIN_SECONDS, Lifetime, serve_until_told
+from swink_gateway.serving.shared_config import SharedConfig
+from swink_gateway.serving.shutdown import DRAIN_SECONDS, Shutdown, serve_until_stopped
 from swink_gateway.serving.workers import TOGETHER_ENV, Worker, fork_workers, listen
 
 __all__ = ["command"]
@@ -141,7 +141,7 @@ def command(
             elif store.engine == "redis":
                 store = evolve(store, path=Path(folder))
             if source is not None:
-                shared = SharedText(source.text)
+                shared = SharedConfig(source.text)
             with _told_why(host, port):
                 sock = given["sock"] = of_all.enter_context(listen(host, port))
             try:
@@ -153,9 +153,9 @@ def command(
             of_parent.pop_all()
         if source is not None and shared is not None:
             source = evolve(source, text=shared.read())
-        lifetime = Lifetime(drain, notice, lambda line: _say_below(_of(worker, line)))
+        shutdown = Shutdown(drain, notice, lambda line: _say_below(_of(worker, line)))
         keep = _forget_text if shared is None else shared.write
-        asyncio.run(_serve(given, source, environ, store, lifetime, worker, keep))
+        asyncio.run(_serve(given, source, environ, store, shutdown, worker, keep))
     if worker is None:
         _say_stopped()
     return 0
@@ -234,7 +234,7 @@ async def _serve(
     source: Source | None,
     environ: dict[str, str],
     store: Store,
-    lifetime: Lifetime,
+    shutdown: Shutdown,
     worker: Worker | None,
     keep: Callable[[str], None],
 ) -> None:
@@ -273,7 +273,7 @@ async def _serve(
                             say(f"--setting {name}: no provider that is installed declares it")
                         say(f"serving {count} {word} at {gateway.url}")
                         say("open it in a browser to see how to point a client here; Ctrl-C stops")
-                    await serve_until_told(gateway, lifetime, worker)
+                    await serve_until_stopped(gateway, shutdown, worker)
 
 
 def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:

@@ -34,7 +34,7 @@ from swink_gateway.policy.limits import Allowance, Ledger, Refusal
 from swink_gateway.policy.routing import Chain
 from swink_gateway.policy.token_counting import estimated_tokens, tokens_of
 from swink_gateway.protocols import Asked
-from swink_gateway.protocols.bodies import Refused
+from swink_gateway.protocols.failures import Refused
 
 __all__ = ["Charge", "allowance_of", "charged", "most_of"]
 

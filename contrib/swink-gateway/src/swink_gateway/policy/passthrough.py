@@ -32,7 +32,7 @@ from swink_core import (
 )
 from swink_core.providers import Fitted
 from swink_gateway.protocols import Asked
-from swink_gateway.protocols.bodies import Refused
+from swink_gateway.protocols.failures import Refused
 from swink_gateway.protocols.tool_names import Known
 
 __all__ = ["Spoken", "addressed", "answerable", "check_named_by_client"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import ceil
 
-from aiohttp import web
 from attrs import evolve
 
 from swink_core import (
@@ -20,7 +19,7 @@ from swink_core import StreamErrorKind as Kind
 
 __all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
 __all__ += ["for_clients", "header_text", "is_exhausted", "is_final", "of_bad_request", "passed_on"]
-__all__ += ["BROKEN_OFF", "refusal"]
+__all__ += ["BROKEN_OFF", "Refused"]
 
 STATUSES: dict[Kind, int] = {
     Kind.THROTTLED: 429,
@@ -106,6 +105,16 @@ NOT_NOW = "Ask again later. The gateway's log says more to whoever runs it."
 
 RESTS = "core:cooldown"
 """The rule of a call that was not made, since its model rests: it has the last failure's words."""
+
+
+class Refused(Exception):
+    """A request refused by the gateway itself, with the HTTP status of the refusal."""
+
+    def __init__(self, error: Error, status: int, code: str | None = None) -> None:
+        super().__init__(error.error_message)
+        self.error = error
+        self.status = status
+        self.code = code  # the protocol's own word, where the kind of the error has none
 
 
 def status_of(error: Error, models: int = 1) -> int:
@@ -210,13 +219,3 @@ def header_text(value: str) -> str:
     """Return text as a header may hold it (RFC 9110 section 5.5)."""
     plain = value.encode("ascii", "replace").decode()
     return "".join(c if " " <= c <= "~" else " " for c in plain)[:MOST_HEADER]
-
-
-_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
-
-
-def refusal(status: int, why: str) -> web.Response:
-    """Answer who is not let in, in a form that the SDKs of all protocols read a message from."""
-    kind = _TYPES.get(status, "invalid_request_error")
-    error = {"type": kind, "message": why, "code": status}
-    return web.json_response({"type": "error", "error": error}, status=status)

@@ -14,16 +14,19 @@ from swink_core import Done, EventStream, Notice
 from swink_gateway.protocols import Asked, ClientProtocol, Reply
 from swink_gateway.protocols.failures import header_text, passed_on, status_of
 from swink_gateway.protocols.frames import JSON
-from swink_gateway.serving.relay import Limits, StreamRelay, relayed
-from swink_gateway.serving.upstream_call import Begun
+from swink_gateway.serving.limits import Limits
+from swink_gateway.serving.relay import StreamRelay, relayed
+from swink_gateway.serving.upstream_call import UpstreamCall
 
-__all__ = ["OneAnswer", "respond"]
+__all__ = ["OneAnswer", "refusal", "respond"]
 
 DROPPED = "x-swink-dropped"
 """The response header that names, as paths into the request, what was not carried further."""
 
 NOTICES = "x-swink-notices"
 """The response header with what the adapter of the provider says of the request."""
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 
 
 def respond(reply: Reply) -> web.Response:
@@ -36,6 +39,13 @@ def respond(reply: Reply) -> web.Response:
     )
 
 
+def refusal(status: int, why: str) -> web.Response:
+    """Answer who is not let in, in a form that the SDKs of all protocols read a message from."""
+    kind = _TYPES.get(status, "invalid_request_error")
+    error = {"type": kind, "message": why, "code": status}
+    return web.json_response({"type": "error", "error": error}, status=status)
+
+
 class OneAnswer:
     """One answer on its way to a client."""
 
@@ -44,7 +54,7 @@ class OneAnswer:
         request: web.Request,
         protocol: ClientProtocol,
         asked: Asked,
-        begun: Begun,
+        begun: UpstreamCall,
         limits: Limits,
         counters: Counter[str],
     ) -> None:

@@ -35,13 +35,13 @@ from swink_gateway.policy.passthrough import Spoken, addressed, answerable
 from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.token_counting import ESTIMATED, estimated_tokens
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
-from swink_gateway.protocols.bodies import MOST_BYTES, Refused, come, read_body, size_of
-from swink_gateway.protocols.failures import of_bad_request, of_exception, status_of
+from swink_gateway.protocols.bodies import MOST_BYTES
+from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.answers import OneAnswer, respond
-from swink_gateway.serving.deadlines import time_limit
-from swink_gateway.serving.relay import Limits
-from swink_gateway.serving.upstream_call import Begun
+from swink_gateway.serving.bodies import read_body, receive_body, size_of
+from swink_gateway.serving.limits import Limits, time_limit
+from swink_gateway.serving.upstream_call import UpstreamCall
 
 __all__ = ["ACTIVE", "OWNER", "Calls", "respond"]
 
@@ -191,7 +191,7 @@ class Calls:
     @asynccontextmanager
     async def begun(
         self, protocol: ClientProtocol, asked: Asked, owner: str
-    ) -> AsyncIterator[Begun]:
+    ) -> AsyncIterator[UpstreamCall]:
         """Hold a call that the owner of a key pays for.
 
         Raises Refused for a call that cannot be made.
@@ -210,7 +210,7 @@ class Calls:
             asked.dropped = request.dropped
             charge.stream = stream
             async with stream:
-                yield Begun(stream, facts, len(chain), routing, charge)
+                yield UpstreamCall(stream, facts, len(chain), routing, charge)
 
     def _stream(
         self, protocol: ClientProtocol, chain: Chain, asked: Asked
@@ -256,10 +256,10 @@ class Calls:
         Raises Refused where it does not come in time, or is too much.
         """
         if request.content.is_eof():  # it has come
-            return await come(request, hold)
+            return await receive_body(request, hold)
         try:
             async with time_limit(self.limits.clock, self.limits.patience):
-                return await come(request, hold)
+                return await receive_body(request, hold)
         except TimeoutError as error:
             why = f"the body did not come within {self.limits.patience:g} s"
             raise Refused(of_bad_request(why), 408) from error

@@ -20,7 +20,7 @@ from typing import Any
 from aiohttp import web
 
 from swink_core.providers import Timer
-from swink_gateway.serving.relay import Limits
+from swink_gateway.serving.limits import Limits
 
 __all__ = ["LEFT", "TURNED_AWAY", "Connections"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from swink_core import Message
 
-__all__ = ["MOST_KEPT", "MOST_KEPT_BYTES", "Kept"]
+__all__ = ["MOST_KEPT", "MOST_KEPT_BYTES", "ConversationStore"]
 
 MOST_KEPT = 1000
 """Answers that are kept, the newest."""
@@ -20,7 +20,7 @@ Owner = object
 """Whose an answer is, and who alone may go on from it: a connection's, or that of a key's owner."""
 
 
-class Kept:
+class ConversationStore:
     """Messages up to an answer, by the answer's id; what was asked for longest ago goes first."""
 
     def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:

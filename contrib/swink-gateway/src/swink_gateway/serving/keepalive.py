@@ -13,13 +13,13 @@ from typing import Self
 
 from swink_core.providers import Clock, Timer
 
-__all__ = ["SILENT_SECONDS", "Pulse"]
+__all__ = ["SILENT_SECONDS", "KeepAlive"]
 
 SILENT_SECONDS = 10.0
 """After which a client is told that its answer is still being made."""
 
 
-class Pulse:
+class KeepAlive:
     """Calls `beat` whenever nothing was said for `SILENT_SECONDS`, while it is entered.
 
     One timer looks at the time of the last `touch`, which costs nothing but a look at the clock.

@@ -8,7 +8,7 @@ from string import Template
 
 from aiohttp import web
 
-from swink_gateway.policy.listing import Offer
+from swink_gateway.policy.served_models import ServedModels
 
 __all__ = ["page"]
 
@@ -19,12 +19,12 @@ _POLICY = (
 """Nothing from elsewhere (W3C Content Security Policy Level 3)."""
 
 
-def page(offer: Offer) -> web.Response:
+def page(served: ServedModels) -> web.Response:
     """Return the page; the addresses in it are those by which the browser came."""
-    names = offer.names() + [f"{info.provider}/{info.id}" for info in offer.models()]
+    names = served.names() + [f"{info.provider}/{info.id}" for info in served.models()]
     template = Template((files("swink_gateway.serving") / "page.html").read_text("utf-8"))
     text = template.substitute(
-        providers=", ".join(f"<code>{escape(n)}</code>" for n in offer.providers()),
+        providers=", ".join(f"<code>{escape(n)}</code>" for n in served.providers()),
         options="".join(f'<option value="{escape(name)}">' for name in names),
     )
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"}

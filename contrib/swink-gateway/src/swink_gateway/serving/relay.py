@@ -17,20 +17,17 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from aiohttp import web
-from attrs import Factory, define, field
 
 from swink_core import Done, Error, EventStream, StreamErrorKind
-from swink_core.providers import Clock, LoopClock
 from swink_gateway.protocols import Encoder
 from swink_gateway.serving.backpressure import read_ahead
-from swink_gateway.serving.keepalive import Pulse
+from swink_gateway.serving.keepalive import KeepAlive
+from swink_gateway.serving.limits import Limits
 
 __all__ = [
     "ABORTED",
     "BACKPRESSURE",
-    "MOST_STREAMS",
     "MOST_UNREAD_BYTES",
-    "Limits",
     "Line",
     "StreamRelay",
     "hold_little",
@@ -38,13 +35,6 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
-
-PATIENCE_SECONDS = 60.0
-
-MOST_STREAMS = 512
-
-SILENT_CONNECTION_SECONDS = 100.0
-"""Clients close what they keep for their next request earlier by themselves, after 90 s or less."""
 
 MOST_UNREAD_BYTES = 64 * 1024
 """That a client has not read, before its upstream has to wait for it."""
@@ -54,26 +44,6 @@ BACKPRESSURE = "ccr_stream_backpressure_total"
 
 ABORTED = "ccr_stream_aborted_total"
 """Counts answers whose client did not read."""
-
-
-@define(frozen=True)
-class Limits:
-    """What clients may take of the gateway.
-
-    `patience` is for how many seconds a client may read nothing, and in how many its body has to
-    come; `streams` is how many answers are under way at a time; `coalesce` lets an upstream be read
-    on while its client reads slowly. `connections` is about how many are open at a time (twice the
-    streams: clients keep some for their next request), and `silence` for how many seconds one may
-    be without the whole head of a request. `clock` is what signs of life and limits of what clients
-    send go by.
-    """
-
-    patience: float = PATIENCE_SECONDS
-    streams: int = MOST_STREAMS
-    coalesce: bool = False
-    connections: int = field(default=Factory(lambda self: 2 * self.streams, takes_self=True))
-    silence: float = SILENT_CONNECTION_SECONDS
-    clock: Clock = field(factory=LoopClock)
 
 
 class Line:
@@ -203,7 +173,7 @@ async def relayed(
     ahead = line.limits.coalesce
     if ahead:
         batches = read_ahead(batches, heard, on_full)
-    with Pulse(line.limits.clock, beat) as pulse:
+    with KeepAlive(line.limits.clock, beat) as pulse:
         async with aclosing(batches):
             async for batch in batches:
                 is_writing = True

@@ -24,15 +24,16 @@ from attrs import evolve
 
 from swink_core import AssistantMessage, Error, Message, StreamErrorKind, ToolResultMessage
 from swink_gateway.protocols import Asked, BadRequest, Facts
-from swink_gateway.protocols.bodies import MOST_BLOCKS, Refused, asked_of, json_of, size_of, within
-from swink_gateway.protocols.failures import of_bad_request, status_of
+from swink_gateway.protocols.bodies import MOST_BLOCKS, asked_of, json_of
+from swink_gateway.protocols.failures import Refused, of_bad_request, status_of
 from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses.protocol import PREFIX, ResponsesProtocol
 from swink_gateway.protocols.responses.requests import as_input
+from swink_gateway.serving.bodies import size_of, within
 from swink_gateway.serving.calls import OWNER, Calls
-from swink_gateway.serving.conversation_store import Kept
-from swink_gateway.serving.deadlines import time_limit
+from swink_gateway.serving.conversation_store import ConversationStore
+from swink_gateway.serving.limits import time_limit
 from swink_gateway.serving.relay import Line, hold_little, relayed
 
 __all__ = ["ResponsesRoutes"]
@@ -69,8 +70,8 @@ class ResponsesRoutes:
         self._calls = calls
         self._most_bytes = most_bytes
         self._protocol = ResponsesProtocol()
-        self._kept = Kept()
-        self._of_sockets = Kept(MOST_OF_SOCKETS)
+        self._kept = ConversationStore()
+        self._of_sockets = ConversationStore(MOST_OF_SOCKETS)
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """Answer one request over HTTP."""
@@ -152,7 +153,9 @@ class _SocketLine(Line):
 class _Connection:
     """One WebSocket, whose requests are answered one after the other."""
 
-    def __init__(self, line: _SocketLine, kept: Kept, most_bytes: int, owner: str) -> None:
+    def __init__(
+        self, line: _SocketLine, kept: ConversationStore, most_bytes: int, owner: str
+    ) -> None:
         self._line = line
         self._owner = owner
         self._calls = line.calls
@@ -262,7 +265,7 @@ def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
     return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
-def _go_on(asked: Asked, size: int, most: int, kept: Kept, owner: object) -> int:
+def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: object) -> int:
     """Put what came before in front of what is asked; return the size of it all, in bytes.
 
     Raises Refused for an unknown id, and for a conversation that grew larger than `most`.
@@ -299,7 +302,12 @@ def _named(messages: Iterable[Message], before: Iterable[Message]) -> Iterator[M
 
 
 def _keep(
-    kept: Kept, asked: Asked, message: AssistantMessage, facts: Facts, size: int, owner: object
+    kept: ConversationStore,
+    asked: Asked,
+    message: AssistantMessage,
+    facts: Facts,
+    size: int,
+    owner: object,
 ) -> None:
     messages = [*asked.context.messages, as_input(message)]
     size += len(message.text) + len(message.thinking)

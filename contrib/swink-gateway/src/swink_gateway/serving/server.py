@@ -14,7 +14,7 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from aiohttp import web
 from attrs import evolve
@@ -23,23 +23,26 @@ from swink_core import Client, RetryPolicy, SwinkError
 from swink_gateway.policy.access import NO_KEY, NOT_FROM_HERE, Guard, is_loopback
 from swink_gateway.policy.config import Config, Route, Upstream
 from swink_gateway.policy.limits import Ledger, MemoryLedger
-from swink_gateway.policy.listing import Offer, listed_models
 from swink_gateway.policy.routing import Routing
+from swink_gateway.policy.served_models import ServedModels
 from swink_gateway.protocols import ClientProtocol
-from swink_gateway.protocols.bodies import MOST_BODY_BYTES, Refused, json_of, size_of, within
+from swink_gateway.protocols.bodies import MOST_BODY_BYTES, json_of
 from swink_gateway.protocols.chat.protocol import ChatProtocol
-from swink_gateway.protocols.failures import refusal
+from swink_gateway.protocols.failures import Refused
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.gemini.protocol import GeminiProtocol
 from swink_gateway.protocols.messages.protocol import MessagesProtocol
+from swink_gateway.protocols.model_list import listed_models
 from swink_gateway.protocols.native.protocol import NativeProtocol
-from swink_gateway.protocols.ollama.listing import API_VERSION, ollama_model, ollama_models
+from swink_gateway.protocols.ollama.model_list import API_VERSION, ollama_model, ollama_models
 from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.serving.answers import refusal
+from swink_gateway.serving.bodies import size_of, within
 from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.connections import Connections
+from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.operator_routes import OperatorRoutes
 from swink_gateway.serving.page import page
-from swink_gateway.serving.relay import Limits
 from swink_gateway.serving.responses import ResponsesRoutes
 from swink_gateway.serving.workers import MOST_WAITING
 
@@ -241,10 +244,10 @@ class Gateway:
         return handle
 
     async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response(listed_models(self._offer(request)))
+        return web.json_response(self._listed(request))
 
     async def _model(self, request: web.Request) -> web.Response:
-        rows = listed_models(self._offer(request))["data"]
+        rows = self._listed(request)["data"]
         name = request.match_info["model"]
         row = next((row for row in rows if row["id"] == name), None)
         if row is None:
@@ -252,7 +255,7 @@ class Gateway:
         return web.json_response(row)
 
     async def _tags(self, request: web.Request) -> web.Response:
-        return web.json_response({"models": ollama_models(self._offer(request))})
+        return web.json_response({"models": ollama_models(self._listed(request)["data"])})
 
     async def _show(self, request: web.Request) -> web.Response:
         try:
@@ -261,10 +264,10 @@ class Gateway:
                 name = await within(lambda: _shown(body), len(body))
         except Refused as refused:
             return web.json_response({"error": str(refused)}, status=refused.status)
-        found = ollama_model(self._offer(request), name)
-        if found is None:
+        model = self._served(request).model(name)
+        if model is None:
             return web.json_response({"error": f"model {name!r} not found"}, status=404)
-        return web.json_response(found)
+        return web.json_response(ollama_model(model))
 
     async def _ready(self, request: web.Request) -> web.Response:
         if self.draining:
@@ -277,10 +280,14 @@ class Gateway:
             response.force_close()
 
     async def _page(self, request: web.Request) -> web.Response:
-        return page(self._offer(request))
+        return page(self._served(request))
 
-    def _offer(self, request: web.Request) -> Offer:
-        return Offer(self.routing, request[OWNER])
+    def _listed(self, request: web.Request) -> dict[str, Any]:
+        served = self._served(request)
+        return listed_models(served.names(), served.models())
+
+    def _served(self, request: web.Request) -> ServedModels:
+        return ServedModels(self.routing, request[OWNER])
 
     # -- who is let in -------------------------------------------------------------------------
 

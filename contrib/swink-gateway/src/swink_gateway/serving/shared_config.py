@@ -1,6 +1,6 @@
 """The last good configuration, shared by the workers and inherited by their replacements.
 
-    shared = SharedText(text)       # in the parent, before it forks
+    shared = SharedConfig(text)       # in the parent, before it forks
     shared.write(other)             # in a worker that has begun to use another text
     shared.read()                   # in a worker that begins
 
@@ -19,7 +19,7 @@ import tempfile
 
 from swink_gateway.policy.config import MOST_BYTES
 
-__all__ = ["SharedText"]
+__all__ = ["SharedConfig"]
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ _HEAD = struct.Struct(">QI32s")
 _SLOT = _HEAD.size + MOST_BYTES
 
 
-class SharedText:
+class SharedConfig:
     """A text in a file that forked processes share.
 
     Two slots are written in turn. A process that dies while it writes leaves the other slot whole.

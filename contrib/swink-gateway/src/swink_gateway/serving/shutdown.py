@@ -17,7 +17,7 @@ from swink_gateway.serving.calls import ACTIVE
 from swink_gateway.serving.server import Gateway
 from swink_gateway.serving.workers import Worker
 
-__all__ = ["DRAIN_SECONDS", "Lifetime", "serve_until_told"]
+__all__ = ["DRAIN_SECONDS", "Shutdown", "serve_until_stopped"]
 
 DRAIN_SECONDS = 60.0
 """For which answers may finish when the gateway is told to end."""
@@ -29,7 +29,7 @@ SIGNALLED = 128
 
 
 @define
-class Lifetime:
+class Shutdown:
     """What happens at the end: how long answers may finish (`drain`, seconds), and for how many
     seconds before new ones are still let in (`notice`), so that load balancers look elsewhere."""
 
@@ -54,28 +54,28 @@ class Lifetime:
         await self._told.wait()
 
 
-async def serve_until_told(gateway: Gateway, lifetime: Lifetime, worker: Worker | None) -> None:
+async def serve_until_stopped(gateway: Gateway, shutdown: Shutdown, worker: Worker | None) -> None:
     """Serve until a signal comes, or the parent of a worker is gone; then drain."""
     loop = asyncio.get_running_loop()
     for name in _ENDING:
         with suppress(NotImplementedError):  # Windows; Ctrl-C cancels there
-            loop.add_signal_handler(name, _heed, name, loop, lifetime)
+            loop.add_signal_handler(name, _heed, name, loop, shutdown)
     if worker is not None:
-        loop.add_reader(worker.alive, _orphaned, loop, worker.alive, lifetime)
+        loop.add_reader(worker.alive, _orphaned, loop, worker.alive, shutdown)
         worker.ready()
-    await lifetime.told()
+    await shutdown.told()
     if under_way := gateway.counters[ACTIVE]:
         answers = "1 answer" if under_way == 1 else f"{under_way} answers"
-        lifetime.say(f"finishing {answers}; Ctrl-C again ends at once")
-    await gateway.drain(lifetime.drain, lifetime.notice)
+        shutdown.say(f"finishing {answers}; Ctrl-C again ends at once")
+    await gateway.drain(shutdown.drain, shutdown.notice)
 
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
-def _heed(number: int, loop: asyncio.AbstractEventLoop, lifetime: Lifetime) -> None:
+def _heed(number: int, loop: asyncio.AbstractEventLoop, shutdown: Shutdown) -> None:
     try:
-        lifetime.tell(number)
+        shutdown.tell(number)
     except SystemExit:
         for name in _ENDING:
             loop.remove_signal_handler(name)
@@ -83,6 +83,6 @@ def _heed(number: int, loop: asyncio.AbstractEventLoop, lifetime: Lifetime) -> N
         raise
 
 
-def _orphaned(loop: asyncio.AbstractEventLoop, alive: int, lifetime: Lifetime) -> None:
+def _orphaned(loop: asyncio.AbstractEventLoop, alive: int, shutdown: Shutdown) -> None:
     loop.remove_reader(alive)
-    lifetime.tell()
+    shutdown.tell()

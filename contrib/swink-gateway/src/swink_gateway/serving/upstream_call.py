@@ -20,7 +20,7 @@ from swink_gateway.policy.charging import Charge
 from swink_gateway.policy.routing import Routing
 from swink_gateway.protocols import Facts
 
-__all__ = ["Begun"]
+__all__ = ["UpstreamCall"]
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ MOST_PLACES = 3
 
 
 @define(frozen=True)
-class Begun:
+class UpstreamCall:
     """The stream of a call, and the facts of its answer.
 
     `models` is how many may answer, as `routing` has it.

@@ -5,9 +5,11 @@ https://github.com/ollama/ollama/blob/main/docs/api.md: `/api/tags`, `/api/show`
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from swink_gateway.policy.listing import EPOCH, Offer, listed_models
+from swink_core import Model
+from swink_gateway.protocols.model_list import EPOCH
 
 __all__ = ["API_VERSION", "ollama_model", "ollama_models"]
 
@@ -24,18 +26,15 @@ _DETAILS = {
 """What is known of files of weights, of which there are none here."""
 
 
-def ollama_models(offer: Offer) -> list[dict[str, Any]]:
-    """Return all models as `/api/tags` lists them."""
-    names = [row["id"] for row in listed_models(offer)["data"]]
+def ollama_models(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of `listed_models` as `/api/tags` lists them."""
+    names = [row["id"] for row in rows]
     facts = {"modified_at": EPOCH, "size": 0, "digest": "", "details": _DETAILS}
     return [{"name": name, "model": name, **facts} for name in names]
 
 
-def ollama_model(offer: Offer, name: str) -> dict[str, Any] | None:
-    """Return what `/api/show` tells of a model; `None` for one that nobody has."""
-    model = offer.model(name)
-    if model is None:
-        return None
+def ollama_model(model: Model) -> dict[str, Any]:
+    """Return a model as `/api/show` describes it."""
     info = model.info
     known = (info.capabilities if info is not None else None) or _CAPABILITIES
     told = [word for ours, word in _CAPABILITIES.items() if ours in known]

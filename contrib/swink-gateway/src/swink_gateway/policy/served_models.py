@@ -1,0 +1,45 @@
+"""The models that the owner of a key may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attrs import define
+
+from swink_core import Model, ModelInfo, SwinkError
+from swink_gateway.policy.routing import Routing
+
+__all__ = ["ServedModels"]
+
+
+@define(frozen=True)
+class ServedModels:
+    """The gateway's names and the models that the owner of a key may use."""
+
+    routing: Routing
+    owner: str
+
+    def names(self) -> list[str]:
+        """Return the gateway's own names."""
+        return [name for name in self.routing.names if self.routing.allows(self.owner, name)]
+
+    def providers(self) -> list[str]:
+        """Return the names of all providers."""
+        return self.routing.client.host.provider_names()
+
+    def models(self) -> Iterator[ModelInfo]:
+        """Yield the models of installed providers, as far as they list any."""
+        for provider in self.providers():
+            try:
+                for info in self.routing.client.catalog.models(provider):
+                    if self.routing.allows(self.owner, f"{provider}/{info.id}"):
+                        yield info
+            except SwinkError:
+                continue  # a plugin whose data cannot be read is told of when it is asked
+
+    def model(self, name: str) -> Model | None:
+        """Return the first model behind a name; `None` for an unknown or forbidden name."""
+        try:
+            return self.routing.models(name)[0] if self.routing.allows(self.owner, name) else None
+        except SwinkError:
+            return None

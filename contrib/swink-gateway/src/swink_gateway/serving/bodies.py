@@ -1,0 +1,59 @@
+"""The bodies of requests: received within bounds, and read outside the event loop if large."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from aiohttp import web
+
+from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
+from swink_gateway.protocols.bodies import MOST_BODY_BYTES, asked_of, json_of
+from swink_gateway.protocols.failures import Refused, of_bad_request
+
+__all__ = ["read_body", "receive_body", "size_of", "within"]
+
+LARGE_BODY_BYTES = 48 * 1024
+
+T = TypeVar("T")
+
+
+def size_of(request: web.Request) -> int:
+    """Return the size of a body in bytes: its Content-Length, or else the bytes received so far."""
+    length = request.content_length
+    return request.content.total_bytes if length is None else min(length, MOST_BODY_BYTES)
+
+
+async def receive_body(request: web.Request, hold: Callable[[int], None]) -> bytes:
+    """Receive a whole body; `hold` is called with its size as it grows.
+
+    Raises Refused for a body that is too large.
+    """
+    body = bytearray()
+    while piece := await request.content.readany():
+        body += piece
+        if len(body) > MOST_BODY_BYTES:
+            raise Refused(of_bad_request(f"the body has more than {MOST_BODY_BYTES} bytes"), 413)
+        hold(size_of(request))
+    return bytes(body)
+
+
+async def within(read: Callable[[], T], size: int) -> T:
+    """Call `read`, which parses `size` bytes. Raises Refused for an invalid body.
+
+    A large body is parsed in a thread, so that it does not block other clients.
+    """
+    try:
+        return await asyncio.to_thread(read) if size > LARGE_BODY_BYTES else read()
+    except BadRequest as error:
+        raise Refused(of_bad_request(error), 400) from error
+    except RecursionError as error:
+        raise Refused(of_bad_request("the body is nested too deeply"), 400) from error
+
+
+async def read_body(
+    protocol: ClientProtocol, body: bytes, path: Mapping[str, str], headers: Mapping[str, str]
+) -> Asked:
+    """Parse a body as a request of `protocol`. Raises Refused."""
+    return await within(lambda: asked_of(protocol, json_of(body), path, headers), len(body))
