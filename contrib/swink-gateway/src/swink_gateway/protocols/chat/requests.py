@@ -34,28 +34,18 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
+from swink_gateway.protocols.options import EFFORTS, SOUNDS, response_format
 from swink_gateway.protocols.tool_names import Known, free_text_schema
 
-__all__ = [
-    "AUDIO", "EFFORTS", "FREE_TEXT", "SOUNDS", "WIRE_FORMAT", "called", "read_chat",
-    "response_format",
-]  # fmt: skip
+__all__ = ["AUDIO", "FREE_TEXT", "WIRE_FORMAT", "called", "read_chat"]
 
 WIRE_FORMAT = "openai-chat"
-
-EFFORTS = {
-    "none": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
-    "xhigh": "extra_high", "max": "extra_high",
-}  # fmt: skip
-"""Our levels of thinking, by the vendors' words."""
 
 FREE_TEXT = "custom"
 """The type of a tool that is called with free text, of its calls and of the field with either."""
 
 AUDIO = "audio"
 """The field with what a model said aloud, and the kind of block that it is."""
-
-SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 
 _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
@@ -125,15 +115,6 @@ def _response_format(wanted: Fields) -> Any:
     if kind == "json_schema" and (form := wanted.object("json_schema")) is not None:
         return response_format(form)
     return "json" if kind in ("json_object", "json_schema") else None
-
-
-def response_format(form: Fields) -> dict[str, Any] | str:
-    """Return a schema that an answer keeps to; its name is the schema's title, if it has none."""
-    name, schema = form.text("name"), form.take("schema", dict)
-    form.flag("strict")  # what keeps strict mode's rules is asked for strictly
-    if schema is None:
-        return "json"
-    return {"title": name, **schema} if name else schema
 
 
 def _tool(said: Fields, asked: Asked, own: list[dict[str, Any]]) -> Tool | None:

@@ -32,10 +32,10 @@ from swink_core import (
 )
 from swink_core.providers import Source
 from swink_gateway.protocols import Asked, BadRequest
-from swink_gateway.protocols.chat.requests import EFFORTS
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
+from swink_gateway.protocols.options import EFFORTS
 from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 
 __all__ = ["BETA", "WIRE_FORMAT", "read_messages"]

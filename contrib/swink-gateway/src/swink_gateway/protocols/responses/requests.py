@@ -32,10 +32,10 @@ from swink_core import (
 )
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, BadRequest
-from swink_gateway.protocols.chat.requests import EFFORTS, SOUNDS, response_format
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.media import source_of
+from swink_gateway.protocols.options import EFFORTS, SOUNDS, response_format
 from swink_gateway.protocols.responses.items import is_made
 from swink_gateway.protocols.sealing import Sealed, opened, unsealed, with_sealed
 from swink_gateway.protocols.tool_names import FREE_TEXT, Known, flat_name, free_text_schema
