@@ -26,7 +26,6 @@ from swink_gateway.protocols.losses import (
     EXTENSIONS,
     IDS,
     LAST_TEXT_METADATA,
-    LOSSES,
     ORDER,
     PAUSE,
     RAW_ARGUMENTS,
@@ -35,6 +34,7 @@ from swink_gateway.protocols.losses import (
     TEXT_METADATA,
     Loss,
 )
+from swink_gateway.protocols.table import PROTOCOLS
 
 BaseModel: Any = pytest.importorskip("pydantic", reason="no SDK is installed").BaseModel
 
@@ -120,7 +120,9 @@ def _values(kind: Any) -> Iterator[str]:
         yield from _values(one)
 
 
-ROWS = [(name, loss) for name, rows in LOSSES.items() if name in CLIENTS for loss in rows]
+ROWS = [
+    (row.name, loss) for row in PROTOCOLS.values() if row.name in CLIENTS for loss in row.losses
+]
 
 
 @pytest.mark.parametrize(("protocol", "loss"), ROWS, ids=[f"{p}-{x.what}" for p, x in ROWS])

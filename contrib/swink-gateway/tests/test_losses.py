@@ -26,6 +26,7 @@ from swink_gateway.protocols.messages.protocol import MessagesProtocol
 from swink_gateway.protocols.native.protocol import NativeProtocol
 from swink_gateway.protocols.ollama.protocol import OllamaProtocol
 from swink_gateway.protocols.responses.protocol import ResponsesProtocol
+from swink_gateway.protocols.table import PROTOCOLS, losses_between
 from swink_testing.driver import comparable, fold
 from swink_testing.event_strategies import event_streams
 
@@ -152,7 +153,7 @@ def reduced(message: AssistantMessage, *protocols: str) -> Blocks:
     """Return an answer's content without what the protocols, one after the other, lose of it."""
     blocks: Blocks = [_plain(block) for block in message.content if not _is_empty(block)]
     for protocol in protocols:
-        rows = {loss.what for loss in losses.LOSSES[protocol]}
+        rows = {loss.what for loss in PROTOCOLS[protocol].losses}
         for what, reduce in REDUCTIONS.items():
             if what in rows:
                 blocks = [block for block in reduce(blocks) if not _is_empty(block)]
@@ -223,13 +224,13 @@ def test_over_two_protocols_a_model_goes_on_without_its_thoughts(model: str) -> 
 
 
 def test_every_row_is_tried_somewhere() -> None:
-    rows = {loss.what for table in losses.LOSSES.values() for loss in table}
+    rows = {loss.what for row in PROTOCOLS.values() for loss in row.losses}
     assert rows == REDUCTIONS.keys() | OF_WHOLE_ANSWERS
-    assert losses.LOSSES.keys() == losses.SOURCES.keys()
+    assert PROTOCOLS.keys() == BODIES.keys()
 
 
 def test_what_the_source_cannot_say_is_not_lost_on_the_way() -> None:
-    between = losses.losses_between
+    between = losses_between
     assert between("messages", "native") == []
     assert {loss.what for loss in between("messages", "chat")} > {losses.SIGNATURES, losses.ORDER}
     assert between("chat", "responses") == []

@@ -15,6 +15,8 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from swink_gateway.protocols.table import PROTOCOLS
+
 __all__ = ["NOT_FROM_HERE", "NO_KEY", "Guard", "is_loopback"]
 
 MOST_HOSTS = 100
@@ -24,9 +26,12 @@ NOT_FROM_HERE = (
     "this gateway does not answer to that Host or Origin: its owner names a host with --name"
 )
 
+KEY_HEADERS = tuple(row.key_header for row in PROTOCOLS.values() if row.key_header is not None)
+"""The headers in which vendors' clients show a key, beside `Authorization`."""
+
 NO_KEY = (
-    "the gateway's key is missing or wrong: show it as Authorization: Bearer, x-api-key or "
-    "x-goog-api-key"
+    "the gateway's key is missing or wrong: show it as "
+    f"{', '.join(('Authorization: Bearer', *KEY_HEADERS[:-1]))} or {KEY_HEADERS[-1]}"
 )
 
 
@@ -62,8 +67,7 @@ class Guard:
             return ""
         said = [
             headers.get("Authorization", "").removeprefix("Bearer ").strip(),
-            headers.get("x-api-key", ""),
-            headers.get("x-goog-api-key", ""),
+            *(headers.get(name, "") for name in KEY_HEADERS),
             query.get("key", ""),
         ]
         known = {**self._digests, **self.owners}  # a name, and its limits, go before none

@@ -15,26 +15,19 @@ from attrs import define, evolve
 
 from swink_core import Tool
 from swink_gateway.protocols import Asked
+from swink_gateway.protocols.table import PROTOCOLS
 
 __all__ = ["CHOOSE_NOBODY", "permitted"]
 
-CHOOSE_NOBODY = frozenset({
-    # of Chat Completions and Responses
-    "audio", "background", "conversation", "function_call", "functions", "include", "logit_bias",
-    "metadata", "modalities", "moderation", "prediction", "prompt", "prompt_cache_options",
-    "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store",
-    "stream_options", "text", "truncation", "verbosity", "web_search_options",
-    # of Messages
-    "container", "context_management", "inference_geo", "mcp_servers", "output_config", "speed",
-    "thinking",
-    # of Gemini
-    "cachedContent", "generationConfig", "labels", "safetySettings", "serviceTier", "toolConfig",
-    # of others that speak one of these
+_OF_OTHERS = frozenset({
     "chat_template_kwargs", "citation_options", "documents", "guided_choice", "guided_grammar",
     "guided_json", "guided_regex", "keep_alive", "options", "prompt_mode", "reasoning_format",
     "search_domain_filter", "search_mode", "search_parameters", "search_recency_filter",
     "structured_outputs", "usage",
 })  # fmt: skip
+"""Safe fields of vendors whose API is like one of the protocols."""
+
+CHOOSE_NOBODY = _OF_OTHERS.union(*(row.safe_fields for row in PROTOCOLS.values()))
 """Fields with texts in them, of bodies of several APIs, none of which says which model answers."""
 
 TOOLS = "tools"

@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["LOSSES", "SOURCES", "Loss", "losses_between"]
+__all__ = [
+    "ANSWER_METADATA", "BORDERS", "BROKEN_CALLS", "COST_PARTS", "COUNTS", "CUT_CALLS",
+    "EXTENSIONS", "IDS", "LAST_TEXT_METADATA", "ORDER", "PAUSE", "RAW_ARGUMENTS", "RETRY",
+    "SIGNATURES", "TEXT_METADATA", "Loss",
+]  # fmt: skip
 
 
 class Loss(NamedTuple):
@@ -20,16 +24,6 @@ class Loss(NamedTuple):
     what: str
     section: str
 
-
-SOURCES = {
-    "native": "docs/reference/events.md",
-    "chat": "https://developers.openai.com/api/reference/resources/chat",
-    "messages": "https://platform.claude.com/docs/en/api/messages",
-    "responses": "https://developers.openai.com/api/reference/resources/responses",
-    "gemini": "https://ai.google.dev/api/generate-content",
-    "ollama": "https://docs.ollama.com/api/chat",
-}
-"""The published schema of each protocol, whose types rows name."""
 
 ORDER = "order of blocks, and where one text ends and the next begins"
 BORDERS = "where one text ends and the next begins"
@@ -46,62 +40,3 @@ BROKEN_CALLS = "a call whose arguments are no JSON, which is told in words"
 CUT_CALLS = "that a call was cut off before its arguments, beside why the answer ended"
 COUNTS = "counts of tokens that the protocol has no field for"
 IDS = "the id of a call, for clients that know the schema alone"
-
-LOSSES: dict[str, tuple[Loss, ...]] = {
-    "native": (),
-    "chat": (
-        Loss(ORDER, "ChatCompletionMessage.content"),
-        Loss(SIGNATURES, "ChatCompletionMessage"),
-        Loss(EXTENSIONS, "ChatCompletionMessage"),
-        Loss(CUT_CALLS, "ChatCompletionMessageFunctionToolCall"),
-        Loss(TEXT_METADATA, "ChatCompletionMessage"),
-        Loss(ANSWER_METADATA, "ChatCompletion"),
-        Loss(COUNTS, "CompletionUsage"),
-        Loss(COST_PARTS, "CompletionUsage"),
-        Loss(PAUSE, "Choice.finish_reason"),
-        Loss(RETRY, "ChatCompletionChunk"),
-    ),
-    "messages": (
-        Loss(LAST_TEXT_METADATA, "TextBlock"),
-        Loss(RAW_ARGUMENTS, "ToolUseBlock.input"),
-        Loss(ANSWER_METADATA, "Message"),
-        Loss(COUNTS, "Usage"),
-        Loss(COST_PARTS, "Usage"),
-        Loss(RETRY, "RawMessageStreamEvent"),
-    ),
-    "responses": (
-        Loss(ANSWER_METADATA, "Response"),
-        Loss(COUNTS, "ResponseUsage"),
-        Loss(COST_PARTS, "ResponseUsage"),
-        Loss(PAUSE, "Response.status"),
-        Loss(RETRY, "ResponseStreamEvent"),
-    ),
-    "gemini": (
-        Loss(BORDERS, "Part"),
-        Loss(BROKEN_CALLS, "FunctionCall.args"),
-        Loss(ANSWER_METADATA, "GenerateContentResponse"),
-        Loss(COUNTS, "GenerateContentResponseUsageMetadata"),
-        Loss(COST_PARTS, "GenerateContentResponseUsageMetadata"),
-        Loss(RETRY, "GenerateContentResponse"),
-    ),
-    "ollama": (
-        Loss(ORDER, "Message.content"),
-        Loss(SIGNATURES, "Message"),
-        Loss(EXTENSIONS, "Message"),
-        Loss(TEXT_METADATA, "Message"),
-        Loss(RAW_ARGUMENTS, "Message.ToolCall.Function.arguments"),
-        Loss(IDS, "Message.ToolCall"),
-        Loss(ANSWER_METADATA, "ChatResponse"),
-        Loss(COUNTS, "ChatResponse"),
-        Loss(COST_PARTS, "ChatResponse"),
-        Loss(PAUSE, "ChatResponse.done_reason"),
-        Loss(RETRY, "ChatResponse"),
-    ),
-}
-"""The rows of each protocol; what is not in them is carried."""
-
-
-def losses_between(source: str, target: str) -> list[Loss]:
-    """Return what is lost of an answer in the protocol `source` that is told in `target`."""
-    unsaid = {loss.what for loss in LOSSES[source]}
-    return [loss for loss in LOSSES[target] if loss.what not in unsaid]

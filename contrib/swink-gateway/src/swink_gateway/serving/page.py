@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from html import escape
 from importlib.resources import files
 from string import Template
+from typing import Any
 
 from aiohttp import web
+from attrs import asdict
 
 from swink_gateway.policy.served_models import ServedModels
+from swink_gateway.protocols.table import PROTOCOLS
 
 __all__ = ["page"]
 
@@ -25,7 +29,14 @@ def page(served: ServedModels) -> web.Response:
     template = Template((files("swink_gateway.serving") / "page.html").read_text("utf-8"))
     text = template.substitute(
         providers=", ".join(f"<code>{escape(n)}</code>" for n in served.providers()),
+        setups=json.dumps(_setups()),
         options="".join(f'<option value="{escape(name)}">' for name in names),
     )
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"}
     return web.Response(text=text, content_type="text/html", headers=headers)
+
+
+def _setups() -> list[dict[str, Any]]:
+    """Return the ways to point clients here, each once."""
+    setups = dict.fromkeys(row.setup for row in PROTOCOLS.values())
+    return [asdict(setup) for setup in setups if setup is not None]

@@ -14,7 +14,7 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from aiohttp import web
 from attrs import evolve
@@ -24,23 +24,14 @@ from swink_gateway.policy.access import NO_KEY, NOT_FROM_HERE, Guard, is_loopbac
 from swink_gateway.policy.config import Config, Route, Upstream
 from swink_gateway.policy.limits import Ledger, MemoryLedger
 from swink_gateway.policy.routing import Routing
-from swink_gateway.policy.served_models import ServedModels
 from swink_gateway.protocols import ClientProtocol
-from swink_gateway.protocols.bodies import MOST_BODY_BYTES, json_of
-from swink_gateway.protocols.chat.protocol import ChatProtocol
-from swink_gateway.protocols.failures import Refused
-from swink_gateway.protocols.fields import Fields
-from swink_gateway.protocols.gemini.protocol import GeminiProtocol
-from swink_gateway.protocols.messages.protocol import MessagesProtocol
-from swink_gateway.protocols.model_list import listed_models
-from swink_gateway.protocols.native.protocol import NativeProtocol
-from swink_gateway.protocols.ollama.model_list import API_VERSION, ollama_model, ollama_models
-from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.protocols.bodies import MOST_BODY_BYTES
+from swink_gateway.protocols.table import PROTOCOLS, Endpoint
 from swink_gateway.serving.answers import refusal
-from swink_gateway.serving.bodies import size_of, within
 from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.connections import Connections
 from swink_gateway.serving.limits import Limits
+from swink_gateway.serving.model_routes import ModelRoutes
 from swink_gateway.serving.operator_routes import OperatorRoutes
 from swink_gateway.serving.page import page
 from swink_gateway.serving.responses import ResponsesRoutes
@@ -60,23 +51,6 @@ PLAIN = "identity"
 
 GRACE_SECONDS = 5
 """For answers that are on their way when the gateway stops."""
-
-_GOOGLE = "/{version:v1|v1beta}/models/{model:.+}"
-
-_POSTS: dict[str, ClientProtocol] = {
-    "/v1/chat/completions": ChatProtocol(),
-    "/v1/messages": MessagesProtocol(),
-    _GOOGLE + ":{method:generateContent|streamGenerateContent}": GeminiProtocol(),
-    "/api/chat": OllamaProtocol(),
-    "/api/generate": OllamaGenerateProtocol(),
-}
-"""Where clients ask, and what they speak there."""
-
-_COUNTS: dict[str, tuple[ClientProtocol, str]] = {
-    "/v1/messages/count_tokens": (MessagesProtocol(), "input_tokens"),
-    _GOOGLE + ":{method:countTokens}": (GeminiProtocol(), "totalTokens"),
-}
-"""Where they ask how long a conversation is, and the field that tells them."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -125,7 +99,8 @@ class Gateway:
         self._calls = Calls(client, routing, ledger, retry, limits, counters)
         self._operators = OperatorRoutes(self._calls, monitor)
         self.reconfigure(config or Config())
-        self._native = NativeProtocol(settings)
+        self._settings = frozenset(settings)
+        self._models = ModelRoutes(self._calls)
         self._runner = Connections(
             self._app(), limits, self._calls.counters, auto_decompress=False,
             handler_cancellation=True, access_log=None, shutdown_timeout=GRACE_SECONDS,
@@ -214,22 +189,23 @@ class Gateway:
         app.router.add_get("/health", _fine)
         app.router.add_get("/ready", self._ready)
         app.on_response_prepare.append(self._close_if_draining)
-        app.router.add_get("/{version:v1|v1beta}/models", self._models)
-        app.router.add_get(_GOOGLE, self._model)
-        app.router.add_get("/api/tags", self._tags)
-        app.router.add_get("/api/ps", self._tags)
-        app.router.add_post("/api/show", self._show)
-        app.router.add_get("/api/version", _version)
-        app.router.add_post("/v1/stream", self._serve(self._native))
+        self._models.add_to(app)
         self._operators.add_to(app)
-        responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES)
-        app.router.add_post("/v1/responses", responses.post)
-        app.router.add_get("/v1/responses", responses.get, allow_head=False)
-        for path, protocol in _POSTS.items():
-            app.router.add_post(path, self._serve(protocol))
-        for path, (protocol, name) in _COUNTS.items():
-            app.router.add_post(path, self._count(protocol, name))
+        for row in PROTOCOLS.values():
+            for endpoint in row.endpoints:
+                self._add(endpoint, app)
         return app
+
+    def _add(self, endpoint: Endpoint, app: web.Application) -> None:
+        protocol = endpoint.make(self._settings)
+        if endpoint.continues:
+            responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES)
+            app.router.add_post(endpoint.path, responses.post)
+            app.router.add_get(endpoint.path, responses.get, allow_head=False)
+        elif endpoint.counts is not None:
+            app.router.add_post(endpoint.path, self._count(protocol, endpoint.counts))
+        else:
+            app.router.add_post(endpoint.path, self._serve(protocol))
 
     def _serve(self, protocol: ClientProtocol) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -243,32 +219,6 @@ class Gateway:
 
         return handle
 
-    async def _models(self, request: web.Request) -> web.Response:
-        return web.json_response(self._listed(request))
-
-    async def _model(self, request: web.Request) -> web.Response:
-        rows = self._listed(request)["data"]
-        name = request.match_info["model"]
-        row = next((row for row in rows if row["id"] == name), None)
-        if row is None:
-            return refusal(404, f"no model {name!r} is listed: GET /v1/models says which are")
-        return web.json_response(row)
-
-    async def _tags(self, request: web.Request) -> web.Response:
-        return web.json_response({"models": ollama_models(self._listed(request)["data"])})
-
-    async def _show(self, request: web.Request) -> web.Response:
-        try:
-            with self._calls.place(size_of(request)) as hold:
-                body = await self._calls.read(request, hold)
-                name = await within(lambda: _shown(body), len(body))
-        except Refused as refused:
-            return web.json_response({"error": str(refused)}, status=refused.status)
-        model = self._served(request).model(name)
-        if model is None:
-            return web.json_response({"error": f"model {name!r} not found"}, status=404)
-        return web.json_response(ollama_model(model))
-
     async def _ready(self, request: web.Request) -> web.Response:
         if self.draining:
             return web.json_response({"status": "draining"}, status=503)
@@ -280,14 +230,7 @@ class Gateway:
             response.force_close()
 
     async def _page(self, request: web.Request) -> web.Response:
-        return page(self._served(request))
-
-    def _listed(self, request: web.Request) -> dict[str, Any]:
-        served = self._served(request)
-        return listed_models(served.names(), served.models())
-
-    def _served(self, request: web.Request) -> ServedModels:
-        return ServedModels(self.routing, request[OWNER])
+        return page(self._models.served(request))
 
     # -- who is let in -------------------------------------------------------------------------
 
@@ -318,16 +261,6 @@ class Gateway:
         except Exception:
             log.exception("the gateway failed at %r", request.path)
             return refusal(500, "the gateway failed to answer")
-
-
-def _shown(body: bytes) -> str:
-    """Return the name of the model that is asked about. Raises BadRequest."""
-    said = Fields(json_of(body))
-    return said.text("model") or said.required("name")
-
-
-async def _version(request: web.Request) -> web.Response:
-    return web.json_response({"version": API_VERSION})
 
 
 async def _fine(request: web.Request) -> web.Response:

@@ -11,7 +11,7 @@ from typing import Any
 from swink_core import Model
 from swink_gateway.protocols.model_list import EPOCH
 
-__all__ = ["API_VERSION", "ollama_model", "ollama_models"]
+__all__ = ["ollama_model", "ollama_models", "ollama_version"]
 
 API_VERSION = "0.12.0"
 """The version of Ollama whose API is spoken; clients refuse to talk to older ones."""
@@ -26,11 +26,15 @@ _DETAILS = {
 """What is known of files of weights, of which there are none here."""
 
 
-def ollama_models(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def ollama_models(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the rows of `listed_models` as `/api/tags` lists them."""
-    names = [row["id"] for row in rows]
     facts = {"modified_at": EPOCH, "size": 0, "digest": "", "details": _DETAILS}
-    return [{"name": name, "model": name, **facts} for name in names]
+    return {"models": [{"name": row["id"], "model": row["id"], **facts} for row in rows]}
+
+
+def ollama_version(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the answer of `/api/version`, whatever models there are."""
+    return {"version": API_VERSION}
 
 
 def ollama_model(model: Model) -> dict[str, Any]:

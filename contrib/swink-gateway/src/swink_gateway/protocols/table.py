@@ -1,0 +1,280 @@
+"""The protocols that clients speak: a row for each, from which everything else about it derives.
+
+A row says where clients ask and which class answers there, how a client is pointed here, and what
+the protocol cannot carry. The server's routes, the page at `/`, the headers that show a key, the
+fields that keys for some models may set, and the reference page of losses are made of these rows.
+Failures are worded by the row's protocol itself (`ClientProtocol.failure`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from swink_gateway.protocols import ClientProtocol
+from swink_gateway.protocols.chat.protocol import ChatProtocol
+from swink_gateway.protocols.gemini.protocol import GeminiProtocol
+from swink_gateway.protocols.losses import (
+    ANSWER_METADATA,
+    BORDERS,
+    BROKEN_CALLS,
+    COST_PARTS,
+    COUNTS,
+    CUT_CALLS,
+    EXTENSIONS,
+    IDS,
+    LAST_TEXT_METADATA,
+    ORDER,
+    PAUSE,
+    RAW_ARGUMENTS,
+    RETRY,
+    SIGNATURES,
+    TEXT_METADATA,
+    Loss,
+)
+from swink_gateway.protocols.messages.protocol import MessagesProtocol
+from swink_gateway.protocols.native.protocol import NativeProtocol
+from swink_gateway.protocols.ollama.model_list import ollama_models, ollama_version
+from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
+from swink_gateway.protocols.responses.protocol import ResponsesProtocol
+
+__all__ = ["MODEL_PATH", "PROTOCOLS", "Endpoint", "Row", "Setup", "losses_between"]
+
+
+@define(frozen=True, kw_only=True)
+class Endpoint:
+    """A path to which clients POST their requests.
+
+    `path` may have variable parts, as aiohttp writes them. `counts` names the field that holds the
+    estimated number of tokens, on a path that counts them; `None` on one that asks a model.
+    `continues`: clients continue from the id of an earlier answer, and may connect to the same path
+    over a WebSocket. `takes_settings`: `protocol` takes the names of settings that clients may set.
+    """
+
+    path: str
+    protocol: Callable[..., ClientProtocol]
+    counts: str | None = None
+    continues: bool = False
+    takes_settings: bool = False
+
+    def make(self, settings: Iterable[str] = ()) -> ClientProtocol:
+        """Make the protocol that reads requests to this path."""
+        return self.protocol(settings) if self.takes_settings else self.protocol()
+
+
+@define(frozen=True, kw_only=True)
+class Setup:
+    """The variables that point clients at the gateway, as the page at `/` shows them.
+
+    `address` and `key` are names of variables, `path` is appended to the gateway's URL.
+    `needs_key`: these clients do not start without a key. `example` is a command to try.
+    """
+
+    clients: str
+    address: str
+    key: str
+    path: str = ""
+    needs_key: bool = False
+    example: str = ""
+
+
+@define(frozen=True, kw_only=True)
+class Row:
+    """The facts about a protocol that code outside its package uses.
+
+    `schema` is where the vendor publishes the types that `losses` name. `lists` are paths at which
+    clients GET the models, with what makes the JSON data of the rows of `listed_models`.
+    `key_header` is the header in which its clients show their key, beside `Authorization`.
+    `safe_fields` are fields of a body, unknown to swink, of which none can choose the model that
+    answers: keys for some models alone may set them.
+    """
+
+    name: str
+    schema: str
+    endpoints: Sequence[Endpoint]
+    losses: Sequence[Loss] = ()
+    setup: Setup | None = None
+    lists: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], Any]] = field(factory=dict)
+    key_header: str | None = None
+    safe_fields: frozenset[str] = frozenset()
+
+
+MODEL_PATH = "/{version:v1|v1beta}/models/{model:.+}"
+
+_OPENAI = Setup(
+    clients="OpenAI's SDKs, Codex, opencode, Qwen Code, aider",
+    address="OPENAI_BASE_URL",
+    path="/v1",
+    key="OPENAI_API_KEY",
+    needs_key=True,
+)
+
+_OPENAI_FIELDS = frozenset({
+    "audio", "background", "conversation", "function_call", "functions", "include", "logit_bias",
+    "metadata", "modalities", "moderation", "prediction", "prompt", "prompt_cache_options",
+    "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store",
+    "stream_options", "text", "truncation", "verbosity", "web_search_options",
+})  # fmt: skip
+
+_ROWS = (
+    Row(
+        name="chat",
+        schema="https://developers.openai.com/api/reference/resources/chat",
+        endpoints=(Endpoint(path="/v1/chat/completions", protocol=ChatProtocol),),
+        setup=_OPENAI,
+        safe_fields=_OPENAI_FIELDS,
+        losses=(
+            Loss(ORDER, "ChatCompletionMessage.content"),
+            Loss(SIGNATURES, "ChatCompletionMessage"),
+            Loss(EXTENSIONS, "ChatCompletionMessage"),
+            Loss(CUT_CALLS, "ChatCompletionMessageFunctionToolCall"),
+            Loss(TEXT_METADATA, "ChatCompletionMessage"),
+            Loss(ANSWER_METADATA, "ChatCompletion"),
+            Loss(COUNTS, "CompletionUsage"),
+            Loss(COST_PARTS, "CompletionUsage"),
+            Loss(PAUSE, "Choice.finish_reason"),
+            Loss(RETRY, "ChatCompletionChunk"),
+        ),
+    ),
+    Row(
+        name="messages",
+        schema="https://platform.claude.com/docs/en/api/messages",
+        endpoints=(
+            Endpoint(path="/v1/messages", protocol=MessagesProtocol),
+            Endpoint(
+                path="/v1/messages/count_tokens",
+                protocol=MessagesProtocol,
+                counts="input_tokens",
+            ),
+        ),
+        setup=Setup(
+            clients="Anthropic's SDKs, Claude Code",
+            address="ANTHROPIC_BASE_URL",
+            key="ANTHROPIC_API_KEY",
+            needs_key=True,
+        ),
+        key_header="x-api-key",
+        safe_fields=frozenset(
+            {
+                "container",
+                "context_management",
+                "inference_geo",
+                "mcp_servers",
+                "output_config",
+                "speed",
+                "thinking",
+            }
+        ),
+        losses=(
+            Loss(LAST_TEXT_METADATA, "TextBlock"),
+            Loss(RAW_ARGUMENTS, "ToolUseBlock.input"),
+            Loss(ANSWER_METADATA, "Message"),
+            Loss(COUNTS, "Usage"),
+            Loss(COST_PARTS, "Usage"),
+            Loss(RETRY, "RawMessageStreamEvent"),
+        ),
+    ),
+    Row(
+        name="responses",
+        schema="https://developers.openai.com/api/reference/resources/responses",
+        endpoints=(Endpoint(path="/v1/responses", protocol=ResponsesProtocol, continues=True),),
+        setup=_OPENAI,
+        safe_fields=_OPENAI_FIELDS,
+        losses=(
+            Loss(ANSWER_METADATA, "Response"),
+            Loss(COUNTS, "ResponseUsage"),
+            Loss(COST_PARTS, "ResponseUsage"),
+            Loss(PAUSE, "Response.status"),
+            Loss(RETRY, "ResponseStreamEvent"),
+        ),
+    ),
+    Row(
+        name="gemini",
+        schema="https://ai.google.dev/api/generate-content",
+        endpoints=(
+            Endpoint(
+                path=MODEL_PATH + ":{method:generateContent|streamGenerateContent}",
+                protocol=GeminiProtocol,
+            ),
+            Endpoint(
+                path=MODEL_PATH + ":{method:countTokens}",
+                protocol=GeminiProtocol,
+                counts="totalTokens",
+            ),
+        ),
+        setup=Setup(
+            clients="Google's SDKs, Gemini CLI",
+            address="GOOGLE_GEMINI_BASE_URL",
+            key="GEMINI_API_KEY",
+            needs_key=True,
+        ),
+        key_header="x-goog-api-key",
+        safe_fields=frozenset(
+            {
+                "cachedContent",
+                "generationConfig",
+                "labels",
+                "safetySettings",
+                "serviceTier",
+                "toolConfig",
+            }
+        ),
+        losses=(
+            Loss(BORDERS, "Part"),
+            Loss(BROKEN_CALLS, "FunctionCall.args"),
+            Loss(ANSWER_METADATA, "GenerateContentResponse"),
+            Loss(COUNTS, "GenerateContentResponseUsageMetadata"),
+            Loss(COST_PARTS, "GenerateContentResponseUsageMetadata"),
+            Loss(RETRY, "GenerateContentResponse"),
+        ),
+    ),
+    Row(
+        name="ollama",
+        schema="https://docs.ollama.com/api/chat",
+        endpoints=(
+            Endpoint(path="/api/chat", protocol=OllamaProtocol),
+            Endpoint(path="/api/generate", protocol=OllamaGenerateProtocol),
+        ),
+        setup=Setup(clients="Ollama's", address="OLLAMA_HOST", key="OLLAMA_API_KEY"),
+        lists={
+            "/api/tags": ollama_models,
+            "/api/ps": ollama_models,
+            "/api/version": ollama_version,
+        },
+        losses=(
+            Loss(ORDER, "Message.content"),
+            Loss(SIGNATURES, "Message"),
+            Loss(EXTENSIONS, "Message"),
+            Loss(TEXT_METADATA, "Message"),
+            Loss(RAW_ARGUMENTS, "Message.ToolCall.Function.arguments"),
+            Loss(IDS, "Message.ToolCall"),
+            Loss(ANSWER_METADATA, "ChatResponse"),
+            Loss(COUNTS, "ChatResponse"),
+            Loss(COST_PARTS, "ChatResponse"),
+            Loss(PAUSE, "ChatResponse.done_reason"),
+            Loss(RETRY, "ChatResponse"),
+        ),
+    ),
+    Row(
+        name="native",
+        schema="docs/reference/events.md",
+        endpoints=(Endpoint(path="/v1/stream", protocol=NativeProtocol, takes_settings=True),),
+        setup=Setup(
+            clients="swink",
+            address="SWINK_PROXY_URL",
+            key="SWINK_PROXY_KEY",
+            example='swink ask -m proxy/echo/echo "Why is the sky blue?"',
+        ),
+    ),
+)
+
+PROTOCOLS: Mapping[str, Row] = {row.name: row for row in _ROWS}
+"""The rows by name."""
+
+
+def losses_between(source: str, target: str) -> list[Loss]:
+    """List the losses of an answer read in the protocol `source` and written in `target`."""
+    unsaid = {loss.what for loss in PROTOCOLS[source].losses}
+    return [loss for loss in PROTOCOLS[target].losses if loss.what not in unsaid]

@@ -1,0 +1,83 @@
+"""The routes that list and describe models, in the forms of all protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from swink_gateway.policy.served_models import ServedModels
+from swink_gateway.protocols.bodies import json_of
+from swink_gateway.protocols.failures import Refused
+from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.model_list import listed_models
+from swink_gateway.protocols.ollama.model_list import ollama_model
+from swink_gateway.protocols.table import MODEL_PATH, PROTOCOLS
+from swink_gateway.serving.answers import refusal
+from swink_gateway.serving.bodies import size_of, within
+from swink_gateway.serving.calls import OWNER, Calls
+
+__all__ = ["ModelRoutes"]
+
+
+class ModelRoutes:
+    """Answers with the models that the owner of a key may ask for."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def add_to(self, app: web.Application) -> None:
+        """Add the routes."""
+        app.router.add_get("/{version:v1|v1beta}/models", self._models)
+        app.router.add_get(MODEL_PATH, self._model)
+        for row in PROTOCOLS.values():
+            for path, make in row.lists.items():
+                app.router.add_get(path, self._list(make))
+        app.router.add_post("/api/show", self._show)
+
+    def served(self, request: web.Request) -> ServedModels:
+        """Return the models that the owner of a request's key may ask for."""
+        return ServedModels(self._calls.routing, request[OWNER])
+
+    def _listed(self, request: web.Request) -> dict[str, Any]:
+        served = self.served(request)
+        return listed_models(served.names(), served.models())
+
+    def _list(
+        self, make: Callable[[Sequence[Mapping[str, Any]]], Any]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            return web.json_response(make(self._listed(request)["data"]))
+
+        return handle
+
+    async def _models(self, request: web.Request) -> web.Response:
+        return web.json_response(self._listed(request))
+
+    async def _model(self, request: web.Request) -> web.Response:
+        rows = self._listed(request)["data"]
+        name = request.match_info["model"]
+        row = next((row for row in rows if row["id"] == name), None)
+        if row is None:
+            return refusal(404, f"no model {name!r} is listed: GET /v1/models says which are")
+        return web.json_response(row)
+
+    async def _show(self, request: web.Request) -> web.Response:
+        """Describe a model to Ollama's clients."""
+        try:
+            with self._calls.place(size_of(request)) as hold:
+                body = await self._calls.read(request, hold)
+                name = await within(lambda: _named(body), len(body))
+        except Refused as refused:
+            return web.json_response({"error": str(refused)}, status=refused.status)
+        model = self.served(request).model(name)
+        if model is None:
+            return web.json_response({"error": f"model {name!r} not found"}, status=404)
+        return web.json_response(ollama_model(model))
+
+
+def _named(body: bytes) -> str:
+    """Return the name of the model that Ollama's clients ask about. Raises BadRequest."""
+    said = Fields(json_of(body))
+    return said.text("model") or said.required("name")
