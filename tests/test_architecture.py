@@ -138,6 +138,46 @@ def test_no_modules_of_a_distribution_need_each_other(package: str) -> None:
 
 
 LAYERS: dict[str, tuple[frozenset[str], ...]] = {
+    "swink_cli": (
+        # what a person reads and writes: no settings, no client
+        frozenset(
+            {
+                "display",
+                "exits",
+                "extensions",
+                "extraction",
+                "files",
+                "listing",
+                "markdown",
+                "pairs",
+                "schemas",
+                "summary",
+                "terminal",
+                "troubles",
+            }
+        ),
+        # what commands share: settings, keys, options, calls
+        frozenset(
+            {
+                "calling",
+                "clients",
+                "completion",
+                "credentials",
+                "key_file",
+                "keys",
+                "mcp_servers",
+                "memory",
+                "model_choice",
+                "options",
+                "prompts",
+                "settings",
+                "templates",
+                "tool_loop",
+                "tools",
+            }
+        ),
+        frozenset({"__main__", "commands", "main"}),
+    ),
     "swink_gateway": (
         frozenset({"protocols"}),
         frozenset({"policy"}),

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from chat_service import ChatService
 
-from swink_cli.misfits import misfit
-from swink_cli.schemas import schema_of
+from swink_cli.schemas import misfit, schema_of
 
 TREE = {
     "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},

@@ -15,4 +15,8 @@ names in `__all__` of the following modules are public; everything else may chan
     memory       where calls and conversations are kept
     summary      the numbers of an answer
     completion   providers and models, for a shell
+
+The modules stand on three floors, each of which imports only from itself and those below: what a
+person reads and writes (`terminal`, `display`, `files`), what commands share (`settings`, `clients`,
+`calling`), and the commands with `main`. A module that serves one command stands in its folder.
 """

@@ -13,12 +13,11 @@ from contextlib import asynccontextmanager, closing, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import swink_core as swink
-from swink_cli.display import Display, Sink
+from swink_cli.display import Display, Sink, Waiting
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.summary import summary
 from swink_cli.terminal import one_screen, say, show_error
 from swink_cli.troubles import TROUBLES
-from swink_cli.waiting import Waiting
 
 if TYPE_CHECKING:
     from swink import Run
@@ -135,7 +134,7 @@ def exit_code(
     asked = swink.StreamOptions(response_format=options.get("response_format")).response_format
     if asked is None or message.tool_calls:
         return 0
-    from swink_cli.misfits import fits
+    from swink_cli.schemas import fits
 
     return 0 if fits(message.text if text is None else text, asked, whose) else EXIT_INCOMPLETE
 

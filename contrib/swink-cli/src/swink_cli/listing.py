@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
 from attrs import define
 
 from swink_cli.files import encode_json
-from swink_cli.terminal import fitted
+from swink_cli.terminal import fitted, is_terminal, table
 from swink_core import (
     Host,
     ProviderInfo,
@@ -26,7 +28,12 @@ __all__ = [
     "no_provider",
     "print_json",
     "print_lines",
+    "print_rows",
+    "reads",
 ]
+
+LEAST = 16
+"""Columns that the last cell needs; a table that leaves it fewer is none."""
 
 PROVIDER_GROUP = "swink.providers"
 
@@ -83,3 +90,22 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines, without styles where nobody would see them."""
     for line in lines:
         click.echo(line if "\x1b" in line else fitted(line, to_stdout=True))
+
+
+def print_rows(
+    rows: Sequence[Sequence[str]],
+    headings: Sequence[str],
+    short: Callable[..., Sequence[str]],
+) -> None:
+    """Print rows; `short` makes two cells of all cells of one, for a narrow terminal."""
+    columns = [*zip(*rows, headings, strict=True)]
+    needed = sum(max(map(len, cells)) + 2 for cells in columns[:-1]) + LEAST
+    if is_terminal(sys.stdout) and needed > shutil.get_terminal_size().columns:
+        print_lines(table([short(*row) for row in rows]))
+    else:
+        print_lines(table(rows, headings))
+
+
+def reads(count: int) -> str:
+    """Say in how many reads of the network something came."""
+    return f"{count} read{'' if count == 1 else 's'}"

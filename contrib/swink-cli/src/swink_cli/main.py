@@ -31,7 +31,7 @@ from swink_cli.terminal import HelpFormatter, fitted, is_terminal, say, show_err
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["COMMANDS", "PROFILE", "cli", "main"]
+__all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS = {
     "ask": "Ask a model; the answer streams to standard output.",
@@ -57,10 +57,6 @@ COMMANDS = {
 
 ELSEWHERE = {"batch": "swink-batch", "check": "swink-testing", "gateway": "swink-gateway"}
 """Commands that people look for here, and the distribution that brings each."""
-
-
-PROFILE = "swink_cli.profile"
-"""Where `--profile` leaves its value: a key of click's `Context.meta`."""
 
 
 def _as_listed(name: str) -> str:
@@ -171,6 +167,8 @@ def _version(name: str) -> str:
 
 def _choose_profile(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
     if value:
+        from swink_cli.settings import PROFILE
+
         ctx.meta[PROFILE] = value
 
 

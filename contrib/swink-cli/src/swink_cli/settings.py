@@ -29,15 +29,17 @@ from attrs import define, field
 
 import swink_core as swink
 from swink_cli.files import changing, replace_file, user_folder, user_path
-from swink_cli.main import PROFILE
 
 __all__ = [
-    "CONFIG_ENV", "MODEL_ENV", "PROFILE_ENV", "Settings", "change", "configured",
+    "CONFIG_ENV", "MODEL_ENV", "PROFILE", "PROFILE_ENV", "Settings", "change", "configured",
     "profile_at_hand", "read_settings", "settings_path",
 ]  # fmt: skip
 
 CONFIG_ENV = "SWINK_CONFIG"
 """Names the file, instead of the platform's own place."""
+
+PROFILE = "swink_cli.profile"
+"""Where `--profile` leaves its value: a key of click's `Context.meta`."""
 
 PROFILE_ENV = "SWINK_PROFILE"
 

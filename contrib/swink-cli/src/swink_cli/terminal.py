@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from itertools import accumulate
+from pathlib import Path
 from typing import IO, Any, TextIO
 
 import click
-
-from swink_cli.known import distribution_of
 
 __all__ = [
     "ECHO",
@@ -25,6 +24,7 @@ __all__ = [
     "is_terminal",
     "one_screen",
     "own_stdout",
+    "owner_of",
     "printable",
     "say",
     "show_error",
@@ -33,6 +33,9 @@ __all__ = [
     "styled",
     "table",
 ]
+
+KNOWN = Path(__file__).resolve().parent / "known_providers.txt"
+"""A line for each provider of swink's own: its name and its distribution."""
 
 LEAST_HELP = 52
 """Columns below which a help text is laid out as a narrow one."""
@@ -175,7 +178,7 @@ def spelled_here(advice: str) -> str:
 def show_error(title: str, message: str, resolution: str = "") -> None:
     """Tell a person what went wrong and what to do."""
     absent = re.match(r'no provider "([\w-]+)"', message)
-    if absent and (owner := distribution_of(absent[1])):
+    if absent and (owner := owner_of(absent[1])):
         resolution = f"`pip install {owner}` brings it; if that is installed, see swink doctor."
     if keyless := re.match(r"no API key for ([\w-]+):", message):
         resolution = resolution.replace("or pass api_key=…", KEEP_A_KEY.format(keyless[1]))
@@ -188,6 +191,11 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
         click.echo(fitted(printable(message)), err=True)
     if resolution:
         say(resolution, fg="yellow")
+
+
+def owner_of(provider: str) -> str | None:
+    """Return swink's own distribution of a provider, installed or not; `None` for any other."""
+    return dict(line.split() for line in KNOWN.read_text("utf-8").splitlines()).get(provider)
 
 
 def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> list[str]:

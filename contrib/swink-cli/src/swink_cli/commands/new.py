@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 import swink_core as swink
-from swink_cli.known import distribution_of
-from swink_cli.terminal import is_terminal, say
+from swink_cli.terminal import is_terminal, owner_of, say
 
 __all__ = ["command"]
 
@@ -136,7 +135,7 @@ def _owner(name: str) -> str | None:
     host = swink.Host(environ={})
     if name in host.provider_names():
         return host.entry(name).distribution
-    return distribution_of(name)
+    return owner_of(name)
 
 
 def _failed(message: str, resolution: str) -> swink.UsageError:

@@ -13,9 +13,9 @@ import swink_core as swink
 from swink_cli.calling import exit_code, show_call, show_end
 from swink_cli.clients import make_client
 from swink_cli.display import make_sink
+from swink_cli.listing import reads
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
-from swink_cli.rows import reads
 from swink_cli.terminal import say
 from swink_core.providers import HTTPProvider
 from swink_recorder.capture import Tape

@@ -14,9 +14,8 @@ from click.shell_completion import CompletionItem
 
 from swink_cli.commands.log.costs import costs_cells, summed, sums
 from swink_cli.commands.replay import play_recording
-from swink_cli.listing import print_json, print_lines
+from swink_cli.listing import print_json, print_lines, print_rows, reads
 from swink_cli.memory import memory_path
-from swink_cli.rows import print_rows, reads
 from swink_cli.summary import money
 from swink_cli.terminal import printable, say, table
 from swink_core import SwinkError, UsageError
