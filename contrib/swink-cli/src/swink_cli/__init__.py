@@ -17,6 +17,7 @@ names in `__all__` of the following modules are public; everything else may chan
     completion   providers and models, for a shell
 
 The modules stand on three floors, each of which imports only from itself and those below: what a
-person reads and writes (`terminal`, `display`, `files`), what commands share (`settings`, `clients`,
-`calling`), and the commands with `main`. A module that serves one command stands in its folder.
+person reads and writes (`terminal`, `display`, `files`), what commands share (`settings`,
+`clients`, `calling`), and the commands with `main`. A module that serves one command stands in its
+folder.
 """
