@@ -32,7 +32,7 @@ class Asked:
 
     `options` are keyword arguments of `Client.stream`. `dropped` names, as paths into the body,
     what is not carried further; `own` are fields of the body that swink has no word for, and
-    `headers` those of the request, for a provider of the same wire format (see `policy.passthrough`);
+    `headers` those of the request, for a provider of the same wire format (see `passthrough`);
     `own_places` are the paths of what is its own, where `own` does not say them.
     `tools` are names of tools as the client knows them, by those under which they go out. `said`
     is what the protocol itself wants to know again when it answers. `inherited` are the options

@@ -41,7 +41,7 @@ async def _demo(providers: Sequence[str], speed: float) -> int:
     import swink_core as swink
     from swink_cli.commands.demo import recordings
 
-    async with swink.Client() as client:
+    async with swink.Client(clock=recordings.DemoClock()) as client:
         shown = recordings.plan(client, providers)
         if not shown:
             say("Nothing to show. Try: pip install swink-provider-openai")
