@@ -22,6 +22,7 @@ from documents import MOVING, PAGES, ROOT, name_of, programs_of, python_blocks, 
 import swink_core as swink
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.routing import usable
+from swink_gateway.protocols.table import PROTOCOLS
 
 RUNNABLE = [page for page in PAGES if page not in MOVING and python_blocks(page)]
 
@@ -207,3 +208,14 @@ async def test_the_endpoint_of_the_page_stops_when_the_browser_goes(
     async with app.router.lifespan_context(app):
         await app(scope, receive, send)
         assert "cancelled: closed by the caller" in caplog.text
+
+
+def test_the_pages_of_the_gateway_show_every_protocol() -> None:
+    addresses = (ROOT / "docs" / "reference" / "gateway.md").read_text("utf-8")
+    guide = (ROOT / "docs" / "how-to" / "run-the-gateway.md").read_text("utf-8")
+    for row in PROTOCOLS.values():
+        assert row.setup is None or f"export {row.setup.address}=" in guide, row.name
+        for endpoint in row.endpoints:
+            path = endpoint.path.replace("{version:v1|v1beta}", "{v1,v1beta}")
+            start = path.replace("{model:.+}", "MODEL").partition("{method:")[0]
+            assert start in addresses, endpoint.path
