@@ -1,0 +1,81 @@
+"""What Chat Completions and Responses share: errors, headers, tiers, who thinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab.vendor.bill import TIERS
+from lab.vendor.catalog import Model
+from lab.vendor.failures import Failure
+from lab.vendor.protocols.base import Reply
+from lab.vendor.state import State
+
+__all__ = ["error_body", "failure", "headers", "thinks", "tier_of"]
+
+_KINDS: dict[str, tuple[int, str, str | None]] = {
+    "invalid": (400, "invalid_request_error", None),
+    "auth": (401, "invalid_request_error", "invalid_api_key"),
+    "permission": (403, "invalid_request_error", "permission_denied"),
+    "not_found": (404, "invalid_request_error", None),
+    "too_large": (413, "invalid_request_error", "request_too_large"),
+    "rate_limit": (429, "requests", "rate_limit_exceeded"),
+    "quota": (429, "insufficient_quota", "insufficient_quota"),
+    "overloaded": (503, "server_error", "server_is_overloaded"),
+    "server": (500, "server_error", None),
+    "timeout": (504, "server_error", None),
+    "overflow": (400, "invalid_request_error", "context_length_exceeded"),
+    "filter": (400, "invalid_request_error", "content_policy_violation"),
+    "signature": (400, "invalid_request_error", "invalid_encrypted_content"),
+}
+
+
+def error_body(failure: Failure) -> dict[str, Any]:
+    """Return the object of an error: message, type, param and code."""
+    _, kind, code = _KINDS[failure.kind]
+    return {
+        "message": failure.message,
+        "type": kind,
+        "param": failure.param,
+        "code": failure.code or code,
+    }
+
+
+def failure(failure: Failure, request_id: str) -> Reply:
+    """Return an error response."""
+    status = failure.status or _KINDS[failure.kind][0]
+    reply = Reply.json({"error": error_body(failure)}, status)
+    if failure.retry_after is not None:
+        seconds = failure.retry_after
+        reply.headers["retry-after"] = f"{seconds:g}"
+        reply.headers["retry-after-ms"] = f"{seconds * 1000:g}"
+    return reply
+
+
+def headers(state: State, request_id: str) -> dict[str, str]:
+    """Return the headers of an answer."""
+    return {
+        "x-request-id": request_id,
+        "openai-organization": "vendor",
+        "openai-processing-ms": "12",
+        "openai-version": "2020-10-01",
+        "x-ratelimit-limit-requests": "10000",
+        "x-ratelimit-limit-tokens": "30000000",
+        "x-ratelimit-remaining-requests": "9999",
+        "x-ratelimit-remaining-tokens": "29999000",
+        "x-ratelimit-reset-requests": "6ms",
+        "x-ratelimit-reset-tokens": "0s",
+    }
+
+
+def tier_of(requested: Any) -> str:
+    """Return the service tier that is really used: what the answer reports and the bill says."""
+    if requested in ("fast", "priority"):
+        return "priority"
+    return str(requested) if requested in TIERS and requested != "batch" else "default"
+
+
+def thinks(model: Model, effort: Any) -> bool:
+    """Tell whether the model reasons at this effort, `None` for its default."""
+    if model.thinks == "never" or effort == "none":
+        return False
+    return model.thinks != "on request" or effort is not None

@@ -1,0 +1,21 @@
+"""All APIs, in the order in which paths are tried."""
+
+from __future__ import annotations
+
+from lab.vendor.protocols.base import API
+from lab.vendor.protocols.chat import Chat
+from lab.vendor.protocols.messages import Messages
+
+__all__ = ["APIS", "PROVIDERS"]
+
+APIS: tuple[API, ...] = (Chat(), Messages())
+
+PROVIDERS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+    "bedrock": "bedrock",
+    "ollama": "ollama",
+    "cohere": "cohere",
+}
+"""The vendors that may lead a path. The others that have rules speak OpenAI's protocols."""
