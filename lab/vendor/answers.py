@@ -61,7 +61,7 @@ class Step:
     """One moment of production.
 
     `delta` steps carry a piece of text and its tokens. `end` closes a choice. `index` counts the
-    parts of a choice.
+    parts of a choice. `close` of the last part has the choice's `stop` already.
     """
 
     kind: Literal["open", "delta", "close", "end"]
@@ -97,7 +97,8 @@ def _steps_of(at: int, choice: Choice) -> Iterator[Step]:
         yield Step("open", at, index, part)
         for text, number in tokens.pieces(part.text):
             yield Step("delta", at, index, part, text, number)
-        yield Step("close", at, index, part)
+        is_last = index == len(choice.parts) - 1
+        yield Step("close", at, index, part, stop=choice.stop if is_last else "stop")
     last: Sequence[Part] = choice.parts[-1:]
     yield Step(
         "end",

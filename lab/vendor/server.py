@@ -29,8 +29,9 @@ from lab.vendor.engine import Job
 from lab.vendor.failures import Failure, Refused
 from lab.vendor.faults import Fault, Schedule
 from lab.vendor.jsons import load
-from lab.vendor.protocols.base import API, Reply, Request, Route
+from lab.vendor.protocols.base import API, Followed, Reply, Request, Route
 from lab.vendor.protocols.reading import key_of
+from lab.vendor.protocols.responses import Responses
 from lab.vendor.protocols.table import APIS, PROVIDERS
 from lab.vendor.record import Exchange, without_keys
 from lab.vendor.state import KEYLESS, State
@@ -262,22 +263,34 @@ class Vendor:
     ) -> web.StreamResponse:
         """Serve a route that generates nothing."""
         assert route.action is not None
-        path = request.path
         fault = self._fault(exchange, request, "")
         if fault is not None:
             exchange.fault = fault.as_json()
             reply = await self._before(http, exchange, api, fault, "application/json")
             if reply is not None:
                 return reply
-        reply_of_action = await route.action(self.state, request)
-        exchange.status = reply_of_action.status
+        done = await route.action(self.state, request)
         exchange.ended = "complete"
-        exchange.path = path
-        reply_of_action.headers = {
-            **api.headers(self.state, exchange.request_id),
-            **reply_of_action.headers,
-        }
-        return _response(reply_of_action)
+        return await self._send(http, exchange, api, done)
+
+    async def _send(
+        self, http: web.Request, exchange: Exchange, api: API, reply: Reply | Followed
+    ) -> web.StreamResponse:
+        """Send a response that is not an answer under way here."""
+        headers = api.headers(self.state, exchange.request_id)
+        if isinstance(reply, Reply):
+            exchange.status = reply.status
+            reply.headers = {**headers, **reply.headers}
+            return _response(reply)
+        exchange.status = 200
+        response = web.StreamResponse(status=200, headers=headers)
+        response.content_type = reply.content_type
+        await response.prepare(http)
+        async for frame in reply.frames:
+            _check(http)
+            await response.write(frame)
+        await response.write_eof()
+        return response
 
     def _fault(self, exchange: Exchange, request: Request, prompt: str) -> Fault | None:
         try:
@@ -305,12 +318,9 @@ class Vendor:
                 reply = await self._before(http, exchange, api, fault, media)
                 if reply is not None:
                     return reply
-        start = getattr(api, "serve", None)
-        if start is not None and job.ask.own.get("background"):
-            served: Reply = await start(self.state, job)
-            exchange.status = served.status
-            exchange.ended = "complete"
-            return _response(served)
+        if isinstance(api, Responses) and job.ask.own["background"]:
+            job.fault = fault
+            return await self._send(http, exchange, api, await api.serve(self.state, job))
         headers = api.headers(self.state, exchange.request_id)
         answer = _Stream(self, http, exchange, job, fault, headers)
         if exchange.streamed:

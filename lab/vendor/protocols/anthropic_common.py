@@ -43,14 +43,20 @@ def failure(failure: Failure, request_id: str) -> Reply:
     reply = Reply(status, jsons.dump(body))
     if failure.retry_after is not None:
         reply.headers["retry-after"] = f"{failure.retry_after:g}"
-    reply.headers["x-should-retry"] = "true" if status in (408, 409, 429) or status >= 500 else "false"
+    reply.headers["x-should-retry"] = (
+        "true" if status in (408, 409, 429) or status >= 500 else "false"
+    )
     return reply
 
 
 def headers(state: State, request_id: str) -> dict[str, str]:
     """Return the headers of an answer."""
     made = {"request-id": request_id, "anthropic-organization-id": "vendor"}
-    for kind, limit in (("requests", 4000), ("input-tokens", 2_000_000), ("output-tokens", 400_000)):
+    for kind, limit in (
+        ("requests", 4000),
+        ("input-tokens", 2_000_000),
+        ("output-tokens", 400_000),
+    ):
         made[f"anthropic-ratelimit-{kind}-limit"] = str(limit)
         made[f"anthropic-ratelimit-{kind}-remaining"] = str(limit - 1)
         made[f"anthropic-ratelimit-{kind}-reset"] = "2026-11-25T12:00:00Z"

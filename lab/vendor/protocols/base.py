@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,18 @@ from lab.vendor.failures import Failure, Refused
 if TYPE_CHECKING:
     from lab.vendor.state import State
 
-__all__ = ["API", "Action", "Encoder", "Open", "Reply", "Request", "Route", "as_body", "missing"]
+__all__ = [
+    "API",
+    "Action",
+    "Encoder",
+    "Followed",
+    "Open",
+    "Reply",
+    "Request",
+    "Route",
+    "as_body",
+    "missing",
+]
 
 
 @dataclass(slots=True)
@@ -49,7 +60,15 @@ class Reply:
         return cls(status, jsons.dump(data))
 
 
-Action = Callable[["State", Request], Awaitable[Reply]]
+@dataclass(slots=True)
+class Followed:
+    """A response whose frames come from elsewhere, from an answer in the background."""
+
+    frames: AsyncIterator[bytes]
+    content_type: str
+
+
+Action = Callable[["State", Request], Awaitable["Reply | Followed"]]
 """What serves a route that generates nothing. Raises Refused for an error."""
 
 

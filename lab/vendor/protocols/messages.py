@@ -30,10 +30,11 @@ _STOPS = {
     "pause": "pause_turn",
 }
 _FIELDS = frozenset(
-    "anthropic_beta anthropic_version cache_control container context_management diagnostics "
-    "fallbacks inference_geo max_tokens mcp_servers messages metadata model output_config "
-    "output_format service_tier speed stop_sequences stream system temperature thinking "
-    "tool_choice tools top_k top_p user_profile_id".split()
+    "anthropic_beta anthropic_version billing_policy cache_control compaction container "
+    "context_management diagnostics fallback_credit_token fallbacks inference_geo max_tokens "
+    "mcp_servers messages metadata model output_config output_format service_tier speed "
+    "stop_sequences stream system temperature thinking thread tool_choice tools top_k top_p "
+    "user_profile_id workspace_id".split()
 )
 """The fields of a request; any other is refused."""
 
@@ -141,7 +142,8 @@ class _MessageEncoder(Encoder):
 
     def finish(self, usage: Usage) -> bytes:
         reason, sequence = self._stop()
-        delta = {"stop_reason": reason, "stop_sequence": sequence, "stop_details": None}
+        details = _details(reason)
+        delta = {"stop_reason": reason, "stop_sequence": sequence, "stop_details": details}
         figures = self._usage(usage, usage.output)
         for name in ("cache_creation", "service_tier", "inference_geo"):
             del figures[name]
@@ -207,7 +209,7 @@ class _MessageEncoder(Encoder):
             "content": content,
             "stop_reason": reason,
             "stop_sequence": sequence,
-            "stop_details": None,
+            "stop_details": _details(reason),
             "usage": usage,
         }
 
@@ -270,6 +272,12 @@ def _event(data: dict[str, Any]) -> bytes:
 
 def _delta(step: Step, delta: dict[str, Any]) -> bytes:
     return _event({"type": "content_block_delta", "index": step.index, "delta": delta})
+
+
+def _details(reason: str | None) -> dict[str, Any] | None:
+    if reason != "refusal":
+        return None
+    return {"type": "refusal", "category": "cyber", "explanation": "The request was declined."}
 
 
 def _input(text: str) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from lab.vendor.protocols.base import API
 from lab.vendor.protocols.chat import Chat
 from lab.vendor.protocols.messages import Messages
+from lab.vendor.protocols.responses import Responses
 
 __all__ = ["APIS", "PROVIDERS"]
 
-APIS: tuple[API, ...] = (Chat(), Messages())
+APIS: tuple[API, ...] = (Chat(), Responses(), Messages())
 
 PROVIDERS = {
     "openai": "openai",
