@@ -79,7 +79,7 @@ def prepare(state: State, exchange: Exchange, request: Request, api: API) -> Job
     Nothing is billed, and the prompt cache is not touched, before `Job.begin`.
     """
     fill(exchange, request, api)
-    body = as_body(request)
+    body = api.normal(as_body(request))
     exchange.model = api.model(request, body)
     exchange.streamed = api.is_streamed(request, body)
     judgement = judging.refusal(request.provider, api.judged_as, exchange.model, body)

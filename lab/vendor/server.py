@@ -636,16 +636,17 @@ def _route(
                 candidates.append((api, route, match.groupdict()))
     if not candidates:
         return None
-    wanted = PROVIDERS.get(named, named) if named else _guess(headers)
-    for api, route, found in candidates:
-        if api.provider == wanted:
-            return api, route, named or api.provider, found
-    api, route, found = candidates[0]
-    return api, route, named or api.provider, found
+    wanted = PROVIDERS.get(named, named) if named else _guess(path, headers)
+    chosen = next((each for each in candidates if each[0].provider == wanted), candidates[0])
+    api, route, found = chosen
+    on_vertex = "vertex" if "/publishers/" in path else api.provider
+    return api, route, named or on_vertex, found
 
 
-def _guess(headers: Mapping[str, str]) -> str:
+def _guess(path: str, headers: Mapping[str, str]) -> str:
     """Return whose client it is, by what only that vendor's clients send."""
+    if path.startswith(("/v1beta", "/upload/")):
+        return "gemini"
     if "anthropic-version" in headers:
         return "anthropic"
     if "x-goog-api-key" in headers or "x-goog-api-client" in headers:

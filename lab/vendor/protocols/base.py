@@ -176,6 +176,10 @@ class API(ABC):
         """Return the id of the model that a request names."""
         return jsons.text(body.get("model"))
 
+    def normal(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a body in the one spelling that is judged and read."""
+        return body
+
     def headers(self, state: State, request_id: str) -> dict[str, str]:
         """Return the headers that every answer of the API has."""
         return {}

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from lab.vendor.protocols.base import API
 from lab.vendor.protocols.chat import Chat
+from lab.vendor.protocols.gemini import Gemini
 from lab.vendor.protocols.messages import Messages
 from lab.vendor.protocols.responses import Responses
 
 __all__ = ["APIS", "PROVIDERS"]
 
-APIS: tuple[API, ...] = (Chat(), Responses(), Messages())
+APIS: tuple[API, ...] = (Chat(), Responses(), Messages(), Gemini())
 
 PROVIDERS = {
     "openai": "openai",
     "anthropic": "anthropic",
     "gemini": "gemini",
+    "vertex": "gemini",
     "bedrock": "bedrock",
     "ollama": "ollama",
     "cohere": "cohere",
