@@ -16,7 +16,10 @@ from lab.vendor.protocols.base import API, Encoder, Request, as_body
 from lab.vendor.record import Exchange
 from lab.vendor.state import State
 
-__all__ = ["Job", "fill", "prepare", "run"]
+__all__ = ["MISSING", "Job", "fill", "prepare", "run"]
+
+MISSING = "missing-"
+"""How the ids of models begin that the vendor does not have; it serves any other."""
 
 _TYPES = {Thought: "thought", Text: "text", Refusal: "refusal", Call: "call"}
 
@@ -82,6 +85,9 @@ def prepare(state: State, exchange: Exchange, request: Request, api: API) -> Job
     body = api.normal(as_body(request))
     exchange.model = api.model(request, body)
     exchange.streamed = api.is_streamed(request, body)
+    if exchange.model.startswith(MISSING):
+        code = "model_not_found"
+        raise Refused(Failure("not_found", api.no_model(exchange.model), code=code))
     judgement = judging.refusal(request.provider, api.judged_as, exchange.model, body)
     if judgement is not None:
         exchange.rule = judgement.rule
@@ -96,7 +102,9 @@ def prepare(state: State, exchange: Exchange, request: Request, api: API) -> Job
     answer = writer.write(ask, _script(state, request, ask))
     exchange.produced = [[] for _ in answer.choices]
     exchange.stops = ["" for _ in answer.choices]
-    return Job(state, exchange, ask, answer, Usage(prompt=size), api.encoder(state, ask))
+    encoder = api.encoder(state, ask)
+    encoder.answer = answer
+    return Job(state, exchange, ask, answer, Usage(prompt=size), encoder)
 
 
 def fill(exchange: Exchange, request: Request, api: API) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lab.vendor import jsons
-from lab.vendor.answers import Part, Step
+from lab.vendor.answers import Answer, Part, Step
 from lab.vendor.ask import Ask
 from lab.vendor.bill import Usage
 from lab.vendor.failures import Failure, Refused
@@ -93,7 +93,10 @@ class Open:
 
 
 class Encoder(ABC):
-    """Writes one answer. It is given each step, and keeps what it needs for the whole."""
+    """Writes one answer, step by step, and keeps what the whole needs.
+
+    `answer` is the answer to come, for APIs whose first frames depend on later ones.
+    """
 
     media_type = "text/event-stream"
 
@@ -103,6 +106,7 @@ class Encoder(ABC):
         self.created = int(state.clock.now())
         self.parts: list[dict[int, Open]] = [{} for _ in range(ask.count)]
         self.stops: list[Step | None] = [None] * ask.count
+        self.answer = Answer()
 
     def take(self, step: Step) -> None:
         """Keep a step. Call it once before `step`."""
@@ -175,6 +179,10 @@ class API(ABC):
     def model(self, request: Request, body: dict[str, Any]) -> str:
         """Return the id of the model that a request names."""
         return jsons.text(body.get("model"))
+
+    def no_model(self, id: str) -> str:
+        """Return the words for a model that there is not."""
+        return f"The model `{id}` does not exist or you do not have access to it."
 
     def normal(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return a body in the one spelling that is judged and read."""

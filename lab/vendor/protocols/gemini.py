@@ -119,6 +119,14 @@ class Gemini(API):
         """Return an error response."""
         return failure_reply(failure)
 
+    def no_model(self, id: str) -> str:
+        """Return the words for a model that there is not."""
+        return (
+            f"models/{id} is not found for API version v1beta, or is not supported for "
+            "generateContent. Call ListModels to see the list of available models and their "
+            "supported methods."
+        )
+
     async def _count(self, state: State, request: Request) -> Reply:
         body = self.normal(as_body(request))
         ask = self.read(state, request, jsons.obj(body.get("generateContentRequest")) or body)

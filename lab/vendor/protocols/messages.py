@@ -96,6 +96,10 @@ class Messages(API):
         """Return the headers of an answer."""
         return anthropic_common.headers(state, request_id)
 
+    def no_model(self, id: str) -> str:
+        """Return the words for a model that there is not."""
+        return f"model: {id}"
+
     async def _count(self, state: State, request: Request) -> Reply:
         body = {"max_tokens": 4096, **as_body(request)}
         model = jsons.text(body.get("model"))
