@@ -51,7 +51,9 @@ class Chat(API):
     name = "chat"
     judged_as = "chat"
     provider = "openai"
-    routes = (Route("POST", r"/chat/completions$"),)
+
+    def __init__(self) -> None:
+        self.routes = (Route("POST", r"/chat/completions$"),)
 
     def read(self, state: State, request: Request, body: dict[str, Any]) -> Ask:
         """Read what a request asks for. Raises Refused."""
@@ -64,7 +66,7 @@ class Chat(API):
         row = model_of(request.provider, model)
         ask = Ask(request.provider, self.name, row, request.account)
         _read_tools(ask, body)
-        _read_messages(ask, messages)
+        _read_messages(state, ask, messages)
         ask.limit = limit_of([body.get("max_completion_tokens"), body.get("max_tokens")])
         stop = body.get("stop")
         ask.stops = [stop] if isinstance(stop, str) else list(stop or [])
@@ -147,7 +149,7 @@ class _ChatEncoder(Encoder):
                 "model": self.ask.model.id,
                 "choices": [self._choice(at) for at in range(self.ask.count)],
                 "usage": self._usage(usage),
-                "service_tier": self.ask.tier,
+                "service_tier": openai_common.shown_tier(self.ask.tier),
                 "system_fingerprint": _FINGERPRINT,
             }
         )
@@ -171,7 +173,7 @@ class _ChatEncoder(Encoder):
             "object": "chat.completion.chunk",
             "created": self.created,
             "model": self.ask.model.id,
-            "service_tier": self.ask.tier,
+            "service_tier": openai_common.shown_tier(self.ask.tier),
             "system_fingerprint": _FINGERPRINT,
         }
 
@@ -270,12 +272,13 @@ def _read_tools(ask: Ask, body: dict[str, Any]) -> None:
     ask.parallel = body.get("parallel_tool_calls") is not False
 
 
-def _read_messages(ask: Ask, messages: list[Any]) -> None:
+def _read_messages(state: State, ask: Ask, messages: list[Any]) -> None:
     waiting: list[str] = []
     for at, message in enumerate(messages):
         if not isinstance(message, dict):
             raise invalid(f"Invalid type for 'messages[{at}]': expected an object.", "messages")
         role = jsons.text(message.get("role"))
+        openai_common.check_files(state, ask.account, message.get("content"))
         text, media = text_and_media(message.get("content"))
         if role == "tool":
             id = jsons.text(message.get("tool_call_id"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from lab.vendor import jsons
 from lab.vendor.bill import TIERS
 from lab.vendor.catalog import Model
-from lab.vendor.failures import Failure
+from lab.vendor.failures import Failure, Refused
 from lab.vendor.protocols.base import Reply
 from lab.vendor.state import State
 
-__all__ = ["error_body", "failure", "headers", "thinks", "tier_of"]
+__all__ = ["check_files", "error_body", "failure", "headers", "shown_tier", "thinks", "tier_of"]
 
 _KINDS: dict[str, tuple[int, str, str | None]] = {
     "invalid": (400, "invalid_request_error", None),
@@ -72,6 +73,19 @@ def tier_of(requested: Any) -> str:
     if requested in ("fast", "priority"):
         return "priority"
     return str(requested) if requested in TIERS and requested != "batch" else "default"
+
+
+def check_files(state: State, account: str, content: Any) -> None:
+    """Check that the files which a message names belong to the account. Raises Refused."""
+    for part in jsons.objects(content):
+        id = part.get("file_id") or jsons.obj(part.get("file")).get("file_id")
+        if isinstance(id, str) and state.owned.get("openai file", id, account) is None:
+            raise Refused(Failure("not_found", f"No such File object: {id}", param="file_id"))
+
+
+def shown_tier(tier: str) -> str:
+    """Return the tier that an answer reports: a batch has none of its own."""
+    return "default" if tier == "batch" else tier
 
 
 def thinks(model: Model, effort: Any) -> bool:

@@ -27,7 +27,10 @@ _MEDIA = {
 
 
 def key_of(headers: dict[str, str], query: dict[str, str]) -> str | None:
-    """Return the API key of a request, or its AWS access key id; `None` where it has neither."""
+    """Return the API key of a request, or its AWS access key id; `None` where it has neither.
+
+    The address of an upload to Google carries its own permission.
+    """
     authorization = headers.get("authorization", "")
     credential = _CREDENTIAL.search(authorization)
     if credential is not None:
@@ -38,7 +41,7 @@ def key_of(headers: dict[str, str], query: dict[str, str]) -> str | None:
     for name in ("x-api-key", "x-goog-api-key", "api-key"):
         if headers.get(name):
             return headers[name]
-    return query.get("key")
+    return query.get("key") or query.get("upload_id")
 
 
 def invalid(message: str, param: str | None = None, code: str | None = None) -> Refused:

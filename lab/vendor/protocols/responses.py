@@ -342,7 +342,9 @@ class _ResponseEncoder(Encoder):
             "prompt_cache_retention": body.get("prompt_cache_retention", "in_memory"),
             "reasoning": {"effort": effort, "summary": reasoning.get("summary")},
             "safety_identifier": body.get("safety_identifier"),
-            "service_tier": self.ask.tier if ended else body.get("service_tier", "auto"),
+            "service_tier": openai_common.shown_tier(self.ask.tier)
+            if ended
+            else body.get("service_tier", "auto"),
             "store": body.get("store") is not False,
             "temperature": float(body.get("temperature", 1.0)),
             "text": {"format": form, "verbosity": "medium"},
@@ -442,6 +444,7 @@ def _read_items(state: State, ask: Ask, items: list[dict[str, Any]], stored: int
         if kind == "item_reference":
             item = _referenced(state, ask, item)
             kind = item.get("type", "message")
+        openai_common.check_files(state, ask.account, item.get("content"))
         text, media = text_and_media(item.get("content"))
         role = jsons.text(item.get("role"))
         if kind == "function_call":

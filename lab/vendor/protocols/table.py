@@ -1,7 +1,8 @@
-"""All APIs, in the order in which paths are tried."""
+"""All APIs, with the files and batches that belong to them."""
 
 from __future__ import annotations
 
+from lab.vendor.protocols import anthropic_batches, gemini_batches, openai_batches, openai_models
 from lab.vendor.protocols.base import API
 from lab.vendor.protocols.bedrock import Bedrock
 from lab.vendor.protocols.chat import Chat
@@ -13,7 +14,21 @@ from lab.vendor.protocols.responses import Responses
 
 __all__ = ["APIS", "PROVIDERS"]
 
-APIS: tuple[API, ...] = (Chat(), Responses(), Messages(), Gemini(), Bedrock(), Ollama(), Cohere())
+
+def _apis() -> tuple[API, ...]:
+    chat = Chat()
+    responses = Responses()
+    messages = Messages()
+    gemini = Gemini()
+    endpoints = {"/v1/chat/completions": chat, "/v1/responses": responses}
+    chat.routes += (*openai_models.ROUTES, *openai_batches.routes(endpoints))
+    messages.routes += anthropic_batches.routes(messages)
+    gemini.routes += gemini_batches.routes(gemini)
+    return (chat, responses, messages, gemini, Bedrock(), Ollama(), Cohere())
+
+
+APIS = _apis()
+"""The APIs, in the order in which paths are tried."""
 
 PROVIDERS = {
     "openai": "openai",
