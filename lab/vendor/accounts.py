@@ -9,7 +9,7 @@ __all__ = ["Accounts", "Owned"]
 
 
 class Accounts:
-    """Who a key belongs to. An access key id of AWS is a key like any other."""
+    """Accounts by API key. An AWS access key id counts as a key."""
 
     def __init__(self, keys: Mapping[str, Iterable[str]]) -> None:
         self._names: dict[str, str] = {}
@@ -42,7 +42,7 @@ class Owned:
         self._things[kind, id] = (account, thing)
 
     def get(self, kind: str, id: str, account: str) -> Any:
-        """Return an account's thing, or `None` where there is none or it is another account's."""
+        """Return an account's thing; `None` if it does not exist or another account owns it."""
         owner, thing = self._things.get((kind, id), ("", None))
         return thing if owner == account else None
 

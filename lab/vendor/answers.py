@@ -15,7 +15,7 @@ Stop = Literal["stop", "length", "tools", "filter", "sequence", "pause"]
 
 @dataclass(frozen=True, slots=True)
 class Thought:
-    """What the model thinks; `redacted` thoughts are only ever given out encrypted."""
+    """A thought of the model; `redacted` thoughts leave the vendor only encrypted."""
 
     text: str
     redacted: bool = False
@@ -23,14 +23,14 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What the model says."""
+    """Text of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What the model says when it declines."""
+    """Text with which the model declines."""
 
     text: str
 

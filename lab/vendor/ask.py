@@ -1,4 +1,4 @@
-"""What a request asks for, whichever protocol it came in."""
+"""Requests, independent of the protocol."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Segment:
 
     @property
     def tokens(self) -> int:
-        """Return what the segment counts in the prompt."""
+        """Return the number of prompt tokens of the segment."""
         return tokens.count(self.text) + self.media + self.overhead
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A function that the model may call; `schema` is the JSON schema of its arguments."""
+    """A function that the model may call; `schema` describes the arguments as a JSON schema."""
 
     name: str
     schema: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What the vendors' batch APIs share: when a batch is done, and how one request of it is run."""
+"""Batches, as all vendors have them: when one is due, and how its requests are run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one request; `status` is `None` for one that was cancelled."""
+    """The result of one request; `status` is `None` for a cancelled one."""
 
     line: Line
     status: int | None

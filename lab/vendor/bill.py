@@ -54,7 +54,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What one attempt cost, in USD, and what for. `tier` is the one that was really used."""
+    """The price of one attempt in USD. `tier` is the service tier that was used."""
 
     account: str
     provider: str

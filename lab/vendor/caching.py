@@ -24,7 +24,7 @@ _LOOK_BACK = 20
 
 
 class PromptCache:
-    """What the vendor remembers of prompts."""
+    """Prefixes of prompts that the vendor remembers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

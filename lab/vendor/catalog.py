@@ -22,10 +22,10 @@ class Model:
     """A model, and what its tokens cost.
 
     `write` is the price of a short cache write (5 or 30 minutes), `write_long` of a long one (1 or
-    12 hours); 0 for models whose cache is written free of charge at the input's price, which is
-    then part of the uncached prompt. `long_from` is the prompt size in tokens above which the
-    whole request costs `long_input` times the input prices and `long_output` times the output
-    price; `None`: one price. `shows` tells whether thoughts are shown unless that is declined.
+    12 hours); 0 for models that do not bill writes apart from other input. `long_from` is the
+    prompt size in tokens above which the whole request costs `long_input` times the input prices
+    and `long_output` times the output price; `None`: one price. `shows` is true for models whose
+    answers show their thoughts by default.
     """
 
     id: str
@@ -210,14 +210,14 @@ MODELS: dict[str, Model] = {row.id: row for row in _ROWS}
 """The rows, by id."""
 
 UNLISTED = Model("unlisted", "any", 1.0, 4.0, 0.1, window=200_000, cache_from=1_024)
-"""The row of an id that nothing is known about; its `vendor` and `id` are those asked for."""
+"""The row of an id that nothing is known about; `model_of` fills in its `vendor` and `id`."""
 
 _DATE = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8})$")
 _REGION = re.compile(r"^(us|eu|apac|jp|au|global|us-gov)\.")
 
 
 def model_of(provider: str, id: str) -> Model:
-    """Return the row of a model, under the id that was asked for."""
+    """Return the row of a model, under the requested id."""
     for name in _names(provider, id):
         if name in MODELS:
             return replace(MODELS[name], id=id)

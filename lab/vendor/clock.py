@@ -34,7 +34,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until a test calls `advance`, or until somebody sleeps on it.
+    """A clock that stands still until a test calls `advance`, or until a coroutine sleeps on it.
 
     With `jumps` a sleep ends at once and moves the clock instead, so that a paced stream takes no
     real time and its timestamps are exact. Without, a sleep waits for `advance`.

@@ -43,7 +43,7 @@ async def control(
 def _control(state: State, method: str, name: str, query: dict[str, str], body: bytes) -> Any:
     account = query.get("account")
     since = int(query.get("since", 0))
-    data = jsons.load(body) if body else None
+    data: Any = jsons.load(body) if body else None
     match method, name:
         case "GET", "record":
             return [exchange.as_json() for exchange in state.record.of(account, since)]

@@ -10,7 +10,7 @@ from lab.vendor import jsons, judging, writer
 from lab.vendor.answers import Answer, Call, Refusal, Step, Text, Thought
 from lab.vendor.ask import Ask
 from lab.vendor.bill import Usage, charge
-from lab.vendor.failures import Failure, Refused
+from lab.vendor.failures import Failure, FailureKind, Refused
 from lab.vendor.faults import Fault
 from lab.vendor.protocols.base import API, Encoder, Request, as_body
 from lab.vendor.record import Exchange
@@ -91,7 +91,7 @@ def prepare(state: State, exchange: Exchange, request: Request, api: API) -> Job
     judgement = judging.refusal(request.provider, api.judged_as, exchange.model, body)
     if judgement is not None:
         exchange.rule = judgement.rule
-        kind = "not_found" if judgement.status == 404 else "invalid"
+        kind: FailureKind = "not_found" if judgement.status == 404 else "invalid"
         raise Refused(Failure(kind, judgement.message, judgement.status))
     ask = api.read(state, request, body)
     ask.streamed = exchange.streamed
@@ -128,7 +128,7 @@ def run(job: Job) -> bytes:
 
 
 def _script(state: State, request: Request, ask: Ask) -> writer.Script | None:
-    """Return the script of a request: of its header, of its prompt, or the next one queued."""
+    """Return the script from the header or the prompt, else the next one in the queue."""
     header = request.headers.get("x-vendor-script")
     try:
         if header is not None:

@@ -68,7 +68,8 @@ class Fault:
     * `cut` closes the connection, `reset` resets it, `empty` ends the answer where it is;
     * `silence` waits for `seconds` (`None`: until the client leaves), then goes on;
     * `slow` takes `seconds` more for each token;
-    * `garbage` sends bytes that mean nothing, then goes on; `damaged` changes a bit of what follows;
+    * `garbage` sends bytes that mean nothing, then goes on; `damaged` changes a bit of the
+      next frame;
     * `content_type`: a page of HTML with status 200;
     * `kill`: the vendor dies, all connections are reset, and it is back after `seconds`.
 
@@ -124,7 +125,7 @@ class Fault:
         )
 
     def matches(self, account: str, api: str, model: str, path: str) -> bool:
-        """Tell whether the fault is meant for such a request."""
+        """Return whether the fault applies to such a request."""
         return (
             self.account in (None, account)
             and self.api in (None, api)

@@ -1,4 +1,4 @@
-"""What the vendor remembers of each request: the truth that others are compared with."""
+"""The record of all requests: the truth that others are compared with."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Exchange:
 
     `ended` is `complete` when everything was sent, `refused` for an API error before the head,
     `failed` for one within the stream, `broken` for a fault of the connection or of the bytes,
-    `hung up` when the client left first, `cancelled` for a background answer. `produced` are the
-    parts of each choice as far as they were produced; `sent_tokens` the output tokens that were
-    written to the client. `hung_up_after` is the number of output tokens after which the client
-    was gone. `rule` is the id of the broken rule. `batch` is the id of the batch that asked.
+    `hung up` when the client left first, `cancelled` for a background answer. `produced` lists the
+    parts of each choice, cut where production stopped; `sent_tokens` the output tokens that were
+    written to the client. `hung_up_after` is the number of output tokens at which the
+    disconnect was noticed. `rule` is the id of the broken rule. `batch` is the id of the batch that asked.
     """
 
     number: int

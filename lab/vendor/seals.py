@@ -16,7 +16,7 @@ _MAC = 32
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """What a genuine signature says: who got it, from which model, and of what."""
+    """The contents of a genuine signature: the account, the model and a digest of the text."""
 
     account: str
     model: str
@@ -40,7 +40,7 @@ class Seals:
         return base64.b64encode(mac + payload).decode()
 
     def open(self, signature: str) -> Seal | None:
-        """Return what a signature says, or `None` for one that was not made here."""
+        """Decode a signature; `None` if this vendor did not make it."""
         try:
             raw = base64.b64decode(signature, validate=True)
         except ValueError:

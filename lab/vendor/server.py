@@ -29,6 +29,7 @@ from lab.vendor.engine import Job
 from lab.vendor.failures import Failure, Refused
 from lab.vendor.faults import Fault, Schedule
 from lab.vendor.jsons import load
+from lab.vendor.protocols import openai_common
 from lab.vendor.protocols.base import API, Followed, Reply, Request, Route
 from lab.vendor.protocols.reading import key_of
 from lab.vendor.protocols.responses import Responses
@@ -44,7 +45,7 @@ _HTML = b"<!doctype html><html><body><h1>502 Bad Gateway</h1></body></html>"
 
 
 class _Left(Exception):
-    """The client is gone."""
+    """The client disconnected."""
 
 
 class _Broken(Exception):
@@ -185,8 +186,9 @@ class Vendor:
 
     async def _handle(self, http: web.Request) -> web.StreamResponse:
         if http.path.startswith("/control/"):
-            return _response(await control(self.state, http.method, http.path, dict(http.query),
-                                           await http.read()))  # fmt: skip
+            body = await http.read()
+            reply = await control(self.state, http.method, http.path, dict(http.query), body)
+            return _response(reply)
         state = self.state
         exchange = state.record.open(state.clock.now(), http.method, http.path)
         exchange.headers = without_keys(http.headers)
@@ -209,9 +211,8 @@ class Vendor:
         if found is None:
             exchange.status = 404
             exchange.ended = "refused"
-            body = {"error": {"message": f"Invalid URL ({http.method} {http.path})",
-                              "type": "invalid_request_error", "param": None, "code": None}}  # fmt: skip
-            return _response(Reply.json(body, 404))
+            message = f"Invalid URL ({http.method} {http.path})"
+            return _response(openai_common.failure(Failure("not_found", message), ""))
         api, route, provider, match = found
         exchange.provider = provider
         exchange.api = api.name
@@ -360,12 +361,15 @@ class Vendor:
         elif http.transport is not None:
             http.transport.close()
 
+    async def _pause(self, seconds: float | None) -> None:
+        if seconds is None:
+            await asyncio.Event().wait()
+        else:
+            await self.state.clock.sleep(seconds)
+
     async def silence(self, http: web.Request, seconds: float | None) -> None:
         """Say nothing for `seconds`, or until the client leaves. Raises _Left when it does."""
-        if seconds is not None:
-            waiting = asyncio.ensure_future(self.state.clock.sleep(seconds))
-        else:
-            waiting = asyncio.ensure_future(asyncio.Event().wait())  # type: ignore[arg-type] # either ends by cancellation or after the time
+        waiting = asyncio.ensure_future(self._pause(seconds))
         try:
             while not waiting.done():
                 _check(http)
@@ -463,7 +467,7 @@ class _Stream:
         return _response(reply)
 
     async def _broken_whole(self, api: API, produced: int | None) -> web.StreamResponse | None:
-        """Break an answer that is not streamed; return what is sent instead of it."""
+        """Break an answer that is not streamed; return the replacement, if there is one."""
         fault = self.fault
         if fault is None or (produced is not None and not _is_due(fault, produced)):
             return None
@@ -616,7 +620,7 @@ def _response(reply: Reply) -> web.Response:
 
 
 def _nothing() -> web.Response:
-    """Return a response for a connection that is gone."""
+    """Return a response for a closed connection, which aiohttp drops."""
     return web.Response(status=499)
 
 

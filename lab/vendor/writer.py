@@ -1,4 +1,4 @@
-"""What the model answers: a script where the request brings one, else words drawn by its prompt.
+"""Writes answers: by a script if the request brings one, else words drawn by its prompt.
 
 A script is JSON, in the header `x-vendor-script`, queued through the control API, or in the last
 text of the user between `[[vendor` and `]]`:
@@ -45,7 +45,7 @@ _DEPTH = 6
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What to answer, turn by turn. `stop` is that of the last turn.
+    """The answers of several turns. `stop` ends the last one.
 
     `begins_at` is the model's turn, since the last text of the user, that the first of `turns` is.
     """
@@ -79,7 +79,7 @@ class Script:
 
 
 def marked(text: str) -> dict[str, Any]:
-    """Return the JSON between `[[vendor` and `]]` in a text, or `{}` where there is none."""
+    """Return the JSON between `[[vendor` and `]]` in a text; `{}` without one."""
     found = _MARK.search(text)
     if found is None:
         return {}
@@ -263,7 +263,7 @@ def _resolved(reference: str, root: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stopped(choice: Choice, stops: list[str]) -> Choice:
-    """End a choice before the first stop sequence of its text."""
+    """End a choice before the first stop sequence."""
     kept: list[Part] = []
     for part in choice.parts:
         if isinstance(part, Text):

@@ -5,7 +5,7 @@ Written from https://platform.claude.com/docs/en/api/files and /docs/en/api/mess
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from lab.vendor import batches, jsons
@@ -48,7 +48,7 @@ def _create(state: State, request: Request, messages: API) -> Reply:
     requests = jsons.objects(body.get("requests"))
     if not requests:
         raise invalid("requests: List should have at least 1 item after validation, not 0")
-    lines = []
+    lines: list[Line] = []
     for at, each in enumerate(requests):
         id = jsons.text(each.get("custom_id"))
         if not id:
@@ -143,7 +143,7 @@ def _result(outcome: Outcome) -> dict[str, Any]:
 
 
 def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 def _page(request: Request, rows: list[dict[str, Any]]) -> Reply:

@@ -1,4 +1,4 @@
-"""What Anthropic's endpoints share: errors, headers, thoughts that come back."""
+"""Errors and headers of all Anthropic endpoints."""
 
 from __future__ import annotations
 

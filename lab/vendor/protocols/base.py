@@ -1,4 +1,4 @@
-"""What an API is made of: how it reads requests, and how it writes answers and errors."""
+"""The parts of an API: it reads requests, and writes answers and errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Followed:
 
 
 Action = Callable[["State", Request], Awaitable["Reply | Followed"]]
-"""What serves a route that generates nothing. Raises Refused for an error."""
+"""A handler of a route that generates nothing. Raises Refused for an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +133,15 @@ class Encoder(ABC):
 
     @abstractmethod
     def begin(self, usage: Usage) -> bytes:
-        """Return what opens the stream."""
+        """Return the frames that open the stream."""
 
     @abstractmethod
     def step(self, step: Step, usage: Usage) -> bytes:
-        """Return what a step adds to the stream, which may be nothing."""
+        """Return the frames of a step; empty if the API sends none for it."""
 
     @abstractmethod
     def finish(self, usage: Usage) -> bytes:
-        """Return what ends the stream."""
+        """Return the frames that end the stream."""
 
     @abstractmethod
     def broken(self, failure: Failure) -> bytes:

@@ -235,7 +235,7 @@ class _ConverseEncoder(Encoder):
 
 
 def frame(headers: dict[str, str], payload: bytes) -> bytes:
-    """Return one message of the event stream encoding, with both of its checksums."""
+    """Encode one message of an event stream, with both checksums."""
     encoded = b""
     for name, value in headers.items():
         key = name.encode()

@@ -5,7 +5,7 @@ Written from https://ai.google.dev/api/files and https://ai.google.dev/api/batch
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from lab.vendor import batches, jsons
@@ -241,5 +241,5 @@ async def _delete(state: State, request: Request) -> Reply:
 
 
 def _time(seconds: float) -> str:
-    moment = datetime.fromtimestamp(seconds, timezone.utc)
+    moment = datetime.fromtimestamp(seconds, UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from lab.vendor import jsons, judging, tokens
-from lab.vendor.answers import Call, Part, Step, Text, Thought
+from lab.vendor.answers import Call, Part, Step, Thought
 from lab.vendor.ask import Ask, Segment
 from lab.vendor.bill import Usage
 from lab.vendor.catalog import MODELS, Model, model_of
@@ -30,12 +30,15 @@ _STOPS = {
     "pause": "pause_turn",
 }
 _FIELDS = frozenset(
-    "anthropic_beta anthropic_version billing_policy cache_control compaction container "
-    "context_management diagnostics fallback_credit_token fallbacks inference_geo max_tokens "
-    "mcp_servers messages metadata model output_config output_format service_tier speed "
-    "stop_sequences stream system temperature thinking thread tool_choice tools top_k top_p "
-    "user_profile_id workspace_id".split()
-)
+    (
+        "anthropic_beta", "anthropic_version", "billing_policy", "cache_control", "compaction",
+        "container", "context_management", "diagnostics", "fallback_credit_token", "fallbacks",
+        "inference_geo", "max_tokens", "mcp_servers", "messages", "metadata", "model",
+        "output_config", "output_format", "service_tier", "speed", "stop_sequences", "stream",
+        "system", "temperature", "thinking", "thread", "tool_choice", "tools", "top_k", "top_p",
+        "user_profile_id", "workspace_id",
+    )
+)  # fmt: skip
 """The fields of a request; any other is refused."""
 
 _CREATED = "2026-01-01T00:00:00Z"
@@ -236,7 +239,7 @@ class _MessageEncoder(Encoder):
 
 
 def claude_thinks(model: Model, thinking: dict[str, Any]) -> tuple[bool, bool]:
-    """Tell whether a Claude model thinks, and whether its thoughts are shown."""
+    """Return whether a Claude model thinks, and whether the answer shows its thoughts."""
     kind = thinking.get("type")
     shown = thinking.get("display", "summarized" if model.shows else "omitted") == "summarized"
     if kind is None:
@@ -245,7 +248,7 @@ def claude_thinks(model: Model, thinking: dict[str, Any]) -> tuple[bool, bool]:
 
 
 def seal_of(state: State, ask: Ask, text: str) -> str:
-    """Return the signature of a thought, which is bound to the text that is shown."""
+    """Sign a thought: the signature covers the visible text."""
     return state.seals.make(ask.account, ask.model.id, text if ask.shown else "")
 
 

@@ -14,7 +14,7 @@ __all__ = ["Field", "fields_of"]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A part of a form; `filename` is empty for one that is no file."""
+    """A part of a form; `filename` is empty unless it is a file."""
 
     data: bytes
     filename: str = ""

@@ -6,7 +6,7 @@ Written from https://github.com/ollama/ollama/blob/main/docs/api.md.
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from lab.vendor import jsons, tokens
@@ -138,7 +138,7 @@ class _OllamaEncoder(Encoder):
 
     def whole(self, usage: Usage) -> bytes:
         message: dict[str, Any] = {"role": "assistant", "content": ""}
-        calls = []
+        calls: list[dict[str, Any]] = []
         for index, each in sorted(self.parts[0].items()):
             if isinstance(each.part, Call):
                 calls.append(self._call(index, len(calls)))
@@ -165,7 +165,7 @@ class _OllamaEncoder(Encoder):
         return {"id": open.id, "function": function}
 
     def _head(self, message: dict[str, Any]) -> dict[str, Any]:
-        now = datetime.fromtimestamp(self.state.clock.now(), timezone.utc)
+        now = datetime.fromtimestamp(self.state.clock.now(), UTC)
         created = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return {"model": self.ask.model.id, "created_at": created, "message": message}
 

@@ -1,4 +1,4 @@
-"""What Chat Completions and Responses share: errors, headers, tiers, who thinks."""
+"""Errors, headers, service tiers and reasoning of both OpenAI APIs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def check_files(state: State, account: str, content: Any) -> None:
 
 
 def shown_tier(tier: str) -> str:
-    """Return the tier that an answer reports: a batch has none of its own."""
+    """Return the tier that an answer reports; batches report the default."""
     return "default" if tier == "batch" else tier
 
 

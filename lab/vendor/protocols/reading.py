@@ -1,4 +1,4 @@
-"""What several APIs read in the same way."""
+"""Parts of requests that several APIs have in common."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
 
 
 def text_and_media(content: Any) -> tuple[str, int]:
-    """Return the text of a message's content, and the tokens of its media."""
+    """Return a message's text, and the tokens of its media."""
     if isinstance(content, str):
         return content, 0
     texts = []

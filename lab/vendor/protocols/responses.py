@@ -30,7 +30,7 @@ _SEALED = "gAAAAAB"
 
 @dataclass(slots=True)
 class _Stored:
-    """A response that is kept: `context` are all items before it, `given` those of its request."""
+    """A stored response: all items before it, and the items that its request brought."""
 
     response: dict[str, Any]
     context: list[dict[str, Any]]
