@@ -34,7 +34,8 @@ class Exchange:
     `hung up` when the client left first, `cancelled` for a background answer. `produced` lists the
     parts of each choice, cut where production stopped; `sent_tokens` the output tokens that were
     written to the client. `hung_up_after` is the number of output tokens at which the
-    disconnect was noticed. `rule` is the id of the broken rule. `batch` is the id of the batch that asked.
+    disconnect was noticed. `rule` is the id of the broken rule, `batch` that of the batch which
+    contained the request.
     """
 
     number: int

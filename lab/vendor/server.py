@@ -92,6 +92,8 @@ class Vendor:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._open = 0
+        self._closed = asyncio.Event()
 
     @property
     def url(self) -> str:
@@ -123,6 +125,12 @@ class Vendor:
         task = asyncio.create_task(self._return_after(seconds))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def idle(self) -> None:
+        """Wait until no request is under way: the record is complete then."""
+        while self._open:
+            await self._closed.wait()
+            self._closed.clear()
 
     async def __aenter__(self) -> Vendor:
         await self.start()
@@ -191,6 +199,7 @@ class Vendor:
             return _response(reply)
         state = self.state
         exchange = state.record.open(state.clock.now(), http.method, http.path)
+        self._open += 1
         exchange.headers = without_keys(http.headers)
         exchange.query = {name: value for name, value in http.query.items() if name != "key"}
         try:
@@ -204,6 +213,8 @@ class Vendor:
             return _nothing()
         finally:
             exchange.until = state.clock.now()
+            self._open -= 1
+            self._closed.set()
 
     async def _answer(self, http: web.Request, exchange: Exchange) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in http.headers.items()}

@@ -15,6 +15,7 @@ script does not have is drawn.
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 import re
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from lab.vendor.ask import Ask
 
 __all__ = ["Script", "marked", "write"]
 
-_MARK = re.compile(r"\[\[vendor\s+(\{.*?\})\s*\]\]", re.DOTALL)
+_MARK = re.compile(r"\[\[vendor\s+(?=\{)")
 _WORDS = (
     "the", "river", "keeps", "a", "slow", "account", "of", "stones", "and", "light", "until",
     "evening", "counts", "boats", "three", "at", "time", "while", "harbour", "bells", "answer",
@@ -84,9 +85,10 @@ def marked(text: str) -> dict[str, Any]:
     if found is None:
         return {}
     try:
-        return jsons.obj(jsons.load(found.group(1)))
+        data, _ = json.JSONDecoder().raw_decode(text, found.end())
     except ValueError:
         return {}
+    return jsons.obj(data)
 
 
 def write(ask: Ask, script: Script | None) -> Answer:

@@ -50,7 +50,7 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
 
 
 def text_and_media(content: Any) -> tuple[str, int]:
-    """Return a message's text, and the tokens of its media."""
+    """Return the text and the media tokens of a message."""
     if isinstance(content, str):
         return content, 0
     texts = []
