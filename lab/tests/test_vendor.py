@@ -544,6 +544,8 @@ CHARGES = [
     ("anthropic", "claude-sonnet-5", Usage(prompt=1000, written_long=1000), "standard", "0.004"),
     ("gemini", "gemini-2.5-pro", Usage(prompt=200_001, output=1000), "default", "0.5150025"),
     ("bedrock", "eu.anthropic.claude-haiku-4-5-20251001-v1:0", Usage(prompt=1000), "default",
+     "0.0011"),
+    ("bedrock", "global.anthropic.claude-haiku-4-5-20251001-v1:0", Usage(prompt=1000), "default",
      "0.001"),
     ("openai", "gpt-9-sol", Usage(prompt=1000), "default", "0.002"),
     ("ollama", "qwen3:8b", Usage(prompt=1000, output=100), "default", "0"),

@@ -62,6 +62,7 @@ class Ask:
     tool: str = ""
     parallel: bool = True
     user_text: str = ""
+    last_role: str = ""
     steps: int = 0
     thinking: bool = False
     shown: bool = True

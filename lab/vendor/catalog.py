@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Literal
 
 from lab.vendor import judging
@@ -218,14 +219,31 @@ _REGION = re.compile(r"^(us|eu|apac|jp|au|global|us-gov)\.")
 
 def model_of(provider: str, id: str) -> Model:
     """Return the row of a model, under the requested id."""
-    for name in _names(provider, id):
-        if name in MODELS:
-            return replace(MODELS[name], id=id)
     newest = judging.judged_as(provider, id)
-    for name in _names(provider, newest):
+    for name in (*_names(provider, id), *_names(provider, newest)):
         if name in MODELS:
-            return replace(MODELS[name], id=id)
+            return _in_region(replace(MODELS[name], id=id), provider)
     return replace(UNLISTED, id=id, vendor=provider)
+
+
+def _in_region(model: Model, provider: str) -> Model:
+    """Return a model at its price in one region: Claude costs 10 % more there than globally."""
+    region = _REGION.match(model.id) if provider == "bedrock" else None
+    if region is None or region.group(1) == "global" or model.vendor != "anthropic":
+        return model
+    factor = Decimal("1.1")
+
+    def dearer(price: float) -> float:
+        return float(Decimal(str(price)) * factor)
+
+    return replace(
+        model,
+        input=dearer(model.input),
+        output=dearer(model.output),
+        cached=dearer(model.cached),
+        write=dearer(model.write),
+        write_long=dearer(model.write_long),
+    )
 
 
 def _names(provider: str, id: str) -> list[str]:

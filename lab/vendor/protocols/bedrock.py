@@ -296,6 +296,10 @@ def _add(ask: Ask, role: str, block: dict[str, Any], overhead: int) -> None:
     if isinstance(block.get("text"), str):
         ask.segments.append(Segment(role, block["text"], 0, overhead))
         return
+    if "reasoningContent" in block:
+        reasoning = jsons.obj(jsons.obj(block["reasoningContent"]).get("reasoningText"))
+        ask.segments.append(Segment(role, jsons.text(reasoning.get("text")), 0, overhead))
+        return
     media = next((_MEDIA[kind] for kind in block if kind in _MEDIA), 0)
     text = "" if media else jsons.compact(block)
     ask.segments.append(Segment(role, text, media, overhead))

@@ -6,6 +6,7 @@ Written from https://github.com/ollama/ollama/blob/main/docs/api.md.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -74,7 +75,11 @@ class Ollama(API):
         options = jsons.obj(body.get("options"))
         for message in jsons.objects(body.get("messages")):
             _read_message(ask, message)
-        _cut(ask, options.get("num_ctx"))
+        window = options.get("num_ctx")
+        size = window if isinstance(window, int) else row.window
+        ask.model = replace(row, window=size)
+        if body.get("truncate") is not False:
+            _cut(ask, size)
         limit = options.get("num_predict")
         ask.limit = limit if isinstance(limit, int) and limit >= 0 else None
         stop = options.get("stop")
@@ -215,9 +220,8 @@ def _read_message(ask: Ask, message: dict[str, Any]) -> None:
     turn(ask, role, text)
 
 
-def _cut(ask: Ask, window: Any) -> None:
+def _cut(ask: Ask, size: int) -> None:
     """Drop the oldest messages that do not fit, as the server does without a word."""
-    size = window if isinstance(window, int) else ask.model.window
     while len(ask.segments) > 1 and ask.prompt_tokens > size:
         del ask.segments[0]
 

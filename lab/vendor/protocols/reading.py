@@ -74,12 +74,16 @@ def add_tool(ask: Ask, name: str, schema: Any, definition: Any, cache: Any = Non
 
 
 def turn(ask: Ask, role: str, text: str) -> None:
-    """Keep count of who spoke last: the user, with which words, or the model."""
+    """Keep count of turns: the user's last text, and how often the model spoke since.
+
+    Messages of the model in a row are one turn.
+    """
     if role == "user" and text:
         ask.user_text = text
         ask.steps = 0
-    elif role == "assistant":
+    elif role == "assistant" and ask.last_role != "assistant":
         ask.steps += 1
+    ask.last_role = role
 
 
 def limit_of(values: Iterable[Any]) -> int | None:

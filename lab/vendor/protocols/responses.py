@@ -438,7 +438,6 @@ def _read_tools(ask: Ask, body: dict[str, Any]) -> None:
 def _read_items(state: State, ask: Ask, items: list[dict[str, Any]], stored: int) -> None:
     """Read all items, of which the first `stored` are the vendor's own."""
     calls: dict[str, bool] = {}
-    model_spoke = False
     for at, item in enumerate(items):
         kind = item.get("type", "message")
         if kind == "item_reference":
@@ -466,13 +465,7 @@ def _read_items(state: State, ask: Ask, items: list[dict[str, Any]], stored: int
             if at >= stored:
                 _check_reasoning(state, ask, item, items[at + 1 :])
         ask.segments.append(Segment(role, text, media))
-        if role == "assistant":
-            if not model_spoke:
-                turn(ask, role, text)
-            model_spoke = True
-        else:
-            model_spoke = False
-            turn(ask, role, text)
+        turn(ask, role, text)
     open_calls = [id for id, answered in calls.items() if not answered]
     if open_calls:
         raise invalid(f"No tool output found for function call {open_calls[0]}.", "input")
