@@ -1,7 +1,8 @@
 """Drive the gateway with the vendors' newest SDKs, and hold what providers send against theirs.
 
 `make counterparts` installs each of `tools/sdks/*.txt` into `.venv-sdks/NAME`, with all that it
-wants, so that none holds another back; what else the tests need comes from `.venv`, after it. All
+wants, so that none holds another back; what else the tests need comes from `.venv`, after it. Each
+of them also drives the simulated vendor. All
 recordings that are here go through each SDK that the gateway serves, whole and killed at every
 frame. `--batches` drives the vendors' batch APIs alone, as the tests of swink-batch stand for them.
 Exit code 1 where a test fails or an environment is missing.
@@ -48,6 +49,16 @@ PROVIDERS = {
 }  # fmt: skip
 """The tests that hold what providers send, and read, against what an SDK does."""
 
+VENDOR = {
+    "openai": "sdk_openai.py",
+    "anthropic": "sdk_anthropic.py",
+    "google-genai": "sdk_google.py",
+    "ollama": "sdk_ollama.py",
+    "cohere": "sdk_cohere.py",
+    "botocore": "sdk_botocore.py",
+}
+"""The tests in which an SDK drives the simulated vendor, `lab/vendor`."""
+
 BATCHES = {"openai": "openai", "anthropic": "anthropic", "google-genai": "gemini",
            "botocore": "bedrock", "mistralai": "mistral"}  # fmt: skip
 """The providers whose batch API an SDK drives too."""
@@ -69,6 +80,8 @@ def passes(sdk: str, batches_alone: bool = False) -> bool:
     print(f"{sdk} {version.stdout.strip()}", flush=True)
     files: list[str | Path] = [plugins / f"swink-provider-{name}" for name in PROVIDERS[sdk]]
     files += [gateway / name for name in (*OF_ALL, *own) if clients]
+    if sdk in VENDOR:
+        files.append(ROOT / "lab" / "tests" / VENDOR[sdk])
     batches: list[str | Path] = [
         "-k",
         f"sdk and {BATCHES.get(sdk)}",

@@ -1,0 +1,1 @@
+"""The laboratory measures and judges swink; none of it is released."""

@@ -1,0 +1,122 @@
+"""swink before the vendor, from outside: each provider's own bill, failures and accounts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+import swink
+from lab.vendor import Fault, Vendor
+from lab.vendor.record import Exchange
+
+ANSWER = "It is three, 東京 🌊."
+TURNS = [
+    [
+        {"thought": "Hm, let me see"},
+        {"call": "add", "arguments": {"a": 1}},
+        {"call": "add", "arguments": {"a": 2}},
+    ],
+    [{"text": ANSWER}],
+]
+MODELS = [
+    "openai/gpt-6.2-sol",
+    "openai/gpt-4.1",
+    "anthropic/claude-sonnet-5-5",
+    "gemini/gemini-3.6-flash",
+    "bedrock/us.anthropic.claude-haiku-4-5-20251001-v1:0",
+    "bedrock/global.anthropic.claude-haiku-4-5-20251001-v1:0",
+    "cohere/command-a-reasoning-08-2025",
+    "ollama/qwen3",
+    "deepseek/deepseek-flash",
+]
+PATHS = {"openai": "/v1", "deepseek": "/deepseek"}
+
+
+def add(a: int) -> str:
+    """Add one."""
+    return str(a + 1)
+
+
+def providers(vendor: Vendor, key: str = "key-alpha") -> dict[str, dict[str, Any]]:
+    names = {model.partition("/")[0] for model in MODELS}
+    return {name: {"base_url": vendor.url + PATHS.get(name, ""), "api_key": key} for name in names}
+
+
+def last(vendor: Vendor) -> Exchange:
+    return vendor.state.record.exchanges[-1]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_tool_loop_with_thoughts_has_the_vendors_text_usage_and_cost(model: str) -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            prompt = f"Add. [[vendor {json.dumps({'turns': TURNS})}]]"
+            async with (
+                swink.Client(providers=providers(vendor)) as client,
+                client.run(model, prompt, tools=[add]) as run,
+            ):
+                async for _ in run:
+                    pass
+                message = run.message
+            assert message.text == ANSWER
+            assert [each.status for each in vendor.state.record.exchanges if each.produced] == [
+                200,
+                200,
+            ]
+            charge = last(vendor).charge
+            assert charge is not None
+            assert message.usage is not None
+            assert message.usage.input == charge.usage.uncached
+            assert message.usage.output == charge.usage.output
+            if message.cost is not None:
+                assert message.cost.total == pytest.approx(float(charge.cost))
+
+    asyncio.run(test())
+
+
+KINDS = [
+    (Fault("rate_limit"), "throttled"),
+    (Fault("overload"), "overloaded"),
+    (Fault("overflow"), "context_window_exceeded"),
+    (Fault("auth"), "auth"),
+    (Fault("overload", after=2), "overloaded"),
+    (Fault("cut", after=2), "network"),
+    (Fault("empty", after=2), "network"),
+    (Fault("damaged", after=2), "protocol"),
+]
+
+
+@pytest.mark.parametrize(("fault", "kind"), KINDS, ids=str)
+@pytest.mark.parametrize("model", MODELS[:5])
+def test_a_fault_has_its_kind(model: str, fault: Fault, kind: str) -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            vendor.state.faults.add(fault)
+            options = {"providers": providers(vendor), "retry": False}
+            async with swink.Client(**options) as client:
+                with pytest.raises(swink.SwinkError) as raised:
+                    await client.complete(model, "Hello, please answer with some words.")
+            assert raised.value.kind == kind
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("model", MODELS[:5])
+def test_a_client_that_leaves_ends_the_vendors_bill(model: str) -> None:
+    async def test() -> None:
+        async with Vendor(tokens_per_second=200) as vendor:
+            script = json.dumps({"parts": [{"tokens": 400}]})
+            async with swink.Client(providers=providers(vendor)) as client:
+                async with client.stream(model, f"Talk. [[vendor {script}]]") as stream:
+                    async for _ in stream.text:
+                        break
+                await vendor.idle()
+            exchange = last(vendor)
+            assert exchange.ended == "hung up"
+            assert exchange.charge is not None
+            assert 0 < exchange.charge.usage.output < 400
+
+    asyncio.run(test())

@@ -1,0 +1,1 @@
+"""The APIs that the vendor speaks, a module each."""

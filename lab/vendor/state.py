@@ -1,0 +1,64 @@
+"""Everything that the vendor knows, without a socket."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping
+
+from lab.vendor.accounts import Accounts, Owned
+from lab.vendor.caching import PromptCache
+from lab.vendor.clock import Clock, SystemClock
+from lab.vendor.faults import Fault, FaultQueue, Schedule
+from lab.vendor.ids import Ids
+from lab.vendor.record import Record
+from lab.vendor.seals import Seals
+from lab.vendor.writer import Script
+
+__all__ = ["KEYLESS", "State"]
+
+KEYLESS = "local"
+"""The account of requests without a key, for APIs that need none."""
+
+KEYS: Mapping[str, Iterable[str]] = {"alpha": ["key-alpha"], "beta": ["key-beta"]}
+"""The accounts of a vendor that is given none."""
+
+
+class State:
+    """The vendor's memory: accounts, what they own, faults, scripts, the record.
+
+    `tokens_per_second` paces answers (`None`: as fast as they can be read), `first_token` is the
+    delay in seconds before the first token.
+    """
+
+    def __init__(
+        self,
+        keys: Mapping[str, Iterable[str]] | None = None,
+        *,
+        clock: Clock | None = None,
+        seed: int = 0,
+        tokens_per_second: float | None = None,
+        first_token: float = 0.0,
+        batch_seconds: float = 0.0,
+        schedule: Schedule | None = None,
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.accounts = Accounts(KEYS if keys is None else keys)
+        self.owned = Owned()
+        self.ids = Ids(seed)
+        self.seals = Seals(random.Random(f"seals {seed}").randbytes(32))
+        self.cache = PromptCache(self.clock)
+        self.record = Record()
+        self.faults = FaultQueue()
+        self.scripts: list[Script] = []
+        self.schedule = schedule
+        self.tokens_per_second = tokens_per_second
+        self.first_token = first_token
+        self.batch_seconds = batch_seconds
+        self.down_until = 0.0
+
+    def fault_of(self, number: int, account: str, api: str, model: str, path: str) -> Fault | None:
+        """Return the fault for a request: from the queue, or from the schedule."""
+        waiting = self.faults.take(account, api, model, path)
+        if waiting is not None or self.schedule is None:
+            return waiting
+        return self.schedule.fault(number)
