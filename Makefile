@@ -251,8 +251,9 @@ $(VENV)/.installed: $(VENV)/.checkout $(PROJECTS) constraints.txt
 	@$(INSTALL) -c constraints.txt --no-build-isolation $(EDITABLE) -r $(VENV)/run-requirements.txt $(OR_FAIL)
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
+$(VENV)/.installed-dev: $(VENV)/.installed tests/helpers/pyproject.toml
 	@echo "installing the tools for development into $(VENV)"
+	@$(INSTALL) -c constraints.txt --no-build-isolation -e ./tests/helpers $(OR_FAIL)
 	@$(PY) tools/dependency_group.py dev > $(VENV)/dev-requirements.txt
 	@$(INSTALL) -c constraints.txt -r $(VENV)/dev-requirements.txt $(OR_FAIL)
 	@touch $@

@@ -1,7 +1,7 @@
 """The same calls through swink and its peers, judged: `python -m benchmarks.judged`.
 
 Each library is asked to make the same calls in its own words; the first request of each is caught
-where it would leave and judged by the rules of the real API (`swink_testing.judge`). Counted are
+where it would leave and judged by the rules of the real API (`swink_judge`). Counted are
 requests that the API refuses, calls that the library refuses itself, and values of the call that
 are not in the request without a word of it. Peers are installed beside (`make scoreboard` does it);
 those that are not there are left out.
@@ -22,11 +22,11 @@ from benchmarks.judged_calls import MODELS, asked, cases
 from benchmarks.scoreboard import ROOT, python_of
 from swink_core import Notice
 from swink_core.providers import HTTPRequest
-from swink_testing.judge import Judge, asked_of
-from swink_testing.matrix.ask import Asker, Outcome
-from swink_testing.matrix.cases import Case
-from swink_testing.matrix.conversations import conversation
-from swink_testing.matrix.lost import lost_values
+from swink_judge import Judge, asked_of
+from swink_judge.matrix.asker import Asker, Outcome
+from swink_judge.matrix.cases import Case
+from swink_judge.matrix.conversations import conversation
+from swink_judge.matrix.lost_values import lost_values
 
 PAGE_FILE = ROOT / "docs" / "reference" / "requests-under-the-judge.md"
 SCRIPT = Path(__file__).with_name("judged_peers.py")

@@ -19,10 +19,10 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
 )
-from swink_testing.matrix.cases import Case
-from swink_testing.matrix.conversations import conversation
-from swink_testing.matrix.ids import AskedModel
-from swink_testing.matrix.options import SCHEMA
+from swink_judge.matrix.cases import Case
+from swink_judge.matrix.conversations import conversation
+from swink_judge.matrix.models import AskedModel
+from swink_judge.matrix.options import SCHEMA
 
 MODELS = {
     "openai": (

@@ -13,9 +13,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from swink_core.providers import AiohttpClient
+from swink_test_helpers.mutated_answers import Mutated, Stream, mutated, refusal, stream
 from swink_testing.chunking import byte_by_byte, random_cuts
 from swink_testing.driver import comparable_events
-from swink_testing.mutation import Mutated, Stream, mutated, refusal, stream
 
 NUMBERS = st.integers(min_value=0, max_value=2**48)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swink_testing.corpus import corpus_folder
+from swink_test_helpers.corpus import corpus_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "tests"
@@ -23,15 +23,15 @@ NAMES = (PROVIDERS - {"local", "echo", "proxy"}) | {
 """Those that are not also words."""
 
 ON_PURPOSE = {
+    "recorded_chat.py": {"groq"},  # a field of its frames
     "test_architecture.py": NAMES,
+    "test_corpus.py": {"anthropic"},
     "test_suite.py": NAMES,
     "test_docs_shell.py": NAMES,  # pages of plugins whose lines need what is not here
     "test_host.py": {"anthropic", "grok", "groq"},  # names that people do take for each other
     "test_moving.py": {"anthropic", "claude", "gpt", "openai"},  # what pages move from
     "test_template.py": {"openai"},  # a kind of the template, named after the wire format
-    "test_testing_corpus.py": {"anthropic"},
     "test_update_catalog.py": {"deepseek"},  # whom genai-prices has to know
-    "test_testing_recordings.py": {"anthropic", "openai"},
 }
 
 

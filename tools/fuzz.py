@@ -3,8 +3,8 @@
 Every second stream comes over loopback HTTP, cut anywhere and sometimes broken off; the others go
 straight to decoder and parser. Whatever comes must end in exactly one terminal event that keeps
 to the grammar, make a message that can be written as JSON, and hold the event loop for no longer
-than a moment. Each is made of its number alone (see `swink_testing.mutation`), so that a failure
-is repeated with `--only NUMBER`, or `--only NUMBER --refusals 1`.
+than a moment. Each is made of its number alone (see `swink_test_helpers.mutated_answers`), so that
+a failure is repeated with `--only NUMBER`, or `--only NUMBER --refusals 1`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from swink_core.plugins.host import bind_hooks
 from swink_core.providers import AiohttpClient, EventSource, HTTPClient
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_test_helpers.mutated_answers import Mutated, Refusal, Stream, mutated, refusal, stream
 from swink_testing.calls import call_of
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold
 from swink_testing.freeze import FREEZE
-from swink_testing.mutation import Mutated, Refusal, Stream, mutated, refusal, stream
 
 STUCK_SECONDS = 20
 """An answer is a few kilobytes; one that takes longer hangs."""

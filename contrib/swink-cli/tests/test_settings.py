@@ -16,7 +16,7 @@ from screen import seen
 from swink_cli.files import user_folder
 from swink_cli.reader import state_folder
 from swink_core import UsageError
-from swink_testing.installed import LINES_PROVIDER, catalogue, install
+from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install
 
 
 @pytest.fixture

@@ -42,10 +42,10 @@ from swink_gateway.reading import (
     read_body,
 )
 from swink_gateway.routing import Routing
-from swink_testing.canaries import SONG, given_to
+from swink_test_helpers.canary_credentials import SONG, given_to
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, PER_BYTE
-from swink_testing.inflated import TEXTS, inflated
+from swink_testing.oversized_json import TEXTS, inflated
 
 MODEL = "echo/echo"
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}

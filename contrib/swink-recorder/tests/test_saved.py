@@ -13,7 +13,7 @@ from swink_core.providers import EventWriter, HTTPProvider, NDJSONDecoder
 from swink_recorder.capture import Tape
 from swink_recorder.recording import Recording
 from swink_recorder.saved import saved_answer
-from swink_testing.installed import LINES_PROVIDER, catalogue, install
+from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install
 
 BODY = b'data: {"say": "Hi\\r\\n"}\r\n\r\ndata: [DONE]\r\n\r\n'
 TYPE = "text/event-stream"
