@@ -1,17 +1,17 @@
 """Whatever a provider's server sends, a stream ends in one documented terminal event.
 
-`make fuzz` feeds a million of the same streams, half of them over HTTP; see tools/fuzz.py.
+`make fuzz` feeds a million of the same streams, half of them over HTTP; see lab/fuzz.py.
 """
 
 from __future__ import annotations
 
 import random
 
-import fuzz
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from lab import fuzz
 from swink_core.providers import AiohttpClient
 from swink_test_helpers.mutated_answers import Mutated, Stream, mutated, refusal, stream
 from swink_testing.chunking import byte_by_byte, random_cuts

@@ -130,6 +130,15 @@ def test_each_provider_is_put_through_the_kit_by_the_tests_of_its_own_package(
     assert all_of_them or named == entry_points["swink.providers"].keys()
 
 
+def test_every_part_of_the_laboratory_has_a_line_in_its_readme() -> None:
+    text = (ROOT / "lab" / "README.md").read_text("utf-8")
+    parts = {
+        path.name for path in (ROOT / "lab").iterdir() if path.is_dir() or path.suffix == ".py"
+    }
+    shown = {part for part in parts if f"`{part}`" in text or f"`lab/{part}`" in text}
+    assert parts - {"__init__.py", "__pycache__", "tests"} == shown
+
+
 def test_every_program_in_tools_has_a_line_in_their_readme() -> None:
     folder = ROOT / "tools"
     listed = re.findall(r"(?m)^\| `(\w+\.py)` \|", (folder / "README.md").read_text("utf-8"))

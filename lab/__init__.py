@@ -1,0 +1,1 @@
+"""The laboratory: what measures and judges swink, none of it released."""
