@@ -198,9 +198,10 @@ def page(found: Found) -> str:
     return f"""# Benchmarks
 
 Written by `python -m lab.benchmarks.page`; what each scenario is, and how it is measured, is in
-`lab/benchmarks/README.md`. CPU is that of the client's process. A ratio is taken within a round,
-where both sides saw the same machine, and the median over {found["speed"]["rounds"]} rounds is shown. The
-floor is a bare loop of aiohttp and orjson that checks nothing and makes nothing (its source:
+`lab/benchmarks/README.md`. CPU is that of the client's process. A ratio is taken within a
+round, where both sides saw the same machine, and the median over
+{found["speed"]["rounds"]} rounds is shown. The floor is a bare loop of aiohttp and orjson that
+checks nothing and makes nothing (its source:
 sha256 {floor}). Where each microsecond goes: [Performance](../explanation/performance.md).
 
 {environment["python"]}, {environment["system"]}, {environment["cpu"]}, {environment["cores"]}
