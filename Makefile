@@ -23,12 +23,12 @@ VENV := .venv
 # where an environment keeps its programs
 BIN := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PEERS := .venv-peers
-PEERS_INSTALLED := $(patsubst benchmarks/peers/%.txt,$(PEERS)/%/.installed,$(wildcard benchmarks/peers/*.txt))
+PEERS_INSTALLED := $(patsubst lab/peers/%.txt,$(PEERS)/%/.installed,$(wildcard lab/peers/*.txt))
 COUNTERPARTS := .venv-counterparts
 RAY := .venv-ray
 SDKS := .venv-sdks
 CLIENTS := .venv-clients
-SDKS_INSTALLED := $(patsubst tools/sdks/%.txt,$(SDKS)/%/.installed,$(wildcard tools/sdks/*.txt))
+SDKS_INSTALLED := $(patsubst lab/counterparts/sdks/%.txt,$(SDKS)/%/.installed,$(wildcard lab/counterparts/sdks/*.txt))
 SITE := .venv-site
 PY := $(VENV)/$(BIN)/python
 # -qq keeps pip's errors and drops its warnings. Another installer:
@@ -95,14 +95,14 @@ test: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 fresh:
-	$(PYTHON) tools/fresh_clone.py
+	$(PYTHON) -m lab.release.fresh_clone
 
 coverage: $(VENV)/.installed-coverage
 	@mkdir -p build/coverage
 	$(PY) -m pytest -q -n $(WORKERS) --dist worksteal $(CORE_TESTS) --cov
 
 core-mutants: $(VENV)/.installed-coverage
-	$(PY) tools/core_mutants.py --count $(MUTANTS) --seed $(SEED) --processes $(PROCESSES) $(CORE_TESTS)
+	$(PY) -m lab.mutants.core --count $(MUTANTS) --seed $(SEED) --processes $(PROCESSES) $(CORE_TESTS)
 
 lint: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
@@ -117,7 +117,7 @@ types: $(VENV)/.installed-dev
 	$(PY) -m mypy
 
 wheels: $(VENV)/.installed-dev
-	$(PY) tools/smoke_wheels.py
+	$(PY) -m lab.release.smoke_wheels
 
 reference: $(VENV)/.installed-dev
 	$(PY) tools/generate_reference.py
@@ -127,7 +127,7 @@ changelog: $(VENV)/.installed-release
 	$(PY) tools/changelog.py $(if $(DRAFT),--draft,"$(VERSION)")
 
 release: $(VENV)/.installed-release
-	$(PY) tools/release.py $(if $(TAG),--tag "$(TAG)") $(foreach version,$(PYTHONS),--python $(version))
+	$(PY) -m lab.release.rehearsal $(if $(TAG),--tag "$(TAG)") $(foreach version,$(PYTHONS),--python $(version))
 
 docs: $(SITE)/.installed
 	$(SITE)/$(BIN)/zensical build --clean --strict
@@ -136,11 +136,11 @@ picture: $(VENV)/.installed
 	$(PY) tools/draw_demo.py
 
 bench: $(VENV)/.installed-dev $(PEERS_INSTALLED)
-	$(PY) -m benchmarks.page
-	$(PY) -m benchmarks.instructions --check
-	$(PY) -m benchmarks.gateway
-	$(PY) -m benchmarks.start_up
-	$(PY) -m benchmarks.batch --calls $(CALLS)
+	$(PY) -m lab.benchmarks.page
+	$(PY) -m lab.benchmarks.instructions --check
+	$(PY) -m lab.benchmarks.gateway
+	$(PY) -m lab.benchmarks.start_up
+	$(PY) -m lab.benchmarks.batch --calls $(CALLS)
 
 chaos: $(VENV)/.installed-dev
 	$(PY) contrib/swink-gateway/tests/chaos.py --minutes $(MINUTES)
@@ -150,23 +150,23 @@ kills: $(VENV)/.installed-dev
 	$(PY) contrib/swink-batch/tests/kills.py --engine sqlite
 
 fuzz: $(VENV)/.installed-dev
-	$(PY) tools/fuzz.py --streams $(STREAMS) --refusals $(REFUSALS)
+	$(PY) -m lab.fuzz --streams $(STREAMS) --refusals $(REFUSALS)
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
 
 judge: $(VENV)/.installed-dev
 	$(PY) tools/generate_takes.py $(PROVIDERS)
 
 mutants: $(VENV)/.installed-dev
-	$(PY) tools/mutants.py $(PROVIDERS)
+	$(PY) -m lab.mutants.providers $(PROVIDERS)
 
 scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
-	$(PY) -m benchmarks.scoreboard
-	$(PY) -m benchmarks.judged
+	$(PY) -m lab.peers.scoreboard
+	$(PY) -m lab.peers.judged
 
 moving: $(VENV)/.installed-dev $(foreach peer,litellm langchain llm,$(PEERS)/$(peer)/.installed)
 	$(PY) -m pytest -q tests/test_moving.py
 
-$(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
+$(PEERS)/%/.installed: lab/peers/%.txt $(VENV)/.checkout
 	@echo "installing $* into $(@D)"
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
@@ -175,15 +175,15 @@ $(PEERS)/%/.installed: benchmarks/peers/%.txt $(VENV)/.checkout
 counterparts: $(VENV)/.installed-dev $(COUNTERPARTS)/.installed $(RAY)/.installed $(SDKS_INSTALLED)
 	@command -v prometheus >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends prometheus; } || { echo "Prometheus is not here, and apt cannot install it: install it by hand" >&2; exit 1; }
 	@for program in haproxy redis-server; do command -v $$program >/dev/null || { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$program; } || { echo "$$program is not here, and apt cannot install it: install it by hand" >&2; exit 1; }; done
-	$(PY) tools/counterparts.py
-	$(PY) tools/counterparts_gateway.py
+	$(PY) -m lab.counterparts.telemetry
+	$(PY) -m lab.counterparts.gateway
 	$(PY) -m pytest -q contrib/swink-recorder/tests/test_cassette.py
-	$(PY) tools/counterparts_claude_code.py
-	$(PY) tools/counterparts_sdks.py
-	$(RAY)/$(BIN)/python tools/counterparts_ray.py
+	$(PY) -m lab.counterparts.claude_code
+	$(PY) -m lab.counterparts.vendor_sdks
+	$(RAY)/$(BIN)/python -m lab.counterparts.ray_cluster
 
 # Ray and all that it wants are its environment's own; swink comes from .venv.
-$(RAY)/.installed: tools/ray.txt $(VENV)/.installed-dev
+$(RAY)/.installed: lab/counterparts/ray_cluster.txt $(VENV)/.installed-dev
 	@echo "installing Ray, on which a batch is run, into $(@D)"
 	@$(PY) -m venv $(@D)
 	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
@@ -194,23 +194,23 @@ $(RAY)/.installed: tools/ray.txt $(VENV)/.installed-dev
 clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed
 	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 SWINK_GATEWAY_CLIENTS=chat \
 		$(PY) -m pytest -q -n 2 contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
-	$(PY) tools/clients/drive.py $(CLIENTS_ARGS)
+	$(PY) -m lab.clients.drive $(CLIENTS_ARGS)
 
-$(CLIENTS)/npm/.installed: tools/clients/package.json
+$(CLIENTS)/npm/.installed: lab/clients/package.json
 	@command -v npm >/dev/null || { echo "coding agents come from npm, which is not here: install Node.js 20 or newer" >&2; exit 1; }
 	@echo "installing coding agents into $(@D)"
 	@mkdir -p $(@D) && cp $< $(@D)
 	@npm install --prefix $(@D) --silent --no-audit --no-fund $(OR_FAIL)
 	@touch $@
 
-$(CLIENTS)/aider/.installed: tools/clients/aider.txt $(VENV)/.checkout
+$(CLIENTS)/aider/.installed: lab/clients/aider.txt $(VENV)/.checkout
 	@echo "installing aider into $(@D)"
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
 # The SDK and all that it wants are its environment's own; swink and pytest come from .venv.
-$(SDKS)/%/.installed: tools/sdks/%.txt $(VENV)/.installed-dev
+$(SDKS)/%/.installed: lab/counterparts/sdks/%.txt $(VENV)/.installed-dev
 	@echo "installing the SDK $* into $(@D)"
 	@$(PY) -m venv $(@D)
 	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check --upgrade -r $< $(OR_FAIL)
@@ -224,7 +224,7 @@ $(SITE)/.installed: tools/site.txt $(VENV)/.checkout
 	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
 	@touch $@
 
-$(COUNTERPARTS)/.installed: tools/counterparts.txt $(VENV)/.checkout
+$(COUNTERPARTS)/.installed: lab/counterparts/telemetry.txt $(VENV)/.checkout
 	@echo "installing Phoenix, which is shown our traces, into $(COUNTERPARTS)"
 	@$(PYTHON) -m venv $(COUNTERPARTS)
 	@$(COUNTERPARTS)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
@@ -251,8 +251,9 @@ $(VENV)/.installed: $(VENV)/.checkout $(PROJECTS) constraints.txt
 	@$(INSTALL) -c constraints.txt --no-build-isolation $(EDITABLE) -r $(VENV)/run-requirements.txt $(OR_FAIL)
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
+$(VENV)/.installed-dev: $(VENV)/.installed tests/helpers/pyproject.toml
 	@echo "installing the tools for development into $(VENV)"
+	@$(INSTALL) -c constraints.txt --no-build-isolation -e ./tests/helpers $(OR_FAIL)
 	@$(PY) tools/dependency_group.py dev > $(VENV)/dev-requirements.txt
 	@$(INSTALL) -c constraints.txt -r $(VENV)/dev-requirements.txt $(OR_FAIL)
 	@touch $@

@@ -12,7 +12,7 @@ from collections.abc import Generator
 
 import pytest
 
-pytest_plugins = ["seconds_by_distribution"]
+pytest_plugins = ["seconds_by_distribution", "swink_test_helpers.forked_commands"]
 
 YOUNG = 20_000
 """Objects made until the collector looks at the young ones: tests make many that live on."""

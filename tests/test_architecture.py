@@ -369,16 +369,40 @@ def test_imports_are_absolute() -> None:
     assert relative == []
 
 
-def test_nothing_at_run_time_needs_the_test_kit() -> None:
-    needing = [
-        path
+FOR_TESTS = {"swink_judge", "swink_test_helpers", "swink_testing"}
+
+
+def test_nothing_at_run_time_needs_the_packages_for_tests() -> None:
+    needing = {
+        path: {name.partition(":")[0].partition(".")[0] for name in _imports(path)} & FOR_TESTS
         for path in (*MODULES, *OUTSIDE)
-        if "swink_testing" not in path.parts
-        and any(
-            name.partition(":")[0].partition(".")[0] == "swink_testing" for name in _imports(path)
-        )
+        if FOR_TESTS.isdisjoint(path.parts)
+    }
+    assert _told(needing) == {}
+
+
+def test_the_judge_imports_neither_the_kit_nor_this_repositorys_helpers() -> None:
+    judge = [path for path in OUTSIDE if "swink_judge" in path.parts]
+    others = {
+        path: {name.partition(":")[0].partition(".")[0] for name in _imports(path)}
+        & (FOR_TESTS - {"swink_judge"})
+        for path in judge
+    }
+    assert _told(others) == {}
+
+
+def test_importing_the_judge_loads_neither_the_core_nor_the_transport() -> None:
+    assert not _loaded_by("import swink_judge") & {"swink_core", "swink_recorder", "aiohttp"}
+
+
+def test_no_released_package_imports_the_helpers_of_this_repositorys_tests() -> None:
+    helpers = "swink_test_helpers"
+    importing = [
+        path
+        for path in OUTSIDE
+        if any(name.partition(":")[0].partition(".")[0] == helpers for name in _imports(path))
     ]
-    assert needing == []
+    assert importing == []
 
 
 @cache

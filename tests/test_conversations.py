@@ -49,12 +49,12 @@ from swink_core import (
     dump,
 )
 from swink_core.providers import Catalog, HTTPProvider, HTTPRequest, required_features, rule_of
+from swink_judge import Judge, asked_of
+from swink_judge.opening_answers import OPAQUE, PRIVATE
+from swink_judge.participants import Participant, participants
+from swink_judge.request_readers import Reading, read_request, strings_of
 from swink_recorder.recording import Recording, bundled_recordings
-from swink_testing.beginnings import OPAQUE, PRIVATE
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.judge import Judge, asked_of
-from swink_testing.participants import Participant, participants
-from swink_testing.request_readers import Reading, read_request, strings_of
 
 HOST = Host()
 HOST.join()  # what it loads stays loaded between the calls

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from core_mutations import RULES, mutants_of
+
+from lab.mutants.core_mutations import RULES, mutants_of
 
 ROOT = Path(__file__).resolve().parent.parent
 

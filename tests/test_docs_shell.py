@@ -19,7 +19,7 @@ import pytest
 from documents import PAGES, ROOT, name_of, shell_lines, vendors
 from packaging.requirements import InvalidRequirement, Requirement
 
-from swink_testing import warm
+from swink_test_helpers import fork_server
 from swink_testing.command_line import clean_environment
 
 TYPED = [page for page in PAGES if shell_lines(page)]
@@ -102,7 +102,7 @@ def test_the_shell_lines_of_a_page_run(page: Path, tmp_path: Path) -> None:
     environment = clean_environment(tmp_path)
     commands = tmp_path / "commands"
     commands.mkdir()
-    handed_on = [warm.stand_in(commands)] if page != ROOT / "README.md" else []
+    handed_on = [fork_server.stand_in(commands)] if page != ROOT / "README.md" else []
     environment["PATH"] = f"{commands}:{Path(sys.executable).parent}:{environment['PATH']}"
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, "utf-8")

@@ -25,10 +25,10 @@ from documents import ROOT
 
 import swink_core as swink
 from swink_gateway.serving.server import Gateway
-from swink_testing.browser import CHROMIUM, Page, browser
+from swink_judge import Judge
+from swink_judge.strict import StrictServer
+from swink_test_helpers.browser import CHROMIUM, Page, browser
 from swink_testing.command_line import clean_environment
-from swink_testing.judge import Judge
-from swink_testing.strict import StrictServer
 
 EXAMPLES = ROOT / "examples"
 

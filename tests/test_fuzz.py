@@ -1,21 +1,21 @@
 """Whatever a provider's server sends, a stream ends in one documented terminal event.
 
-`make fuzz` feeds a million of the same streams, half of them over HTTP; see tools/fuzz.py.
+`make fuzz` feeds a million of the same streams, half of them over HTTP; see lab/fuzz.py.
 """
 
 from __future__ import annotations
 
 import random
 
-import fuzz
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from lab import fuzz
 from swink_core.providers import AiohttpClient
+from swink_test_helpers.mutated_answers import Mutated, Stream, mutated, refusal, stream
 from swink_testing.chunking import byte_by_byte, random_cuts
 from swink_testing.driver import comparable_events
-from swink_testing.mutation import Mutated, Stream, mutated, refusal, stream
 
 NUMBERS = st.integers(min_value=0, max_value=2**48)
 

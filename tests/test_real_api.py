@@ -11,9 +11,9 @@ from pathlib import Path
 
 from documents import ROOT, files_of, shell_lines
 
-from swink_testing import warm
+from swink_test_helpers import fork_server
+from swink_test_helpers.installed import install
 from swink_testing.command_line import clean_environment
-from swink_testing.installed import install
 
 PAGE = ROOT / "docs/tutorials/a-real-api.md"
 LEVEL = "qwen: level 3 of 3, complete, of what applies: 48 of 55 checks"
@@ -23,7 +23,7 @@ def test_the_steps_of_the_page_lead_to_what_it_says(tmp_path: Path) -> None:
     environment = clean_environment(tmp_path)
     commands = tmp_path / "commands"
     commands.mkdir()
-    handed_on = [warm.stand_in(commands)]
+    handed_on = [fork_server.stand_in(commands)]
     environment["PATH"] = f"{commands}:{Path(sys.executable).parent}:{environment['PATH']}"
 
     def typed(*lines: str, cwd: Path) -> str:

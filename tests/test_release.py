@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import release
-import sbom
+
+from lab.release import rehearsal, sbom
 
 TOLD = "\n## 0.2.0 (2026-11-23)\n"
 
@@ -25,16 +25,16 @@ HERE = {"3.11": "/usr/bin/python3.11", "3.13": "/usr/bin/python3.13"}
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, str], bool]]:
     """What would be built on a machine of two Pythons: for which of them, with tests or not."""
     seen: list[tuple[dict[str, str], bool]] = []
-    monkeypatch.setattr(release, "interpreter", HERE.get)
+    monkeypatch.setattr(rehearsal, "interpreter", HERE.get)
     monkeypatch.setattr(
-        release, "released", lambda _, found, with_tests: seen.append((found, with_tests))
+        rehearsal, "released", lambda _, found, with_tests: seen.append((found, with_tests))
     )
     return seen
 
 
 def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr("sys.argv", ["release.py", *arguments])
-    return release.main()
+    monkeypatch.setattr("sys.argv", ["rehearsal", *arguments])
+    return rehearsal.main()
 
 
 def test_without_a_name_it_takes_what_is_here(
@@ -63,16 +63,19 @@ def test_a_python_that_was_asked_for_must_be_here(
 
 
 STOPPED = """
-import sys, release
+import sys
+from lab.release import rehearsal
 from pathlib import Path
 
 ENDLESS = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).mkdir(parents=True); time.sleep(99)"
 
 def build(project, folder):
-    release.run([sys.executable, "-c", ENDLESS, folder / project.name])
+    rehearsal.run([sys.executable, "-c", ENDLESS, folder / project.name])
 
-release.DIST, release.build, release.interpreter = Path(sys.argv.pop()), build, lambda _: "python"
-sys.exit(release.main())
+rehearsal.DIST = Path(sys.argv.pop())
+rehearsal.build = build
+rehearsal.interpreter = lambda _: "python"
+sys.exit(rehearsal.main())
 """
 """A release whose builds take for ever."""
 
@@ -89,7 +92,7 @@ def test_a_release_that_is_stopped_leaves_nothing(number: int, system: str, tmp_
     scratch.mkdir()
     release = subprocess.Popen(
         [sys.executable, "-c", system + STOPPED, tmp_path / "dist"],
-        env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(Path(sbom.__file__).parent)},
+        env={**os.environ, "TMPDIR": str(scratch), "PYTHONPATH": str(rehearsal.ROOT)},
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -128,7 +131,7 @@ def test_a_tag_is_of_the_version_whose_changes_are_told(
     for name in ("README.md", *fragments):
         (tmp_path / "changelog.d" / name).touch()
     (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n{text}")
-    found = release.fault_of_tag(tag, versions, tmp_path)
+    found = rehearsal.fault_of_tag(tag, versions, tmp_path)
     assert (said or "") in (found or "")
     assert (found is None) == (said is None)
 
@@ -142,8 +145,8 @@ def test_a_tag_that_does_not_fit_ends_it_before_anything_is_built(
 
 
 def test_each_distribution_brings_the_licence() -> None:
-    said = (release.ROOT / "LICENSE").read_text("utf-8")
-    folders = [project.folder for project in release.distributions()]
+    said = (rehearsal.ROOT / "LICENSE").read_text("utf-8")
+    folders = [project.folder for project in rehearsal.distributions()]
     assert [each.name for each in folders if (each / "LICENSE").read_text("utf-8") != said] == []
 
 

@@ -15,8 +15,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from swink_test_helpers.screens import INTERRUPT, WIDTHS, Typed, check_screen
 from swink_testing.command_line import clean_environment, swink_command
-from swink_testing.screens import INTERRUPT, WIDTHS, Typed, check_screen
 
 SCREENS = Path(__file__).parent / "screens"
 NOBODY = "http://127.0.0.1:9/events"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swink_testing.corpus import corpus_folder
+from swink_test_helpers.corpus import corpus_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "tests"
@@ -23,15 +23,15 @@ NAMES = (PROVIDERS - {"local", "echo", "proxy"}) | {
 """Those that are not also words."""
 
 ON_PURPOSE = {
+    "recorded_chat.py": {"groq"},  # a field of its frames
     "test_architecture.py": NAMES,
+    "test_corpus.py": {"anthropic"},
     "test_suite.py": NAMES,
     "test_docs_shell.py": NAMES,  # pages of plugins whose lines need what is not here
     "test_host.py": {"anthropic", "grok", "groq"},  # names that people do take for each other
     "test_moving.py": {"anthropic", "claude", "gpt", "openai"},  # what pages move from
     "test_template.py": {"openai"},  # a kind of the template, named after the wire format
-    "test_testing_corpus.py": {"anthropic"},
     "test_update_catalog.py": {"deepseek"},  # whom genai-prices has to know
-    "test_testing_recordings.py": {"anthropic", "openai"},
 }
 
 
@@ -128,6 +128,15 @@ def test_each_provider_is_put_through_the_kit_by_the_tests_of_its_own_package(
     named = set(re.findall(r'(?m)^    provider = "(.+)"$', module))
     all_of_them = 'entry_points(group="swink.providers")' in module
     assert all_of_them or named == entry_points["swink.providers"].keys()
+
+
+def test_every_part_of_the_laboratory_has_a_line_in_its_readme() -> None:
+    text = (ROOT / "lab" / "README.md").read_text("utf-8")
+    parts = {
+        path.name for path in (ROOT / "lab").iterdir() if path.is_dir() or path.suffix == ".py"
+    }
+    shown = {part for part in parts if f"`{part}`" in text or f"`lab/{part}`" in text}
+    assert parts - {"__init__.py", "__pycache__", "tests"} == shown
 
 
 def test_every_program_in_tools_has_a_line_in_their_readme() -> None:

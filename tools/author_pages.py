@@ -28,7 +28,7 @@ from swink_core.plugins.package_data import FILE
 from swink_core.vocabulary import models, prices
 from swink_provider_openai import Dialect
 from swink_recorder import recording
-from swink_testing.conformance import whole
+from swink_testing.conformance import buffered_answers
 from swink_testing.conformance.subject import WHOLE_ANSWERS
 
 FIRST = ("HTTPProvider", "Parser", "EventWriter", "MessageConverter", "EventSource")
@@ -128,10 +128,10 @@ def recordings() -> str:
         section(recording.RecordedRequest),
         f"## `{WHOLE_ANSWERS}/`",
         "Recordings of answers that were asked for whole, in the same form; their body is JSON.",
-        f"## `{whole.LISTED}`",
+        f"## `{buffered_answers.LISTED}`",
         "What the API's errors mean, a JSON object a line.",
-        about(whole.Listed),
-        keys(whole.Listed),
+        about(buffered_answers.Listed),
+        keys(buffered_answers.Listed),
         "## `request_rules.jsonl`, `expected_failures.toml`",
         "What the API refuses, and which checks fail for what reason:\n"
         "see [Check a provider](../how-to/check-a-provider.md).",

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from swink_core import CacheStrategy
-from swink_testing.judge import Judge
-from swink_testing.matrix.__main__ import main as run_matrix
-from swink_testing.matrix.ask import Asker, Outcome
-from swink_testing.matrix.cases import combination
-from swink_testing.matrix.exceptions import excuses
-from swink_testing.matrix.findings import Examined, RunOptions, examined, of_any
-from swink_testing.matrix.ids import AskedModel
-from swink_testing.matrix.options import SCHEMA
+from swink_judge import Judge
+from swink_judge.matrix.__main__ import main as run_matrix
+from swink_judge.matrix.asker import Asker, Outcome
+from swink_judge.matrix.cases import combination
+from swink_judge.matrix.exceptions import excuses
+from swink_judge.matrix.findings import Examined, RunOptions, examined, of_any
+from swink_judge.matrix.models import AskedModel
+from swink_judge.matrix.options import SCHEMA
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/what-each-provider-takes.md"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_testing.judge import Judge
+from swink_judge import Judge
 
 __all__ = ["Judgement", "judged_as", "providers", "refusal"]
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swink_core.framing import FrameTooLong, SSEDecoder
-from swink_testing.corpus import corpus_folder
+from swink_test_helpers.corpus import corpus_folder
 
 CORPUS_CASES = sorted((corpus_folder() / "sse").glob("*.sse"))
 

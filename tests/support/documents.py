@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import swink_core as swink
-from swink_testing.judge import Judge
-from swink_testing.strict import StrictServer
+from swink_judge import Judge
+from swink_judge.strict import StrictServer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = [

@@ -15,7 +15,8 @@ from typing import IO, Any
 
 import pytest
 
-from swink_testing import screens, warm
+from swink_test_helpers import fork_server, screens
+from swink_test_helpers.forked_commands import swink  # noqa: F401  # the tests here run many
 from swink_testing.command_line import swink_command
 
 sys.path.append(str(Path(__file__).parent))  # helpers, in a checkout and in an unpacked sdist
@@ -53,8 +54,8 @@ class Running:
         if stdout is not None:
             options["stdout"] = stdout.fileno()
         self.process: Any
-        if command is None and warm.can_run(environment, b""):
-            self.process = warm.start(arguments, environment, **options)
+        if command is None and fork_server.can_run(environment, b""):
+            self.process = fork_server.start(arguments, environment, **options)
         else:
             command = command or swink_command(*arguments)
             self.process = subprocess.Popen(command, env=dict(environment), **options)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import swink_core
-from swink_testing.installed import LINES_PROVIDER, catalogue, install
+from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install
 
 Swink = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from screen import seen
 
-from swink_testing.installed import LINES_PROVIDER, catalogue, install, record
+from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install, record
 
 TEXT = "the sky is blue because short waves are scattered more than long ones"
 

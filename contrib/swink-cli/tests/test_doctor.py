@@ -15,7 +15,7 @@ from swink_cli.commands.doctor.variables import unread
 from swink_core import Context, Host, StreamOptions
 from swink_core.providers import required_features
 from swink_core.providers.features import KNOBS
-from swink_testing.installed import LINES_PROVIDER, catalogue, install
+from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install
 
 PROVIDERS = "swink.providers"
 MISSPELT = LINES_PROVIDER + "\n    def classify_errors(self, failure):\n        return None\n"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from swink_cli.main import COMMANDS, ELSEWHERE
-from swink_testing.installed import install
+from swink_test_helpers.installed import install
 
 HELLO = '''
 import os

@@ -144,7 +144,7 @@ def test_nothing_that_is_written_has_a_key_or_is_for_others(
 @pytest.fixture
 def site_with_spy(tmp_path: Path) -> Path:
     """A plugin that looks for the key in the environment that children would inherit."""
-    from swink_testing.installed import install
+    from swink_test_helpers.installed import install
 
     folder = tmp_path / "site"
     spy = f"""import os

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from screen import seen
 
-from swink_testing.installed import LINES_PROVIDER, catalogue, install
+from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install
 
 OBSERVER = "class Observer:\n    pass\n"
 

@@ -23,7 +23,7 @@ from swink_recorder.cassette import Cassette
 from swink_recorder.recorder import Recorder
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
-from swink_testing.installed import LINES_PROVIDER, catalogue, install, record
+from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install, record
 
 
 @define

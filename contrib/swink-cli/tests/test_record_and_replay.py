@@ -10,7 +10,7 @@ import pytest
 
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
-from swink_testing.installed import LINES_PROVIDER, catalogue, install, record
+from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install, record
 
 ANSWER = [{"think": "Hm."}, {"say": "Hello "}, {"say": "Ada."}]
 STOP = {"stop": "stop", "heard": 5, "said": 3}

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from swink_testing.screens import INTERRUPT, WIDTHS, Typed, check_screen
+from swink_test_helpers.screens import INTERRUPT, WIDTHS, Typed, check_screen
 
 SCREENS = Path(__file__).parent / "screens"
 

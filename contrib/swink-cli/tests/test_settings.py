@@ -15,7 +15,7 @@ from screen import seen
 
 from swink_cli.files import state_folder, user_folder
 from swink_core import UsageError
-from swink_testing.installed import LINES_PROVIDER, catalogue, install
+from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from swink_testing.installed import install
+from swink_test_helpers.installed import install
 
 SHELLS = {
     "bash": (["bash", "--norc", "--noprofile", "-i"], ""),

@@ -15,7 +15,7 @@ from chat_service import ChatService, Gate, HTTPError
 
 from swink_cli.tools import ToolOptions
 from swink_core import ToolCallBlock, UsageError
-from swink_testing.installed import install
+from swink_test_helpers.installed import install
 
 WEATHER = '''
 def get_weather(city: str, days: int = 1) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from swink_cli.troubles import MOST, Troubles
-from swink_testing.installed import install
+from swink_test_helpers.installed import install
 
 OBSERVER = """
 from swink_core import hookimpl

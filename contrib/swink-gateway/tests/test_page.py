@@ -12,7 +12,7 @@ from serving import Scripted, serving
 
 import swink_core as swink
 from swink_gateway.policy.config import Source
-from swink_testing.browser import CHROMIUM, browser
+from swink_test_helpers.browser import CHROMIUM, browser
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 

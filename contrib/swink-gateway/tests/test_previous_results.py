@@ -13,8 +13,8 @@ import pytest
 import swink
 from swink_core import AssistantMessage, ToolCallBlock, ToolResultMessage, UserMessage
 from swink_gateway.serving.server import Gateway
+from swink_judge.strict import StrictServer
 from swink_recorder.loopback import Exchange
-from swink_testing.strict import StrictServer
 
 TOOL = {
     "type": "function",

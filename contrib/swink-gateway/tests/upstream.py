@@ -14,7 +14,7 @@ import swink_core as swink
 from swink_core.providers import HTTPRequest, HTTPResponse
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording, bundled_recordings
-from swink_testing.corpus import Case, stream_cases
+from swink_test_helpers.corpus import Case, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 CHAT, RESPONSES = {"api": "chat"}, {"api": "responses"}

@@ -19,8 +19,8 @@ from swink_recorder.cassette import Cassette
 from swink_recorder.plugin import CassettePlugin
 from swink_recorder.recording import Recording
 from swink_recorder.takes import Take, TakeFailure, read_takes, write_takes
+from swink_test_helpers.canary_credentials import SONG, environment_of, given_to
 from swink_testing.calls import call_of
-from swink_testing.canaries import SONG, environment_of, given_to
 from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 

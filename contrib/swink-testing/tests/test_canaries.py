@@ -22,7 +22,7 @@ from swink_core import (
     RetryPolicy,
 )
 from swink_core.providers import AiohttpClient, Catalog, HTTPRequest
-from swink_testing.canaries import SONG, environment_of, given_to, sung
+from swink_test_helpers.canary_credentials import SONG, environment_of, given_to, sung
 from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 

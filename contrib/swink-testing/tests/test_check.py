@@ -13,9 +13,9 @@ from attrs import evolve
 from swink_core import AssistantMessage, StopReason, TextBlock, Usage, dump
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
+from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install, record
 from swink_testing.commands.check import _show
 from swink_testing.conformance import LEVELS, PROVIDER_CHECKS, Outcome, Result
-from swink_testing.installed import LINES_PROVIDER, catalogue, install, record
 
 SOUND = (
     LINES_PROVIDER

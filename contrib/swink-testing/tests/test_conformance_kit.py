@@ -33,18 +33,18 @@ from swink_testing.conformance import (
     Subject,
     check,
     faults,
+    finish_reasons,
     idle_lines,
     level_line,
     level_reached,
-    listed,
-    reasons,
+    listed_requests,
     require,
     run_check,
     run_checks,
     streaming,
 )
 from swink_testing.conformance.check import Broken
-from swink_testing.conformance.explained import explain
+from swink_testing.conformance.diagnosis import explain
 
 pytest_plugins = ["pytester"]
 
@@ -368,7 +368,7 @@ def test_what_is_converted_is_the_request_of_who_speaks_no_http() -> None:
             return SimpleNamespace(feed=None)
 
     subject = subject_of(load=lambda: Elsewhere)
-    found = run_check(Check(3, listed.check_listed_requests), subject)
+    found = run_check(Check(3, listed_requests.check_listed_requests), subject)
 
     assert isinstance(found.error, Broken)
     assert "line 1 (a rule and a question) is another request" in str(found.error)
@@ -401,7 +401,7 @@ def test_a_reason_to_stop_is_found_whatever_its_field_is_called(
 
     monkeypatch.setattr(parser, "feed", read)
 
-    found = run_check(Check(2, reasons.check_stop_reasons), subject)
+    found = run_check(Check(2, finish_reasons.check_stop_reasons), subject)
 
     assert found.outcome is outcome, found.detail
 

@@ -18,9 +18,9 @@ from swink_core import (
     UsageError,
     UserMessage,
 )
+from swink_test_helpers.outgoing import leaving
 from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.leaving import leaving
 
 EVERY = [Subject.find(name) for name in Host(environ={}).provider_names()]
 ASKED_BY_HTTP = pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from swink_testing.freeze import (
     growing_frames,
     growth,
 )
-from swink_testing.inflated import inflated
+from swink_testing.oversized_json import inflated
 
 EVERY = [Subject.find(name) for name in Host(environ={}).provider_names()]
 BY_PARSER = pytest.mark.parametrize(

@@ -21,9 +21,9 @@ from attrs import define
 
 from swink_cli.commands.doctor.plugins import examine
 from swink_core import Client, Error, Host, RetryPolicy, SwinkError
+from swink_test_helpers.installed import catalogue, install
 from swink_testing.conformance import PROVIDER_CHECKS, Subject, run_check
-from swink_testing.conformance.explained import explain
-from swink_testing.installed import catalogue, install
+from swink_testing.conformance.diagnosis import explain
 
 PACKAGE = "mistaken_acme"
 

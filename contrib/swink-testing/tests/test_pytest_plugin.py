@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swink_testing.corpus import CORPUS_ENV
+from swink_test_helpers.corpus import CORPUS_ENV
 
 COROUTINES = """
 import asyncio
@@ -88,7 +88,7 @@ def test_a_corpus_that_is_not_here_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     test = (
-        "import pytest\nfrom swink_testing.corpus import cases, ids\n"
+        "import pytest\nfrom swink_test_helpers.corpus import cases, ids\n"
         '@pytest.mark.parametrize("case", cases("acme"), ids=ids)\ndef test_a(case): ...\n'
         '@pytest.mark.parametrize("case", cases("acme"), ids=ids)\ndef test_b(case): ...\n'
     )

@@ -11,11 +11,11 @@ from test_loop import EVENTS, QUESTION, Scene
 
 import swink
 import swink_core
+from swink_judge import Judge, asked_of
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
 from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.judge import Judge, asked_of
 
 HOST = swink_core.Host()
 """What is installed, read once for all clients of these tests."""

@@ -11,8 +11,8 @@ import random
 import pytest
 
 from swink_core import Done, Notice
+from swink_test_helpers.mutated_answers import Mutated, mutated
 from swink_testing.driver import fold, run_bytes
-from swink_testing.mutation import Mutated, mutated
 
 SAMPLE = 16
 """Bytes of each provider's shortest recording that are flipped, bit by bit."""

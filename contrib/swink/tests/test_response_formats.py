@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 import swink
-from swink_testing.strict import strict_server
+from swink_judge.strict import strict_server
 
 SCHEMA = {
     "type": "object",

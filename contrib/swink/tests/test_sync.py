@@ -204,7 +204,7 @@ print(next(stream.text))
 """,
     "dropped by whoever made it": """
 import gc, swink
-from swink_testing.strict import strict_server
+from swink_judge.strict import strict_server
 with strict_server("openai") as server:
     for _ in range(3):
         own = {"openai": {"api_key": "k", "base_url": server.url}}

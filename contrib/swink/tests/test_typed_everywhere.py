@@ -21,12 +21,12 @@ from test_app_on_every_provider import (
 
 import swink
 from swink import answers
+from swink_judge import strict_answers
+from swink_judge.strict import strict_server
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
-from swink_testing import strict_answers
 from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.strict import strict_server
 
 BUSY = "echo/fail-overloaded"
 """What fails, in front of each chain, in each turn and each time of asking."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from swink_provider_anthropic import AnthropicProvider
-from swink_testing.kept_fields import KeptFields
+from swink_test_helpers.kept_fields import KeptFields
 
 BEGUN_ANEW = "of the answer that the server began before this one, which is void"
 

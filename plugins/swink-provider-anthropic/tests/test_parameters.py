@@ -16,7 +16,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_anthropic import AnthropicProvider
-from swink_testing.leaving import Leaving, leaving
+from swink_test_helpers.outgoing import Leaving, leaving
 
 PROVIDER = AnthropicProvider("anthropic")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from swink_core import StreamErrorKind as Kind
-from swink_testing.corpus import Case
-from swink_testing.recorded_errors import RecordedErrors
+from swink_test_helpers.corpus import Case
+from swink_test_helpers.recorded_errors import RecordedErrors
 
 
 class TestAnthropicErrors(RecordedErrors):

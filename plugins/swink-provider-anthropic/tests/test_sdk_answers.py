@@ -21,9 +21,9 @@ from swink_core import (
 )
 from swink_core.providers import parse_arguments
 from swink_provider_anthropic import AnthropicProvider
-from swink_testing.corpus import Case, ids, stream_cases
+from swink_test_helpers.corpus import Case, ids, stream_cases
+from swink_test_helpers.typed_dicts import misfits
 from swink_testing.driver import fold, run_bytes
-from swink_testing.typed_dicts import misfits
 
 PROVIDER = AnthropicProvider("anthropic")
 MODEL = Model("anthropic", "any")

@@ -31,8 +31,8 @@ from swink_core import (
 from swink_core.providers import Catalog
 from swink_provider_anthropic import AnthropicProvider
 from swink_recorder.loopback import LoopbackServer
+from swink_test_helpers.typed_dicts import misfits
 from swink_testing.calls import client_with
-from swink_testing.typed_dicts import misfits
 
 PROVIDER = AnthropicProvider("anthropic")
 MODEL = Model("anthropic", "any")

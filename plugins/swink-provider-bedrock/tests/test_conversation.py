@@ -31,7 +31,7 @@ from swink_core import (
 )
 from swink_core.providers import Catalog
 from swink_provider_bedrock import BedrockProvider
-from swink_testing.leaving import leaving
+from swink_test_helpers.outgoing import leaving
 
 PROVIDER = BedrockProvider("bedrock")
 CATALOG = Catalog(Host(environ={}), environ={})

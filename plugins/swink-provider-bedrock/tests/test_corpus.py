@@ -19,8 +19,8 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_provider_bedrock import BedrockProvider
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
+from swink_test_helpers.corpus import Case, ids, stream_cases
 from swink_testing.chunking import chunkings, cut_at, frame_ends, random_cuts, truncations
-from swink_testing.corpus import Case, ids, stream_cases
 from swink_testing.driver import drive_bytes, fold
 
 PROVIDER = BedrockProvider("bedrock")

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from swink_core.providers import DEFAULT_FRAME_LIMIT, FrameError, FrameTooLong
 from swink_provider_bedrock import eventstream
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
+from swink_test_helpers.corpus import Case, cases, ids, stream_cases
 from swink_testing.chunking import byte_by_byte, chunkings, every_cut
-from swink_testing.corpus import Case, cases, ids, stream_cases
 
 VECTORS = cases("eventstream")
 

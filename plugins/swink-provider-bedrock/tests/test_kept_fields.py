@@ -8,8 +8,8 @@ import msgspec
 
 from swink_provider_bedrock import BedrockProvider
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
-from swink_testing.corpus import Case
-from swink_testing.kept_fields import KeptFields
+from swink_test_helpers.corpus import Case
+from swink_test_helpers.kept_fields import KeptFields
 
 
 class TestConverse(KeptFields):

@@ -15,7 +15,7 @@ from swink_core.providers import EventWriter
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parser import ConverseParser
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, LINEAR, cpu_seconds, growth, parsing
-from swink_testing.inflated import inflated
+from swink_testing.oversized_json import inflated
 
 LONG = "x" * 400
 BYTES = base64.b64encode(LONG.encode()).decode()

@@ -20,7 +20,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_bedrock import BedrockProvider
-from swink_testing.leaving import Leaving, leaving
+from swink_test_helpers.outgoing import Leaving, leaving
 
 PROVIDER = BedrockProvider("bedrock")
 

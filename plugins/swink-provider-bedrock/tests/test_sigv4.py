@@ -18,7 +18,7 @@ from swink_provider_bedrock.sigv4 import (
     signed_headers,
     string_to_sign,
 )
-from swink_testing.corpus import Case, cases, ids
+from swink_test_helpers.corpus import Case, cases, ids
 
 NOW = datetime(2026, 11, 20, 9, 5, 7, tzinfo=UTC)
 KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "a/session+token==")

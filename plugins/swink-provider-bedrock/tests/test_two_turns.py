@@ -22,8 +22,8 @@ from swink_core import (
     load,
 )
 from swink_provider_bedrock.eventstream import EventStreamDecoder, message
+from swink_test_helpers.corpus import Case, ids, shipped_answers, stream_cases
 from swink_testing.calls import client_with
-from swink_testing.corpus import Case, ids, shipped_answers, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWERS = [

@@ -18,8 +18,8 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import NDJSONDecoder
 from swink_provider_claude_code import ClaudeCodeProvider
 from swink_provider_claude_code.prompt import prompt_of
+from swink_test_helpers.corpus import Case, ids, stream_cases
 from swink_testing.chunking import chunkings, frame_ends, truncations
-from swink_testing.corpus import Case, ids, stream_cases
 from swink_testing.driver import comparable_events, drive_bytes, fold
 
 PROVIDER = ClaudeCodeProvider("claude-code")

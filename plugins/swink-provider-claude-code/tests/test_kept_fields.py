@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from swink_provider_claude_code import ClaudeCodeProvider
-from swink_testing.kept_fields import KeptFields
+from swink_test_helpers.kept_fields import KeptFields
 
 FRAME = "what kind of a line, an event or an object it is"
 SETUP = "how the command is set up on its machine: no part of the answer"

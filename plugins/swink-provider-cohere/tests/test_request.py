@@ -22,7 +22,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_cohere import CohereProvider
-from swink_testing.leaving import Leaving, leaving
+from swink_test_helpers.outgoing import Leaving, leaving
 
 PROVIDER = CohereProvider("cohere")
 TIDE = Tool("tide", "Tells the tide.", {"type": "object", "required": ["harbour"]})

@@ -21,9 +21,9 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_cohere import CohereProvider
+from swink_test_helpers.outgoing import leaving
 from swink_testing.capture import CaptureServer
 from swink_testing.driver import fold, run_bytes
-from swink_testing.leaving import leaving
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what its dependencies deprecate is not our concern

@@ -22,9 +22,9 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import is_synthetic_id
 from swink_provider_gemini import GeminiProvider
+from swink_test_helpers.corpus import Case, ids, stream_cases
 from swink_testing.calls import client_with
 from swink_testing.chunking import chunkings, frame_ends, random_cuts, truncations
-from swink_testing.corpus import Case, ids, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
 
 PROVIDER = GeminiProvider("gemini")

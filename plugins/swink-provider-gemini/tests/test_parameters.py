@@ -16,7 +16,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_gemini import GeminiProvider, VertexProvider
-from swink_testing.leaving import Leaving, leaving
+from swink_test_helpers.outgoing import Leaving, leaving
 
 PROVIDER = GeminiProvider("gemini")
 HI = UserMessage("Hi")

@@ -19,8 +19,8 @@ from swink_core import (
     dump,
     load,
 )
+from swink_test_helpers.corpus import Case, ids, shipped_answers, stream_cases
 from swink_testing.calls import client_with
-from swink_testing.corpus import Case, ids, shipped_answers, stream_cases
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 ANSWERS = [

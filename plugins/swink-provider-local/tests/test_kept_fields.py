@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from swink_provider_local import LocalProvider
-from swink_testing.kept_fields import KeptFields
+from swink_test_helpers.kept_fields import KeptFields
 
 
 class TestLocal(KeptFields):

@@ -12,13 +12,13 @@ from swink_core import (
     StreamErrorKind,
 )
 from swink_provider_ollama import OllamaProvider
+from swink_test_helpers.corpus import Case, ids, stream_cases
 from swink_testing.chunking import (
     chunkings,
     cut_at,
     frame_ends,
     truncations,
 )
-from swink_testing.corpus import Case, ids, stream_cases
 from swink_testing.driver import (
     comparable,
     comparable_events,

@@ -31,8 +31,8 @@ from swink_core import (
 )
 from swink_core.providers import synthetic_id
 from swink_provider_ollama import OllamaProvider
+from swink_test_helpers.outgoing import leaving
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.leaving import leaving
 
 PROVIDER = OllamaProvider("ollama")
 WEATHER = Tool(

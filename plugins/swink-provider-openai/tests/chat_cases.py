@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from swink_provider_openai import OpenAIProvider
-from swink_testing import recorded_chat
-from swink_testing.corpus import Case, error_cases, stream_cases
+from swink_test_helpers import recorded_chat
+from swink_test_helpers.corpus import Case, error_cases, stream_cases
 
 __all__ = ["ERRORS", "STREAMS", "expected_text", "expected_thinking", "provider_of"]
 

@@ -12,7 +12,7 @@ from swink_core.providers import (
     SSEDecoder,
 )
 from swink_provider_openai import OpenAIProvider
-from swink_testing.corpus import Case, error_cases, stream_cases
+from swink_test_helpers.corpus import Case, error_cases, stream_cases
 
 __all__ = [
     "ERRORS",

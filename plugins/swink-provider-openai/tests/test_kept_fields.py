@@ -7,7 +7,7 @@ from typing import ClassVar
 from swink_core import Model, StreamOptions
 from swink_provider_openai import OpenAIProvider
 from swink_provider_openai.responses.api import ResponsesAPI
-from swink_testing.kept_fields import KeptFields
+from swink_test_helpers.kept_fields import KeptFields
 
 
 class _Responses(OpenAIProvider):

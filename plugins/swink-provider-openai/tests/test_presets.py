@@ -16,7 +16,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_provider_openai import OpenAIProvider
-from swink_testing.leaving import leaving
+from swink_test_helpers.outgoing import leaving
 
 THINKING: list[tuple[str, Any, dict[str, Any]]] = [
     ("moonshot/kimi-k3", "medium", {"reasoning_effort": "high"}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from swink_core import StreamErrorKind as Kind
-from swink_testing.recorded_errors import RecordedErrors
+from swink_test_helpers.recorded_errors import RecordedErrors
 
 
 class TestOpenAIErrors(RecordedErrors):

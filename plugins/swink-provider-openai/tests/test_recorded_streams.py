@@ -15,10 +15,10 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import SSEDecoder
+from swink_test_helpers.corpus import Case, ids
+from swink_test_helpers.recorded_chat import completes_after, expected_calls, expected_stop
 from swink_testing.chunking import chunkings, every_cut, frame_ends, truncations
-from swink_testing.corpus import Case, ids
 from swink_testing.driver import comparable, comparable_events, drive_bytes, fold
-from swink_testing.recorded_chat import completes_after, expected_calls, expected_stop
 
 CUT_EVERYWHERE = 4096
 """Bytes up to which a body is cut in two at every place."""

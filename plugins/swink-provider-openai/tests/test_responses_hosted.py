@@ -26,8 +26,8 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_test_helpers.typed_dicts import misfits
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.typed_dicts import misfits
 
 SETTINGS = {"api": "responses"}
 CLICK = {

@@ -24,8 +24,8 @@ from swink_core import (
     load,
 )
 from swink_core.providers import synthetic_id
+from swink_test_helpers.corpus import Case, ids
 from swink_testing.calls import client_with
-from swink_testing.corpus import Case, ids
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.two_turns import two_turns
 

@@ -29,8 +29,8 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import SSEDecoder
+from swink_test_helpers.corpus import Case, ids
 from swink_testing.chunking import chunkings, every_cut, frame_ends, truncations
-from swink_testing.corpus import Case, ids
 from swink_testing.driver import (
     comparable_events,
     drive_bytes,

@@ -28,10 +28,10 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_judge import Judge
 from swink_recorder.cassette import Cassette
 from swink_testing.clock import DatedClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.judge import Judge
 
 SSE = {"Content-Type": "text/event-stream"}
 CHAT = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'

@@ -9,13 +9,13 @@ import pytest
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_provider_xai import XAIProvider
+from swink_test_helpers.outgoing import leaving
+from swink_test_helpers.recorded_chat import RecordedChat
 from swink_testing.calls import client_with
 from swink_testing.driver import (
     MemoryHTTPClient,
     MemoryResponse,
 )
-from swink_testing.leaving import leaving
-from swink_testing.recorded_chat import RecordedChat
 
 PROVIDER = XAIProvider("xai")
 MODEL = swink.Model("xai", "grok-4.7")

@@ -11,8 +11,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from swink_testing import warm
-
 __all__ = ["clean_environment", "run_swink", "swink_command"]
 
 SECONDS = 60
@@ -44,9 +42,6 @@ def run_swink(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command line to its end; `stdin` is what is piped in."""
     given = stdin.encode() if isinstance(stdin, str) else stdin
-    if warm.can_run(environment, given):
-        code, output, errors = warm.run(arguments, environment, given, SECONDS)
-        return subprocess.CompletedProcess(arguments, code, output.decode(), errors.decode())
     done = subprocess.run(
         swink_command(*arguments),
         input=given,

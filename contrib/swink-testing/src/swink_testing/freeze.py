@@ -27,7 +27,7 @@ from swink_core.providers import EventSource, EventWriter, Parser
 from swink_core.streaming.builder import MessageBuilder
 from swink_testing.calls import call_of
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.inflated import TEXTS, inflated
+from swink_testing.oversized_json import TEXTS, inflated
 
 if TYPE_CHECKING:
     from swink_testing.conformance.subject import Subject

@@ -6,8 +6,7 @@
   that run coroutines are asked first, and marked tests are theirs.
 * `--hypothesis-profile=swink` draws the same examples on every run and has no deadline that a
   busy machine can miss; `swink-fuzz` looks for new ones, many of them.
-* The summary says which level the conformance kit saw each subject reach, and how many tests had
-  no recorded cases.
+* The summary says which level the conformance kit saw each subject reach.
 
 Everything else is imported when a test asks for it.
 """
@@ -40,9 +39,6 @@ pytest.register_assert_rewrite("swink_testing.fault_matrix")
 
 OF_OTHERS = ("anyio", "asyncio", "trio", "twisted")
 """Marks of tests that another plugin runs."""
-
-NO_CASES = "got empty parameter set"
-"""How pytest says that a parametrised test has nothing to run with."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -129,7 +125,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the level that each subject of a conformance suite reached, and what was not here."""
+    """Print the level that each subject of a conformance suite reached."""
     told = [
         value
         for reports in terminalreporter.stats.values()
@@ -144,11 +140,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("conformance")
         for line in summary(told):
             terminalreporter.line(line)
-    skipped = terminalreporter.stats.get("skipped", ())
-    if without := sum(NO_CASES in str(report.longrepr) for report in skipped):
-        from swink_testing.corpus import CORPUS_ENV, corpus_folder
-
-        if not corpus_folder().is_dir():
-            terminalreporter.section("corpus")
-            where = f"there is no {corpus_folder()} ({CORPUS_ENV})"
-            terminalreporter.line(f"{without} tests found no recorded cases: {where}")

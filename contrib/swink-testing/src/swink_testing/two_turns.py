@@ -3,7 +3,7 @@
     message, body = await two_turns("acme/large", ANSWER)
 
 The first answer goes through the codec, as a conversation does that is stored, and back with
-what the user says next. Both requests are judged: see `swink_testing.judge`.
+what the user says next. Both requests are judged: see `swink_judge`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from swink_core import (
     dump,
     load,
 )
+from swink_judge import Judge, asked_of
 from swink_testing.calls import client_with
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.judge import Judge, asked_of
 
 __all__ = ["two_turns"]
 

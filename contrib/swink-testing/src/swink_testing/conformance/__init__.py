@@ -22,7 +22,7 @@ from swink_testing.conformance.check import (
     run_checks,
     unknown_names,
 )
-from swink_testing.conformance.explained import explain
+from swink_testing.conformance.diagnosis import explain
 from swink_testing.conformance.provider import PROVIDER_CHECKS, ProviderConformance
 from swink_testing.conformance.subject import CANARY_KEY, Subject
 from swink_testing.conformance.suite import ConformanceSuite

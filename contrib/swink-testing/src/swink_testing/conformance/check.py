@@ -15,7 +15,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from attrs import define, field
 
-from swink_testing.conformance.waiting import TookTooLong, time_limit
+from swink_testing.conformance.blocking import TookTooLong, time_limit
 
 __all__ = [
     "LEVELS",

@@ -6,55 +6,63 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from swink_testing.conformance.again import (
-    check_order_is_kept,
-    check_retries_are_alike,
-    check_same_requests,
-    check_side_by_side,
-)
-from swink_testing.conformance.answered import check_listed_answers
-from swink_testing.conformance.apart import check_calls_are_apart
+from swink_testing.conformance.altered_answers import check_pieces
+from swink_testing.conformance.buffered_answers import check_listed_errors, check_whole_answers
 from swink_testing.conformance.check import Check
-from swink_testing.conformance.closing import check_connections_are_closed
-from swink_testing.conformance.counts import check_counts, check_missing_usage
-from swink_testing.conformance.damaged import check_damaged_frames
-from swink_testing.conformance.dropped import check_nothing_dropped, check_other_models
-from swink_testing.conformance.early import check_early_reasons
-from swink_testing.conformance.ends import check_ends_of_others
+from swink_testing.conformance.connections import check_connections_are_closed
+from swink_testing.conformance.damaged_frames import check_damaged_frames
+from swink_testing.conformance.dropped_content import check_nothing_dropped, check_other_models
+from swink_testing.conformance.early_finish_reasons import check_early_reasons
+from swink_testing.conformance.environment import check_environment_counts
+from swink_testing.conformance.exchanged_endings import check_ends_of_others
 from swink_testing.conformance.faults import (
     check_cancelling_closes,
     check_http_errors,
     check_in_stream_errors,
     check_truncation,
 )
-from swink_testing.conformance.forgotten import check_calls_are_forgotten
-from swink_testing.conformance.forward import (
+from swink_testing.conformance.finish_reasons import check_stop_reasons
+from swink_testing.conformance.forward_compatibility import (
     check_answers_go_back,
     check_unknown_fields,
     check_unknown_frames,
 )
-from swink_testing.conformance.held import check_counts_are_held
-from swink_testing.conformance.judged import check_requests_are_accepted
-from swink_testing.conformance.listed import check_listed_requests
-from swink_testing.conformance.names import check_schemas_keep_names
-from swink_testing.conformance.own import check_context_is_kept, check_own_thinking_goes_back
+from swink_testing.conformance.isolation import check_calls_are_apart
+from swink_testing.conformance.json_spelling import check_spelling
+from swink_testing.conformance.judged_requests import check_requests_are_accepted
+from swink_testing.conformance.leaks import check_calls_are_forgotten
+from swink_testing.conformance.listed_answers import check_listed_answers
+from swink_testing.conformance.listed_requests import check_listed_requests
+from swink_testing.conformance.opaque_parts import (
+    check_context_is_kept,
+    check_own_thinking_goes_back,
+)
+from swink_testing.conformance.option_effects import (
+    check_capabilities_are_used,
+    check_differences_are_sent,
+)
 from swink_testing.conformance.package import (
     check_catalogue,
     check_hooks_are_decorated,
     check_imports_are_light,
     check_provider_info,
 )
-from swink_testing.conformance.pieces import check_pieces
-from swink_testing.conformance.reasons import check_stop_reasons
 from swink_testing.conformance.refusals import check_error_bodies, check_error_wordings
+from swink_testing.conformance.repeated_counts import check_counts_are_held
+from swink_testing.conformance.reproducibility import (
+    check_order_is_kept,
+    check_retries_are_alike,
+    check_same_requests,
+    check_side_by_side,
+)
 from swink_testing.conformance.requests import (
     check_conversations,
     check_nothing_foreign_sent,
     check_unsupported_features,
 )
+from swink_testing.conformance.schema_keywords import check_schemas_keep_names
 from swink_testing.conformance.secrets import check_no_secret_leaks
-from swink_testing.conformance.signed import check_signatures_apart
-from swink_testing.conformance.spelt import check_spelling
+from swink_testing.conformance.split_signatures import check_signatures_apart
 from swink_testing.conformance.standard_faults import check_large_input, check_standard_faults
 from swink_testing.conformance.streaming import (
     check_expected_message,
@@ -66,12 +74,7 @@ from swink_testing.conformance.streaming import (
 )
 from swink_testing.conformance.subject import Subject
 from swink_testing.conformance.suite import ConformanceSuite, subject_of
-from swink_testing.conformance.surroundings import check_environment_counts
-from swink_testing.conformance.told_apart import (
-    check_capabilities_are_used,
-    check_differences_are_sent,
-)
-from swink_testing.conformance.whole import check_listed_errors, check_whole_answers
+from swink_testing.conformance.token_counts import check_counts, check_missing_usage
 
 __all__ = ["PROVIDER_CHECKS", "ProviderConformance"]
 

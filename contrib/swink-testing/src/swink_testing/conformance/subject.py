@@ -36,12 +36,12 @@ from swink_core.plugins.binding import Binding
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
 from swink_core.providers import Catalog, HTTPClient, HTTPProvider
+from swink_judge.matrix.asker import Outcome
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of, events_of
 from swink_testing.clock import DatedClock
 from swink_testing.conformance.check import DoesNotApply
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
-from swink_testing.matrix.ask import Outcome
 
 __all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "Subject"]
 

@@ -1,0 +1,13 @@
+"""Refuses a request as the real API would, by rules that are data.
+
+    from swink_judge import Judge
+    for rule in Judge().refusals("openai", "chat", "gpt-5", {"temperature": 0.2}): print(rule)
+
+The rules are facts about other people's servers, each with the address of its source: a line of
+`rules/*.jsonl`, see `Rule`. `asked_of` reads from a request whom it asks for what.
+"""
+
+from swink_judge.requests import Asked, asked_of, is_judged
+from swink_judge.rules import Judge, Rule
+
+__all__ = ["Asked", "Judge", "Rule", "asked_of", "is_judged"]

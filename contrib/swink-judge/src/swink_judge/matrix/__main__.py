@@ -1,0 +1,77 @@
+"""The matrix from the command line: `python -m swink_judge.matrix`; exit code 1 for faults."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable
+
+from swink_judge import Judge
+from swink_judge.matrix.exceptions import excuses
+from swink_judge.matrix.findings import FAULTS, Examined, Finding, Kind, Run, RunOptions, examined
+
+
+def main(see: Callable[[Examined], None] = lambda each: None) -> int:
+    """Make the calls and print what was found, a line for each rule and provider.
+
+    `see` is shown what became of each.
+    """
+    parser = argparse.ArgumentParser(prog="python -m swink_judge.matrix", description=__doc__)
+    parser.add_argument("providers", nargs="*", help="providers; all that are installed")
+    parser.add_argument("--share", type=int, default=1, help="one case in so many (default: 1)")
+    parser.add_argument("--models", default="", help="only ids that contain this")
+    parser.add_argument("--what", help="only findings whose rule or words contain this")
+    parser.add_argument("--bodies", type=int, default=0, help="show so many requests of each")
+    parser.add_argument(
+        "--all", action="store_true", help="notices and refusals before sending too"
+    )
+    given = parser.parse_args()
+    run, started = Run(), time.monotonic()
+    cases = RunOptions(given.providers, given.share, lambda model: given.models in model.id)
+    asyncio.run(_run(cases, run, see))
+    seconds = time.monotonic() - started
+    rows = list(run.rows(Kind if given.all else FAULTS))
+    for kind, what, provider, count, finding in rows:
+        if given.what and given.what not in what:
+            continue
+        example = finding.outcome.case
+        print(f"{kind} | {what} | {provider} | {count} | {example}")
+        for shown in run.found[kind, what, provider][: given.bodies]:
+            _show(shown)
+    print(
+        f"{run.cases} cases, {run.sent} sent, in {seconds:.0f} s; "
+        + ", ".join(f"{_sum(run, kind)} {kind}" for kind in Kind),
+        file=sys.stderr,
+    )
+    if not given.providers and given.share == 1 and not given.models:
+        for excuse in excuses():
+            if excuse not in run.excused and excuse.provider in Judge().providers:
+                print(f"an exception that covers nothing: {excuse}", file=sys.stderr)
+    return 1 if any(_sum(run, kind) for kind in FAULTS) else 0
+
+
+async def _run(given: RunOptions, run: Run, see: Callable[[Examined], None]) -> None:
+    async for each in examined(Judge(), given, run):
+        see(each)
+
+
+def _sum(run: Run, kind: Kind) -> int:
+    return sum(count for (found, _, _), count in run.counts.items() if found is kind)
+
+
+def _show(finding: Finding) -> None:
+    print(f"    {finding.outcome.case}")
+    if finding.rule is not None:
+        print(f"    HTTP {finding.rule.status} {finding.rule.message}\n    {finding.rule.source}")
+    for notice in finding.outcome.notices:
+        print(f"    notice {notice.code}: {notice.detail}")
+    if finding.outcome.asked is not None:
+        body = json.dumps(finding.outcome.asked.body, ensure_ascii=False)
+        print(f"    {finding.outcome.request.url if finding.outcome.request else ''}\n    {body}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

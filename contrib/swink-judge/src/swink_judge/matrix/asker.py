@@ -1,0 +1,271 @@
+"""Makes a call as an application does and reads what would leave, with no network."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Self
+from unittest.mock import patch
+
+import msgspec
+from attrs import define, evolve, field
+
+from swink_core import (
+    Client,
+    Error,
+    Failure,
+    Host,
+    Model,
+    Notice,
+    ProviderFailure,
+    ProviderInfo,
+    RetryPolicy,
+    StreamErrorKind,
+    UsageError,
+)
+from swink_core.providers import (
+    Catalog,
+    HTTPProvider,
+    HTTPRequest,
+    HTTPResponse,
+    LoopClock,
+)
+from swink_judge import Asked, asked_of, is_judged
+from swink_judge.matrix.cases import Case
+from swink_judge.matrix.conversations import conversation
+from swink_judge.matrix.expected_values import Said
+from swink_judge.request_readers import scalars_of, strings_of
+
+__all__ = ["Asker", "Outcome", "address_of"]
+
+_ENVIRONMENT = {
+    "AWS_REGION": "us-east-1",
+    "AWS_ACCESS_KEY_ID": "none",
+    "AWS_SECRET_ACCESS_KEY": "none",
+}
+"""What a provider wants to know before it makes a request, and cannot be told by an option."""
+
+
+_USER_CATALOG = "SWINK_MODELS"
+"""The variable that names a catalogue of the user's, which must not change the result."""
+
+_DATE = datetime(2026, 11, 1, tzinfo=UTC)
+"""The date of every call: which models have retired depends on it."""
+
+
+@define
+class Outcome:
+    """What became of a call: a request, or the reason why there is none.
+
+    `asked` is `None` where nothing was sent, or nothing that there are rules for; `refusal` is
+    what the provider itself said instead (`unsupported`), `usage_error` what the client did, and
+    `fault` anything else.
+    """
+
+    case: Case
+    said: Said = field(repr=False)
+    asked: Asked | None = None
+    request: HTTPRequest | None = field(default=None, repr=False)
+    notices: list[Notice] = field(factory=list)
+    refusal: Error | None = None
+    usage_error: UsageError | None = None
+    fault: str | None = None
+
+    @cached_property
+    def strings(self) -> list[str]:
+        """All strings of the request's body, names included."""
+        return strings_of(self.asked.body) if self.asked is not None else []
+
+    @cached_property
+    def scalars(self) -> list[tuple[str, Any]]:
+        """Each scalar of the request's body with its path."""
+        return scalars_of(self.asked.body) if self.asked is not None else []
+
+    @cached_property
+    def leaves(self) -> Counter[tuple[str, Any]]:
+        """What the request says, counted: each scalar of its body with its path, its address."""
+        found = Counter(self.scalars)
+        found["url", self.request.url if self.request is not None else None] += 1
+        return found
+
+    @property
+    def headers(self) -> Iterable[str]:
+        """What the request's headers say."""
+        return self.request.headers.values() if self.request is not None else ()
+
+
+def address_of(case: Case) -> str:
+    """Return the base address that a call goes to."""
+    return f"http://{case.provider}.invalid/v1"
+
+
+class _FixedDate(LoopClock):
+    """The event loop's time, always on the same date."""
+
+    def now(self) -> datetime:
+        return _DATE
+
+
+@define
+class _BadRequest:
+    """A response with status 400 and an empty body."""
+
+    status: int = 400
+    headers: Mapping[str, str] = field(factory=dict)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        raise StopAsyncIteration
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class _Wall:
+    """Stands where the network is: keeps a request and refuses it.
+
+    What is judged is known by then, and no answer is made to be read; to a question that goes
+    before it, which may do without one, there is one.
+    """
+
+    def __init__(self) -> None:
+        self._request: HTTPRequest | None = None
+
+    def take(self) -> HTTPRequest | None:
+        """Return the request that came since this was asked last."""
+        request, self._request = self._request, None
+        return request
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        self._request = request
+        if is_judged(request.url):
+            raise ProviderFailure(Failure("request", 400, kind=StreamErrorKind.INVALID_REQUEST))
+        return _BadRequest()
+
+    def close_idle(self) -> None:
+        """There are no connections."""
+
+    async def aclose(self) -> None:
+        """There are no connections."""
+
+
+class Asker:
+    """Puts cases through a client of its own, in an environment without keys of the user's.
+
+    `async with Asker() as asker: await asker.outcome(case)`. `host` is where providers are found,
+    `options` go with every call, and `providers` are those that the client has for each. `known` is
+    what became of cases by then: of those it has no call is made, and what becomes of others is
+    added.
+    """
+
+    def __init__(
+        self,
+        host: Host | None = None,
+        known: dict[str, Outcome] | None = None,
+        providers: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        self._host = host or Host(environ={})
+        self.catalog = Catalog(self._host, environ={})
+        self._wall = _Wall()
+        self._known = known
+        self._providers = providers
+        self._options = {"api_key": "test", **options}
+        self._models: dict[tuple[str, str], Model] = {}
+        self._said: dict[tuple[str, str], Said] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        logger = logging.getLogger("swink_core")  # every call fails on purpose
+        self._stack.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.CRITICAL + 1)
+        self._stack.enter_context(patch.dict(os.environ, _ENVIRONMENT))
+        os.environ.pop(_USER_CATALOG, None)
+        client = Client(
+            host=self._host, http=self._wall, clock=_FixedDate(), retry=RetryPolicy.none(),
+            providers=self._providers,
+        )  # fmt: skip
+        self._client = await self._stack.enter_async_context(client)
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self._stack.aclose()
+
+    def providers(self, names: Sequence[str] = ()) -> list[ProviderInfo]:
+        """Return what those of the installed providers say of themselves that are asked by HTTP
+        requests, or of those that are named."""
+        asked = [n for n in names or self._host.provider_names() if self._makes_requests(n)]
+        return [info for name in asked if (info := self.catalog.provider(name)) is not None]
+
+    def _makes_requests(self, name: str) -> bool:
+        made = type(self._host.bind(name).provider)
+        return issubclass(made, HTTPProvider) and made.request is not HTTPProvider.request
+
+    def hold(self, provider: str, said: Said) -> None:
+        """Let a conversation that the matrix does not have be asked for by its name."""
+        self._said[provider, said.name] = said
+
+    async def outcome(self, case: Case, **more: Any) -> Outcome:
+        """Make the call, or tell what is known of it; `more` are further options."""
+        if self._known is None or more:
+            return await self._asked(case, **more)
+        if (key := repr(case)) not in self._known:
+            self._known[key] = await self._asked(case)
+        return evolve(self._known[key])
+
+    async def _asked(self, case: Case, **more: Any) -> Outcome:
+        held = (case.provider, case.conversation)
+        if held not in self._said:
+            self._said[held] = conversation(case.conversation, case.provider)
+        said = self._said[held]
+        key = (case.provider, case.model.id)
+        if key not in self._models:
+            self._models[key] = self.catalog.resolve(Model(*key))
+        outcome = Outcome(case, said)
+        options = {"base_url": address_of(case), **self._options, **case.options, **more}
+        failure: Error | None = None
+        try:
+            stream = self._client.stream(self._models[key], said.context, **options)
+            async with stream:
+                async for event in stream:
+                    if isinstance(event, Notice):
+                        outcome.notices.append(event)
+                    elif isinstance(event, Error):
+                        failure = event
+        except UsageError as error:
+            outcome.usage_error = error
+        except Exception as error:  # a plugin that breaks is a finding like any other
+            outcome.fault = f"{type(error).__name__}: {error}"
+        request = outcome.request = self._wall.take()
+        if request is not None:
+            outcome.asked = asked_of(case.provider, request.url, request.body) or self._elsewhere(
+                case, request
+            )
+            if outcome.asked is None:
+                outcome.fault = f"a request that is no JSON object, to {request.url}"
+        elif failure is not None:
+            self._failed(outcome, failure)
+        return outcome
+
+    @staticmethod
+    def _elsewhere(case: Case, request: HTTPRequest) -> Asked | None:
+        """Read a request to an API that nobody knows but its provider, or one without a body."""
+        try:
+            body = msgspec.json.decode(request.body or b"{}", type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return Asked(case.provider, "*", case.model.id, body)
+
+    @staticmethod
+    def _failed(outcome: Outcome, error: Error) -> None:
+        if error.error_kind is StreamErrorKind.UNSUPPORTED:
+            outcome.refusal = error
+        else:
+            outcome.fault = f"{error.error_kind}: {error.error_message}"

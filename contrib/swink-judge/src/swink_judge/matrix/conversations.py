@@ -1,0 +1,330 @@
+"""The conversations that are sent: each value in them is one of its kind, to be looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve
+
+from swink_core import (
+    AssistantMessage,
+    AudioBlock,
+    Base64Source,
+    Block,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    FileIdSource,
+    ImageBlock,
+    Message,
+    StopReason,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UrlSource,
+    UserMessage,
+)
+from swink_judge.matrix.expected_values import Said, encoded
+
+__all__ = ["LOOK_UP", "TEXT", "conversation", "conversation_names"]
+
+LOOK_UP = Tool(
+    "nonce_look_up",
+    "nonce_looks_a_word_up",
+    {
+        "type": "object",
+        "properties": {"nonce_word": {"type": "string", "description": "nonce_the_word"}},
+        "required": ["nonce_word"],
+    },
+)
+COUNT = Tool("nonce_count", "nonce_counts", {"type": "object", "properties": {}})
+
+
+PNG = encoded(b"\x89PNG\r\n\x1a\n nonce of png")
+PDF = encoded(b"%PDF-1.4\n nonce of pdf")
+WAV = encoded(b"RIFF\x26\0\0\0WAVEfmt  nonce of wav")
+TEXT = encoded(b"nonce_of_a_text_file")
+_NAME = "nonce_page.v1 (2).pdf"
+
+
+def _answer(*content: Block, reason: StopReason = StopReason.STOP) -> AssistantMessage:
+    return AssistantMessage(list(content), stop_reason=reason)
+
+
+def _calls(*calls: ToolCallBlock) -> AssistantMessage:
+    return _answer(*calls, reason=StopReason.TOOL_USE)
+
+
+def _call(id: str, name: str = LOOK_UP.name, word: str = "nonce_argument") -> ToolCallBlock:
+    arguments = {"nonce_word": word} if name != COUNT.name else {}
+    return ToolCallBlock(id, name, arguments)
+
+
+def _asked(*blocks: Block) -> Context:
+    return Context([UserMessage([TextBlock("nonce_question"), *blocks])])
+
+
+def _used(
+    *between: Any, ids: tuple[str, ...] = ("call_nonceA",), tools: tuple[Tool, ...] = (LOOK_UP,)
+) -> Context:
+    """Make a conversation in which the tool was called and answered; `between` follows."""
+    results = [ToolResultMessage(id, LOOK_UP.name, f"nonce_result{n}") for n, id in enumerate(ids)]
+    calls = [_call(id, word=f"nonce_argument{n}") for n, id in enumerate(ids)]
+    messages: list[Message] = [UserMessage("nonce_question"), _calls(*calls), *results, *between]
+    return Context(messages, tools=list(tools))
+
+
+def _named(name: str) -> Context:
+    """Make a conversation with a tool of that name, called once."""
+    call, result = _call("call_nonceA", name), ToolResultMessage("call_nonceA", name, "nonce_found")
+    messages: list[Message] = [UserMessage("nonce_question"), _calls(call), result]
+    return Context(messages, tools=[evolve(LOOK_UP, name=name)])
+
+
+def _schema(schema: dict[str, Any], strict: bool | None = None) -> Context:
+    tool = Tool("nonce_odd", "nonce_odd_schema", schema)
+    if strict is not None:
+        tool = evolve(tool, strict=strict)
+    return Context([UserMessage("nonce_question")], tools=[tool])
+
+
+def _own_thinking(text: str = "nonce_foreign") -> AssistantMessage:
+    """Make an answer of another provider, which reasoned and called a tool."""
+    thought = ThinkingBlock(text, "c2lnbmF0dXJl")
+    content: list[Block] = [thought, TextBlock("nonce_said"), _call("toolu_01AbCdEfGhIjKlMnOpQr")]
+    return AssistantMessage(
+        content, provider="elsewhere", model="elsewhere-1", stop_reason=StopReason.TOOL_USE
+    )
+
+
+_OBJECT: dict[str, Any] = {"type": "object"}
+_DEEP = {
+    "type": "object",
+    "properties": {
+        "nonce_a": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}]},
+        "nonce_b": {"type": ["integer", "null"], "exclusiveMinimum": 0, "multipleOf": 2},
+        "nonce_c": {"$ref": "#/$defs/inner"},
+        "nonce_e": {"const": "nonce_only", "title": "nonce_title"},
+        "nonce_f": {"type": "object", "additionalProperties": {"type": "string"}},
+        "nonce_g": {"enum": ["nonce_h", "nonce_i"], "default": "nonce_h"},
+        "nonce_j": {"type": "string", "pattern": "^nonce_k+$", "minLength": 1, "maxLength": 99},
+    },
+    "$defs": {"inner": {"type": "object", "properties": {"nonce_l": {"type": "boolean"}}}},
+    "additionalProperties": False,
+}
+
+_MARKS = {
+    "cache_control": {"type": "ephemeral"},
+    "cachePoint": {"type": "default"},
+    "prompt_cache_breakpoint": {"mode": "explicit"},
+}
+"""What a block's metadata may say of the cache, to one API or another."""
+
+_MADE: dict[str, Callable[[], Context]] = {
+    "plain": lambda: Context([UserMessage("nonce_question")]),
+    "system prompt": lambda: Context([UserMessage("nonce_question")], "nonce_rule"),
+    "system message inside": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            _answer(TextBlock("nonce_answer")),
+            SystemMessage("nonce_rule_inside"),
+            UserMessage("nonce_more"),
+        ],
+        "nonce_rule",
+    ),
+    "system message last": lambda: Context(
+        [UserMessage("nonce_question"), SystemMessage("nonce_rule_inside")]
+    ),
+    "marks for the cache": lambda: Context(
+        [UserMessage([TextBlock("nonce_question", dict(_MARKS)), TextBlock("nonce_more")])],
+        "nonce_rule",
+    ),
+    "four marks for the cache": lambda: _asked(
+        *(TextBlock(f"nonce_part{n}", dict(_MARKS)) for n in range(4)), TextBlock("nonce_more")
+    ),
+    "system message after results": lambda: _used(SystemMessage("nonce_rule_inside")),
+    "system alone": lambda: Context([], "nonce_rule"),
+    "turns": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            _answer(TextBlock("nonce_answer")),
+            UserMessage("nonce_more"),
+        ]
+    ),
+    "two users": lambda: Context([UserMessage("nonce_question"), UserMessage("nonce_more")]),
+    "two answers": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            _answer(TextBlock("nonce_answer")),
+            _answer(TextBlock("nonce_again")),
+            UserMessage("nonce_more"),
+        ]
+    ),
+    "assistant first": lambda: Context(
+        [_answer(TextBlock("nonce_answer")), UserMessage("nonce_question")]
+    ),
+    "prefill": lambda: Context([UserMessage("nonce_question"), _answer(TextBlock("nonce_begun"))]),
+    "prefill with space": lambda: Context(
+        [UserMessage("nonce_question"), _answer(TextBlock("nonce_begun "))]
+    ),
+    "empty texts": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            _answer(TextBlock("")),
+            UserMessage([TextBlock(""), TextBlock(" "), TextBlock("nonce_more")]),
+        ],
+        "",
+    ),
+    "image": lambda: _asked(ImageBlock(Base64Source("image/png", PNG))),
+    "image of another type": lambda: _asked(ImageBlock(Base64Source("image/tiff", PNG))),
+    "image by URL": lambda: _asked(ImageBlock(UrlSource("https://nonce.example/i.png"))),
+    "document": lambda: _asked(DocumentBlock(Base64Source("application/pdf", PDF), _NAME)),
+    "document by URL": lambda: _asked(DocumentBlock(UrlSource("https://nonce.example/d.pdf"))),
+    "text document": lambda: _asked(DocumentBlock(Base64Source("text/plain", TEXT), "nonce.txt")),
+    "document alone": lambda: Context(
+        [UserMessage([DocumentBlock(Base64Source("application/pdf", PDF))])]
+    ),
+    "audio": lambda: _asked(AudioBlock(Base64Source("audio/wav", WAV))),
+    "audio of another type": lambda: _asked(AudioBlock(Base64Source("audio/ogg", WAV))),
+    "tools": lambda: Context([UserMessage("nonce_question")], tools=[LOOK_UP, COUNT]),
+    "strict tool": lambda: Context(
+        [UserMessage("nonce_question")], tools=[evolve(LOOK_UP, strict=True)]
+    ),
+    "tool without description": lambda: Context(
+        [UserMessage("nonce_question")], tools=[evolve(LOOK_UP, description="")]
+    ),
+    "many tools": lambda: Context(
+        [UserMessage("nonce_question")],
+        tools=[evolve(LOOK_UP, name=f"nonce_tool{n}") for n in range(130)],
+    ),
+    "tool used": _used,
+    "tool used, then a user": lambda: _used(UserMessage("nonce_more")),
+    "tool used, then an answer": lambda: _used(_answer(TextBlock("nonce_answer"))),
+    "tool used and taken away": lambda: _used(UserMessage("nonce_more"), tools=()),
+    "parallel calls": lambda: _used(ids=("call_nonceA", "call_nonceB", "call_nonceC")),
+    "same id twice": lambda: _used(
+        _calls(_call("call_nonceA", word="nonce_argument9")),
+        ToolResultMessage("call_nonceA", LOOK_UP.name, "nonce_result9"),
+    ),
+    "odd ids": lambda: _used(ids=("functions.look up:2", "ü|4", "nonce" * 20)),
+    "failed result": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            _calls(_call("call_nonceA", COUNT.name)),
+            ToolResultMessage("call_nonceA", COUNT.name, "nonce_failure", is_error=True),
+        ],
+        tools=[COUNT],
+    ),
+    "empty result": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            _calls(_call("call_nonceA", COUNT.name)),
+            ToolResultMessage("call_nonceA", COUNT.name, ""),
+        ],
+        tools=[COUNT],
+    ),
+    "image in a result": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            _calls(_call("call_nonceA")),
+            ToolResultMessage(
+                "call_nonceA",
+                LOOK_UP.name,
+                [TextBlock("nonce_result"), ImageBlock(Base64Source("image/png", PNG))],
+            ),
+        ],
+        tools=[LOOK_UP],
+    ),
+    "call without a result": lambda: Context(
+        [UserMessage("nonce_question"), _calls(_call("call_nonceA")), UserMessage("nonce_more")],
+        tools=[LOOK_UP],
+    ),
+    "result without a call": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            _answer(TextBlock("nonce_answer")),
+            ToolResultMessage("call_nonceA", LOOK_UP.name, "nonce_result"),
+            UserMessage("nonce_more"),
+        ],
+        tools=[LOOK_UP],
+    ),
+    "foreign thinking": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            _own_thinking(),
+            ToolResultMessage("toolu_01AbCdEfGhIjKlMnOpQr", LOOK_UP.name, "nonce_found"),
+        ],
+        tools=[LOOK_UP],
+    ),
+    "tool name with dots": lambda: _named("nonce.look/up"),
+    "tool name with spaces": lambda: _named("nonce look up"),
+    "tool name of a digit": lambda: _named("1nonce"),
+    "tool name of 70": lambda: _named("nonce_" + "x" * 64),
+    "tool name of 140": lambda: _named("nonce_" + "x" * 134),
+    "tool name beyond ASCII": lambda: _named("nonce_größe"),
+    "schema empty": lambda: _schema({}),
+    "schema of nothing": lambda: _schema(_OBJECT),
+    "schema deep": lambda: _schema(_DEEP),
+    "schema deep and strict": lambda: _schema(_DEEP, True),
+    "schema anyOf at the root": lambda: _schema(
+        {"anyOf": [{**_OBJECT, "properties": {"nonce_a": {"type": "string"}}}, _OBJECT]}
+    ),
+    "schema of an array": lambda: _schema(
+        {"type": "object", "properties": {"nonce_a": {"type": "array"}}}
+    ),
+    "schema with odd keys": lambda: _schema(
+        {"type": "object", "properties": {"nonce.a/b c": {"type": "string"}}}
+    ),
+}
+
+_PARTS: dict[str, dict[str, Any]] = {
+    name: {"text": "nonce_extension"} for name in ("bedrock", "gemini")
+}
+"""A provider's own part of a message, where it is not as Chat Completions has it."""
+
+
+_OF_TWO_APIS = ("openai", "azure", "xai", "vertex")
+"""Providers whose parts are of one shape or another, as the model goes."""
+
+
+def _thought(provider: str) -> Context:
+    """Make a conversation in which the provider itself thought, and signed it."""
+    thought = ThinkingBlock("Where to look?", "c2lnbmF0dXJl")
+    content: list[Block] = [thought, TextBlock("nonce_said"), _call("call_nonceA")]
+    answer = AssistantMessage(content, provider=provider, stop_reason=StopReason.TOOL_USE)
+    result = ToolResultMessage("call_nonceA", LOOK_UP.name, "nonce_found")
+    return Context([UserMessage("nonce_question"), answer, result], tools=[LOOK_UP])
+
+
+def _extended(provider: str) -> Context:
+    if provider in _OF_TWO_APIS:
+        return _asked()
+    part = _PARTS.get(provider, {"type": "text", "text": "nonce_extension"})
+    return _asked(ExtensionBlock(provider, "part", part))
+
+
+_OWN: dict[str, Callable[[str], Context]] = {
+    "document by its id": lambda provider: _asked(
+        DocumentBlock(FileIdSource(provider, "file_nonce1"))
+    ),
+    "image by its id": lambda provider: _asked(ImageBlock(FileIdSource(provider, "file_nonce2"))),
+    "own thinking": _thought,
+    "own part": _extended,
+}
+"""Conversations with what is a provider's own."""
+
+_TOOLS = frozenset(name for name, make in _MADE.items() if make().tools) | {"own thinking"}
+
+
+def conversation_names(tools: bool | None = None) -> list[str]:
+    """Return the names of all conversations, or of those with (or without) tools."""
+    return [name for name in (*_MADE, *_OWN) if tools is None or (name in _TOOLS) is tools]
+
+
+def conversation(name: str, provider: str = "") -> Said:
+    """Make a conversation anew, to be held with a provider."""
+    return Said(name, _OWN[name](provider) if name in _OWN else _MADE[name]())

@@ -1,0 +1,178 @@
+"""What is found out about each case, and the tables of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from enum import StrEnum
+
+from attrs import define, field
+
+from swink_judge import Judge, Rule
+from swink_judge.matrix.asker import Asker, Outcome
+from swink_judge.matrix.cases import Case, cases_of
+from swink_judge.matrix.exceptions import Excuse, excuses
+from swink_judge.matrix.lost_values import lost_values
+from swink_judge.matrix.models import AskedModel, models_of
+
+__all__ = ["Examined", "Finding", "Kind", "Run", "RunOptions", "examined", "of_any"]
+
+
+class Kind(StrEnum):
+    """What is wrong with a case, or how it ended without being sent."""
+
+    REFUSED = "refused by the judge"
+    WITHOUT_EFFECT = "taken and ignored by the server"
+    LOST = "lost in silence"
+    FAULT = "failed"
+    NEEDLESS = "refused or left out needlessly"
+    UNSUPPORTED = "refused before sending"
+    USAGE_ERROR = "refused as a wrong call"
+    NOTICE = "sent with a notice"
+
+
+FAULTS = (Kind.REFUSED, Kind.WITHOUT_EFFECT, Kind.LOST, Kind.FAULT, Kind.NEEDLESS)
+"""Findings that somebody has to do something about."""
+
+
+@define(frozen=True)
+class Finding:
+    """One thing about one case: `what` is a rule's id, a value, a message."""
+
+    kind: Kind
+    what: str
+    outcome: Outcome = field(repr=False)
+    rule: Rule | None = field(default=None, repr=False)
+
+
+@define
+class RunOptions:
+    """Which cases: of which providers, one in `share`, of which models, and which `combinations`
+    (see `Case`), all where none is named.
+    """
+
+    providers: Sequence[str] = ()
+    share: int = 1
+    asks: Callable[[AskedModel], bool] = lambda model: True
+    combinations: Collection[str] = ()
+
+
+@define(frozen=True)
+class Examined:
+    """A case, what became of it, and the rules that refuse it as it was given.
+
+    They are asked where something was told of it, of providers that the judge has rules for: of
+    others nobody can say what they would have taken.
+    """
+
+    outcome: Outcome
+    broken: Sequence[Rule] = ()
+
+
+@define
+class Run:
+    """How many cases there were, and what was found; a finding's first cases are kept."""
+
+    cases: int = 0
+    sent: int = 0
+    found: dict[tuple[Kind, str, str], list[Finding]] = field(factory=dict)
+    counts: dict[tuple[Kind, str, str], int] = field(factory=dict)
+    excused: set[Excuse] = field(factory=set)
+
+    def add(self, finding: Finding) -> None:
+        """Count a finding, unless the list of exceptions has it."""
+        case = finding.outcome.case
+        about = (finding.kind.name.lower(), case.provider, finding.what, case.model.id)
+        if excuse := next((each for each in excuses() if each.covers(*about)), None):
+            self.excused.add(excuse)
+            return
+        key = (finding.kind, finding.what, case.provider)
+        self.counts[key] = self.counts.get(key, 0) + 1
+        kept = self.found.setdefault(key, [])
+        if len(kept) < 5:
+            kept.append(finding)
+
+    def count(self, judge: Judge, outcome: Outcome, plain: Outcome) -> None:
+        """Count a case and what is found of it; `plain` is what became of it without options."""
+        self.cases += 1
+        self.sent += outcome.asked is not None
+        for finding in _findings(judge, outcome):
+            self.add(finding)
+        for value in lost_values(outcome, plain):
+            self.add(Finding(Kind.LOST, value, outcome))
+
+    def rows(self, kinds: Iterable[Kind]) -> Iterator[tuple[Kind, str, str, int, Finding]]:
+        """Yield kind, what, provider, count and an example, the most frequent first."""
+        wanted = set(kinds)
+        for key, count in sorted(self.counts.items(), key=lambda item: -item[1]):
+            if key[0] in wanted:
+                yield *key, count, self.found[key][0]
+
+
+async def examined(
+    judge: Judge, given: RunOptions, run: Run | None = None
+) -> AsyncIterator[Examined]:
+    """Make the calls, and yield what became of each; `run` counts what is found, which nobody
+    looks for without one."""
+    async with Asker() as asker:
+        for info in asker.providers(given.providers):
+            judged = info.name in judge.providers
+            models = [*filter(given.asks, models_of(asker.catalog, info.name, judge))]
+            plain: dict[tuple[str, str], Outcome] = {}
+            for case in cases_of(info.name, models, given.share, given.combinations):
+                outcome = await asker.outcome(case)
+                if run is not None:
+                    key = (case.model.id, case.conversation)
+                    if outcome.asked is not None and key not in plain:
+                        without = Case(case.provider, case.model, case.conversation, {})
+                        plain[key] = await asker.outcome(without) if case.options else outcome
+                    run.count(judge, outcome, plain.get(key, outcome))
+                broken: Sequence[Rule] = ()
+                if judged and (outcome.refusal is not None or outcome.notices):
+                    lifted = await asker.outcome(case, rules=False)
+                    if (as_given := lifted.asked) is not None:
+                        broken = judge.refusals(
+                            as_given.provider, as_given.api, as_given.model, as_given.body
+                        )
+                    if run is not None and not broken and (needless := _needless(outcome, lifted)):
+                        run.add(needless)
+                yield Examined(outcome, broken)
+
+
+def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
+    if outcome.fault is not None:
+        yield Finding(Kind.FAULT, outcome.fault, outcome)
+    if outcome.usage_error is not None:
+        yield Finding(Kind.USAGE_ERROR, str(outcome.usage_error), outcome)
+    if outcome.refusal is not None:
+        yield Finding(Kind.UNSUPPORTED, of_any(outcome, outcome.refusal.error_message), outcome)
+    for notice in outcome.notices:
+        yield Finding(Kind.NOTICE, f"{notice.code}: {of_any(outcome, notice.detail)}", outcome)
+    if (asked := outcome.asked) is not None:
+        for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+            kind = Kind.REFUSED if rule.refuses else Kind.WITHOUT_EFFECT
+            yield Finding(kind, rule.id, outcome, rule)
+
+
+def of_any(outcome: Outcome, words: str | None) -> str:
+    """Return what was said of a model as if it had been said of any."""
+    case = outcome.case
+    return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
+
+
+def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
+    """Find out whether a request that no rule refuses was left out or changed.
+
+    Nothing is needless that `rules=False` cannot send: what the API has no place for.
+    """
+    asked = lifted.asked
+    if asked is None or (outcome.asked is not None and outcome.asked.body == asked.body):
+        return None
+    left = [notice.detail for notice in lifted.notices]
+    said = [
+        notice.detail
+        for notice in outcome.notices
+        if notice.detail not in left and notice.code != "model_retires"
+    ]
+    if outcome.refusal is not None:
+        said = [outcome.refusal.error_message or ""]
+    return Finding(Kind.NEEDLESS, of_any(lifted, said[0]), lifted) if said else None

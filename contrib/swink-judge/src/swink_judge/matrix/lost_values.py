@@ -1,0 +1,177 @@
+"""What of a call is not in its request, though nothing was said of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from swink_core import AssistantMessage, CacheStrategy, ThinkingLevel, ToolResultMessage, dump
+from swink_judge.matrix.asker import Outcome
+from swink_judge.request_readers import READERS, SIZE, read_request, strings_of
+
+__all__ = ["invented_values", "lost_values"]
+
+_SENT_AS_GIVEN = (
+    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
+    "session_id", "user", "stop",
+)  # fmt: skip
+"""Options whose very value is in the request."""
+
+_NAME_LENGTH = 64
+"""Characters of a session's or a user's name above which another may stand for it."""
+
+_OF_TOOLS = ("tool_choice", "parallel_tool_calls")
+"""Options that say nothing where there are no tools."""
+
+_AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
+    "thinking": (ThinkingLevel.OFF, 0),
+    "tool_choice": ("auto",),
+    "parallel_tool_calls": (True,),
+    "cache": (CacheStrategy("none"), "none"),
+    "session_id": ("",),
+    "user": ("",),
+    "stop": ([""],),
+}
+"""Values that ask for nothing more than a request without them may already say."""
+
+
+def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
+    """Name what is missing; `plain` is the call of the same conversation without options.
+
+    With a Notice nothing counts as lost. A tool call's id may be replaced, in the call and in
+    its result alike, and so may names that are not words to the model.
+    """
+    if outcome.asked is None or outcome.notices:
+        return []
+    texts = "\n".join(outcome.strings)
+    values = (value if isinstance(value, tuple) else (value,) for value in outcome.said.values)
+    missing = [forms[0] for forms in values if not any(form in texts for form in forms)]
+    missing += _wrong_types(outcome, texts)
+    missing += _spoilt_arguments(outcome)
+    if fault := _unpaired(outcome):
+        missing.append(fault)
+    if plain.asked is not None and outcome.case.options:
+        sent, gone = outcome.leaves - plain.leaves, plain.leaves - outcome.leaves
+        for name, value in outcome.case.options.items():
+            idle = name in _OF_TOOLS and not outcome.said.context.tools
+            if idle or value in _AS_IT_IS.get(name, ()):
+                continue
+            too_long = isinstance(value, str) and len(value) > _NAME_LENGTH
+            if name not in _SENT_AS_GIVEN or too_long:
+                if not (sent or gone):
+                    missing.append(f"{name}={value!r}")
+            elif not _all_sent(value, [*outcome.headers, *(leaf for _, leaf in sent)]):
+                missing.append(f"{name}={value!r:.80}")
+    return missing
+
+
+def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Iterator[str]:
+    """Name the options that a request holds where nobody set them.
+
+    `plain` is the call without them; `most` tokens, which are all that the model can answer with,
+    are no limit that anybody invented.
+    """
+    if outcome.asked is None or plain.asked is None or plain.notices:
+        return
+    for name, value in outcome.case.options.items():
+        if name not in _SENT_AS_GIVEN or isinstance(value, str | list):
+            continue
+        unset = dict(plain.scalars)
+        for path, leaf in outcome.scalars:
+            if path.endswith(SIZE):
+                continue
+            if _all_sent(value, [leaf]) and unset.get(path) not in (None, value, most):
+                yield f"{name}={unset[path]!r}"
+
+
+_IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
+
+
+def _wrong_types(outcome: Outcome, texts: str) -> list[str]:
+    """Name the media types of images that go out as another type."""
+    if not (sent := set(_IMAGE_TYPE.findall(texts))):
+        return []
+    own = set(_IMAGE_TYPE.findall("\n".join(strings_of(dump(outcome.said.context)))))
+    return [f"image/{name}" for name in own - sent]
+
+
+def _spoilt_arguments(outcome: Outcome) -> Iterator[str]:
+    """Name the arguments of calls that are in the request, and not as JSON."""
+    assert outcome.asked is not None
+    answers = (m for m in outcome.said.context.messages if isinstance(m, AssistantMessage))
+    given = [call.arguments for answer in answers for call in answer.tool_calls if call.arguments]
+    written = [*_written(outcome.asked.body)] if given else []
+    yield from (f"JSON of the arguments {each}" for each in given if each not in written)
+
+
+def _written(data: Any) -> Iterator[dict[str, Any]]:
+    """Yield each object of JSON data, and those that a text of it is the JSON of."""
+    if isinstance(data, dict):
+        yield data
+        for value in data.values():
+            yield from _written(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _written(value)
+    elif isinstance(data, str) and data.startswith("{"):
+        with suppress(ValueError):
+            yield json.loads(data)
+
+
+def _all_sent(value: Any, sent: list[Any]) -> bool:
+    if isinstance(value, list):
+        return all(_all_sent(item, sent) for item in value)
+    if isinstance(value, str):
+        return any(isinstance(leaf, str) and value in leaf for leaf in sent)
+    if isinstance(value, int) and str(value) in sent:  # as protobuf's JSON has 64-bit integers
+        return True
+    return any(leaf == value for leaf in sent if not isinstance(leaf, bool | str))
+
+
+def _unpaired(outcome: Outcome) -> str | None:
+    asked = outcome.asked
+    assert asked is not None
+    if asked.wire_format not in READERS:
+        return _alone(outcome)
+    try:
+        reading = read_request(asked.wire_format, asked.body)
+    except (KeyError, TypeError) as error:
+        return f"a request that cannot be read: {error!r}"
+    calls, results = Counter(reading.ids("call")), Counter(reading.ids("result"))
+    if None in calls:
+        return "the id of a call"
+    if between := _between_results(reading.steps):
+        return between
+    return None if calls == results else f"calls {dict(calls)} and results {dict(results)}"
+
+
+def _between_results(steps: Sequence[tuple[str, str]]) -> str | None:
+    """Name a result that something else stands before, after another one of the same calls."""
+    waiting: set[str] = set()
+    begun = broken = False
+    for step, id in steps:
+        match step:
+            case "call":
+                waiting.add(id)
+                begun = broken = False
+            case "result" if broken and id in waiting:
+                return f"the place of the result {id}, beside the other one,"
+            case "result":
+                begun = True
+            case _:
+                broken = begun
+    return None
+
+
+def _alone(outcome: Outcome) -> str | None:
+    """Name a call's id that stands once: in the call without its result, or the other way round."""
+    messages = outcome.said.context.messages
+    given = {m.tool_call_id for m in messages if isinstance(m, ToolResultMessage)}
+    given |= {c.id for m in messages if isinstance(m, AssistantMessage) for c in m.tool_calls}
+    counts = Counter(text for text in outcome.strings if text in given)
+    alone = sorted(id for id, count in counts.items() if count % 2)
+    return f"the other half of {', '.join(alone)}" if alone else None

@@ -1,0 +1,150 @@
+"""Who takes part in a conversation that goes from one provider to another, and by which rules.
+
+for participant in participants(Host()):
+    participant.begins().content        # an answer as that provider gives it
+    participant.rules.tool_ids          # the ids that its API takes back
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from attrs import define
+
+from swink_core import (
+    Host,
+    Model,
+)
+from swink_core.providers import Catalog
+from swink_judge.opening_answers import Beginning, beginning
+
+__all__ = ["Participant", "Rules", "participants"]
+
+
+@define(frozen=True)
+class Rules:
+    """What an API takes, as its reference or its refusals say."""
+
+    tool_ids: str = r".+"
+    """A pattern of the ids of tool calls."""
+
+    alternating: bool = False
+    """Its turns are the user's and the model's in turn."""
+
+    user_after_result: bool = True
+    """The user may speak right after a tool's result."""
+
+    documents_by_address: bool = False
+    """A document goes by its address, and its data nowhere."""
+
+    in_words: bool = False
+    """The conversation is put into words, and is not asked over HTTP."""
+
+
+RULES = {
+    "anthropic-messages": Rules(r"[a-zA-Z0-9_-]+", alternating=True),
+    "azure": Rules(r".{1,40}"),
+    "bedrock-converse": Rules(r"[a-zA-Z0-9_.:-]{1,64}", alternating=True),
+    "claude-stream-json": Rules(in_words=True),
+    "cohere-chat": Rules(),
+    "gemini-generate-content": Rules(alternating=True),
+    "mistral": Rules(r"[a-zA-Z0-9]{9}", user_after_result=False),
+    "none": Rules(in_words=True),
+    "ollama-chat": Rules(),
+    "openai": Rules(r".{1,40}"),
+    "openai-chat": Rules(),
+    "openai-responses": Rules(r".{1,64}"),
+    "openrouter": Rules(r".{1,40}"),
+    "perplexity-agent": Rules(r".{1,64}"),
+    "swink": Rules(),
+    "xai-responses": Rules(r".{1,64}", documents_by_address=True),
+    "zai": Rules(documents_by_address=True),
+}
+"""By wire format, and by participant where it is stricter than its wire format."""
+
+MODELS = {
+    "bedrock": "anthropic.claude-any",
+    "gemini": "gemini-3-any",
+    "vertex": "gemini-3-any",
+}
+"""Models that no catalogue knows, so that nothing is refused for the model's sake."""
+
+FAMILIES = {
+    "vertex": {
+        "claude-any": "anthropic-messages",
+        "mistralai/mistral-any": "mistral",
+        "meta/any-maas": "openai-chat",
+    }
+}
+"""Models of providers that others speak for: how they are spoken to, a key of `RULES`."""
+
+
+@define(frozen=True)
+class Participant:
+    """A provider, or one of its APIs; `replay` tells how its dialect takes reasoning back."""
+
+    provider: str
+    wire: str
+    replay: str | None = None
+    chooses: bool = False
+    """Whether a setting chooses among its APIs."""
+
+    family: str | None = None
+    """The model, of those that others speak for, and by which rules."""
+
+    def __str__(self) -> str:
+        if self.family is not None:
+            return f"{self.provider}-{self.family.rpartition('/')[2].partition('-')[0]}"
+        return self.provider if self.wire != "openai-responses" else f"{self.provider}-responses"
+
+    @property
+    def model(self) -> Model:
+        """A model of the provider's."""
+        return Model(self.provider, self.family or MODELS.get(self.provider, "any"))
+
+    @property
+    def spoken(self) -> str:
+        """Who has rules of its own for what it is asked in, or the wire format."""
+        if self.family is not None:
+            return FAMILIES[self.provider][self.family]
+        return str(self) if str(self) in RULES else self.wire
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options that choose this API, where the provider has several."""
+        api = self.wire.removeprefix("openai-")
+        return {"settings": {"api": api}} if self.chooses else {}
+
+    @property
+    def rules(self) -> Rules:
+        """What the API takes."""
+        return RULES[self.spoken]
+
+    def begins(self) -> Beginning:
+        """Make an answer as it gives it, opaque state and all."""
+        replayed = f"{self.wire} {self.replay}" if self.replay else self.wire
+        return beginning("mistral" if self.spoken == "mistral" else replayed, self.provider)
+
+
+def participants(host: Host, everyone: bool = False) -> Iterator[Participant]:
+    """Yield one for each package, wire format and way to take reasoning back, or for each provider.
+
+    A provider that also speaks Responses takes part once more, with that API, and one for whose
+    models others speak with each of these.
+    """
+    catalog = Catalog(host)
+    seen = set()
+    for name in sorted(host.provider_names(), key=lambda name: (name != "openai", name)):
+        info, package = catalog.provider(name), host.entry(name).package
+        assert info is not None
+        chooses, replay = "api" in info.settings, info.dialect.get("replay")
+        for family, spoken in FAMILIES.get(name, {}).items():
+            wire = "openai-chat" if spoken == "mistral" else spoken
+            yield Participant(name, wire, family=family)
+        if (key := (package, info.wire_format, replay)) in seen and not everyone:
+            continue
+        seen.add(key)
+        yield Participant(name, info.wire_format, replay, chooses)
+        if "websocket" in info.dialect:
+            yield Participant(name, "openai-responses", chooses=True)

@@ -1,0 +1,161 @@
+"""The rules and the judge that applies them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from swink_judge.paths import Holds, condition, steps_of
+
+__all__ = ["OWN_RULES", "Family", "Judge", "Rule", "all_families", "all_rules", "rules_of"]
+
+OWN_RULES = "request_rules.jsonl"
+"""The file of a provider's package that holds rules of its own."""
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one API refuses: a request of which every condition of `when` holds.
+
+    `provider` and `api` are names with `|` between them, `*` any; `model` and `unless_model` are
+    searched in the model's id, `model` also in that of a fine-tuned model's base. A condition is
+    `[path, operator, value, absent]`: `tools[*].name` is a value in every element of a list,
+    `messages[-1]` the last one; it holds where it holds for one value that is there, and with
+    `absent` also where there is none; `unlisted` holds for a value that is at none of the paths in
+    `value`, such as the name of an unknown tool. `status` is what the server answers, 200 where
+    it says nothing and the value has no effect. `confidence` is `measured` where a server's own
+    words were quoted, `documented`, or `reported`.
+    """
+
+    id: str
+    provider: str
+    api: str
+    model: str
+    when: list[list[Any]]
+    status: int
+    message: str
+    source: str
+    confidence: str
+    unless_model: str | None = None
+
+    @property
+    def refuses(self) -> bool:
+        """Whether the server says no; otherwise it ignores in silence what it was sent."""
+        return self.status != 200
+
+    def concerns(self, provider: str, api: str, model: str) -> bool:
+        """Tell whether it is a rule of this provider, for this API and model."""
+        if provider not in self.provider.split("|") or not {"*", api} & {*self.api.split("|")}:
+            return False
+        base = model.split(":")[1] if model.startswith("ft:") else model
+        if not (re.search(self.model, model) or re.search(self.model, base)):
+            return False
+        return not (self.unless_model and re.search(self.unless_model, model))
+
+
+class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Models of one line, of which ids that nobody has announced are judged as its newest.
+
+    `provider`, `model` and `unless_model` are as in a rule: the latter is the ids that there are,
+    which rules know by themselves. `newest` is one of them, by `source`.
+    """
+
+    id: str
+    provider: str
+    model: str
+    unless_model: str
+    newest: str
+    source: str
+
+    def lacks(self, provider: str, model: str) -> bool:
+        """Tell whether it is a model of this family that there is not yet."""
+        return (
+            provider in self.provider.split("|")
+            and re.search(self.model, model) is not None
+            and re.search(self.unless_model, model) is None
+        )
+
+
+class _Compiled:
+    """A rule ready to be asked: most ask for a field that most requests lack."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+
+    @cached_property
+    def needs(self) -> set[str | int | None]:
+        return {
+            steps_of(path)[0]
+            for path, op, *more in self.rule.when
+            if op != "absent" and not (len(more) > 1 and more[1])
+        }
+
+    @cached_property
+    def conditions(self) -> list[Holds]:
+        return [condition(*row) for row in self.rule.when]
+
+    def refuses(self, body: Any) -> bool:
+        return self.needs <= body.keys() and all(met(body) for met in self.conditions)
+
+
+_decode = msgspec.json.Decoder(Rule).decode_lines
+
+
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Return the rules that come with this package, in the order of their files."""
+    folder = sorted((files(__package__) / "rules").iterdir(), key=lambda file: file.name)
+    return tuple(rule for file in folder for rule in _decode(file.read_bytes()))
+
+
+@cache
+def all_families() -> tuple[Family, ...]:
+    """Return the families that come with this package."""
+    file = files(__package__) / "families.jsonl"
+    return tuple(msgspec.json.Decoder(Family).decode_lines(file.read_bytes()))
+
+
+def rules_of(package: str) -> list[Rule]:
+    """Return the rules that a provider's package brings: those of its `request_rules.jsonl`.
+
+    Raises msgspec.DecodeError for a file that cannot be read.
+    """
+    file = files(package) / OWN_RULES
+    return _decode(file.read_bytes()) if file.is_file() else []
+
+
+class Judge:
+    """Says which rules a request breaks; `rules` are those of this package, or other ones."""
+
+    def __init__(self, rules: Iterable[Rule] | None = None) -> None:
+        self.rules = all_rules() if rules is None else tuple(rules)
+        self._concerned: dict[tuple[str, str, str], list[_Compiled]] = {}
+
+    @cached_property
+    def _compiled(self) -> list[_Compiled]:
+        return [_Compiled(rule) for rule in self.rules]
+
+    @cached_property
+    def providers(self) -> frozenset[str]:
+        """The providers that there are rules for."""
+        return frozenset(name for rule in self.rules for name in rule.provider.split("|"))
+
+    def judged_as(self, provider: str, model: str) -> str:
+        """Return the model whose rules hold for an id: a family's newest for one of its to come."""
+        base = model.split(":")[1] if model.startswith("ft:") else model
+        found = (family for family in all_families() if family.lacks(provider, base))
+        family = next(found, None)
+        return model if family is None else family.newest
+
+    def refusals(self, provider: str, api: str, model: str, body: Any) -> list[Rule]:
+        """Return the rules that refuse a body, given as JSON data."""
+        asked = (provider, api, model)
+        if asked not in self._concerned:
+            known = self.judged_as(provider, model)
+            rules = (each for each in self._compiled if each.rule.concerns(provider, api, known))
+            self._concerned[asked] = list(rules)
+        return [compiled.rule for compiled in self._concerned[asked] if compiled.refuses(body)]

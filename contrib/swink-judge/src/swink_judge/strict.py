@@ -1,0 +1,76 @@
+"""A server on loopback that takes only what the real API takes.
+
+    async with strict_server("openai") as server:                       # or `with`, in a thread
+        own = {"openai": {"base_url": server.url, "api_key": "test"}}
+        async with Client(providers=own) as client:
+            await client.complete("openai/gpt-5.4-mini", "Hello", temperature=0.2)
+    [(asked, rules)] = server.refused
+
+It speaks every wire format that swink knows, streamed and whole, and judges what it is asked by
+the rules of one provider (`swink_judge`): a request that breaks one gets the status and
+the error that the vendor's own server gives, any other a short answer. Whoever asks may use any
+client: the server knows an API by its path.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from swink_judge import Asked, Judge, Rule, asked_of
+from swink_judge.strict_answers import TEXT, Reply, answer, refusal
+from swink_recorder.loopback import Exchange, LoopbackServer
+
+__all__ = ["TEXT", "StrictServer", "strict_server"]
+
+Judged: TypeAlias = tuple[Asked, list[Rule]]
+
+_NO_API = b'{"error":{"message":"no such API here","type":"invalid_request_error"}}'
+
+
+class StrictServer(LoopbackServer):
+    """Answers as a provider's own server would; `url` is the base URL to give to a client.
+
+    `asked` are all requests that it could read. `refused` are those that broke rules, with the
+    rules; `ignored` those with values that the real server takes and passes over.
+    """
+
+    def __init__(self, provider: str, judge: Judge | None = None) -> None:
+        super().__init__()
+        self.provider = provider
+        self.judge = judge or Judge()
+        if provider not in self.judge.providers:
+            known = ", ".join(sorted(self.judge.providers))
+            raise ValueError(f"there are no rules for {provider!r}; there are some for {known}")
+        self.asked: list[Asked] = []
+        self.refused: list[Judged] = []
+        self.ignored: list[Judged] = []
+
+    async def respond(self, exchange: Exchange) -> None:
+        """Judge one request and answer it."""
+        reply = self._reply(exchange)
+        await exchange.start(reply.status, {"Content-Type": reply.content_type, **reply.headers})
+        for piece in reply.pieces:
+            await exchange.write(piece)
+        await exchange.end()
+
+    def _reply(self, exchange: Exchange) -> Reply:
+        asked = asked_of(self.provider, exchange.path, exchange.body)
+        if asked is None:
+            return Reply(404, "application/json", [_NO_API])
+        self.asked.append(asked)
+        broken = self.judge.refusals(asked.provider, asked.api, asked.model, asked.body)
+        refusing = [rule for rule in broken if rule.refuses]
+        if len(refusing) < len(broken):
+            self.ignored.append((asked, [rule for rule in broken if not rule.refuses]))
+        if refusing:
+            self.refused.append((asked, refusing))
+            return refusal(asked.wire_format, refusing[0].status, refusing[0].message)
+        return answer(asked)
+
+
+def strict_server(provider: str) -> StrictServer:
+    """Return a server that judges by a provider's rules, to be started by `async with` or `with`.
+
+    Raises ValueError for a provider that there are no rules for.
+    """
+    return StrictServer(provider)

@@ -1,0 +1,309 @@
+"""The gateway against a byte relay and the litellm proxy: `python -m lab.benchmarks.gateways`.
+
+All stand before the same upstream, one process each, and are asked the same over OpenAI's Chat
+Completions. The relay is the least that a gateway on aiohttp can do: it reads no byte of what it
+passes on. The clients are sockets that look for nothing but the end of an answer, so that they
+cost little beside what they measure. Contenders take turns within a round, in an order that
+rotates; a ratio, or a difference, is taken within a round.
+
+litellm runs in an environment of its own (`make .venv-peers/litellm-proxy/.installed`), and is left
+out where it is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+import swink_core as swink
+from lab.benchmarks.rounds import server as upstream
+from lab.benchmarks.server import most_descriptors
+from lab.benchmarks.sockets import PATH, Contender, Socket
+from swink_gateway.policy.cooldowns import Cooldowns
+from swink_gateway.serving.limits import Limits
+from swink_gateway.serving.server import Gateway
+
+LITELLM = Path(__file__).resolve().parents[2] / ".venv-peers" / "litellm-proxy" / "bin" / "litellm"
+
+CLIENTS = 32
+REQUESTS = 320
+"""Of each turn, all clients together; answers of `DELTAS` deltas."""
+
+DELTAS = 20
+STREAMS = 200
+PACED = 60
+FIRSTS = 200
+WAITING = (1, 100, 1_000, 10_000)
+LITELLM_WAITING = 100
+"""Streams beyond which the litellm proxy is not asked: they take it minutes."""
+
+LITELLM_ENV = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOG": "ERROR",
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    "NO_PROXY": "*",
+}
+
+SPARE = 100
+"""Descriptors that are for other than streams."""
+
+START_SECONDS = 180.0
+
+MODELS = ("short-1", f"short-{DELTAS}", f"live-{PACED}", "wait-1")
+
+Found = dict[str, Any]
+
+
+# -- who serves ------------------------------------------------------------------------------------
+
+
+async def _relay(base: str) -> None:
+    """Serve a relay that passes bytes on as they come."""
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            body = await request.read()
+            headers = {"Content-Type": "application/json", "Authorization": "Bearer k"}
+            async with session.post(
+                f"{base}/chat/completions", data=body, headers=headers, timeout=NO_LIMIT
+            ) as answer:
+                response = web.StreamResponse(status=answer.status)
+                response.content_type = answer.content_type
+                await response.prepare(request)
+                async for data in answer.content.iter_any():
+                    await response.write(data)
+                return response
+
+        app = web.Application()
+        app.router.add_post(PATH, handle)
+        runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, backlog=4096).start()
+        print(f"http://127.0.0.1:{runner.addresses[0][1]}", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+NO_LIMIT = aiohttp.ClientTimeout(total=None)
+
+
+async def _swink(base: str) -> None:
+    """Serve the gateway, as `swink gateway` would."""
+    own: Any = {"openai": {"api_key": "k", "api": "chat", "base_url": base}}
+    limits = Limits(streams=10 * max(WAITING))
+    routes = {name: [f"openai/{name}"] for name in MODELS}
+    async with (
+        swink.Client(providers=own, breaker=False, gates=[Cooldowns()]) as client,
+        Gateway(client, limits=limits, routes=routes) as gateway,
+    ):
+        print(gateway.url, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+
+SERVED = {"relay": _relay, "swink": _swink}
+
+
+@contextmanager
+def _own(name: str, base: str) -> Iterator[Contender]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "lab.benchmarks.gateways", "--serve", name, base],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield Contender(name, process.stdout.readline().strip(), process.pid)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def _litellm(base: str) -> Iterator[Contender]:
+    port = _free_port()
+    rows = [
+        {
+            "model_name": name,
+            "litellm_params": {"model": f"openai/{name}", "api_base": base, "api_key": "k"},
+        }
+        for name in MODELS
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder, "config.yaml")
+        config.write_text(json.dumps({"model_list": rows}))  # JSON is YAML
+        with subprocess.Popen(
+            [
+                str(LITELLM), "--config", str(config), "--host", "127.0.0.1",
+                "--port", str(port), "--num_workers", "1", "--telemetry", "False",
+            ],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, **LITELLM_ENV}, cwd=folder,
+        ) as process:  # fmt: skip
+            try:
+                contender = Contender("litellm", f"http://127.0.0.1:{port}", process.pid)
+                asyncio.run(_until_it_answers(contender))
+                yield contender
+            finally:
+                process.kill()
+
+
+async def _until_it_answers(contender: Contender) -> None:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        try:
+            if b"[DONE]" in (await Socket(contender).ask("short-1")).data:
+                return
+        except OSError:
+            pass
+        await asyncio.sleep(0.5)
+    raise RuntimeError(f"{contender.name} does not answer")
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+# -- who asks --------------------------------------------------------------------------------------
+
+
+async def _requests(contender: Contender) -> Found:
+    """Return requests a second of many clients, and the CPU of one."""
+    sockets = [Socket(contender) for _ in range(CLIENTS)]
+
+    async def client(socket: Socket) -> None:
+        for _ in range(REQUESTS // CLIENTS):
+            answer = await socket.ask(f"short-{DELTAS}")
+            assert b"[DONE]" in answer.data
+
+    began, before = time.perf_counter(), contender.cpu()
+    await asyncio.gather(*map(client, sockets))
+    wall, cpu = time.perf_counter() - began, contender.cpu() - before
+    for socket in sockets:
+        socket.close()
+    return {"requests a second": REQUESTS / wall, "CPU ms a request": cpu / REQUESTS * 1e3}
+
+
+async def _first_byte(contender: Contender) -> Found:
+    """Return how long the first byte of an answer takes, on a warm connection."""
+    socket = Socket(contender)
+    await socket.ask("short-1")
+    waits = []
+    for _ in range(FIRSTS):
+        began = time.perf_counter()
+        answer = await socket.ask("short-1")
+        waits.append(answer.times[0] - began)
+    socket.close()
+    return {"first byte ms": statistics.median(waits) * 1e3}
+
+
+async def _paced(contender: Contender) -> Found:
+    """Return the CPU of a chunk, and the gaps between those of an answer."""
+    sockets = [Socket(contender) for _ in range(STREAMS)]
+    before = contender.cpu()
+    answers = await asyncio.gather(*(socket.ask(f"live-{PACED}") for socket in sockets))
+    cpu = contender.cpu() - before
+    gaps = [
+        after - before
+        for answer in answers
+        for before, after in zip(answer.times, answer.times[1:], strict=False)
+    ]
+    for socket in sockets:
+        socket.close()
+    hundredths = statistics.quantiles(gaps, n=100)
+    return {
+        "CPU us a chunk": cpu / (STREAMS * PACED) * 1e6,
+        "gap ms p50": hundredths[49] * 1e3,
+        "gap ms p99": hundredths[98] * 1e3,
+    }
+
+
+MEASURES: tuple[Callable[[Contender], Any], ...] = (_requests, _first_byte, _paced)
+
+
+async def _waiting(contender: Contender) -> Found:
+    """Return the memory of streams that wait for their upstream, by how many there are."""
+    found: Found = {"0": contender.megabytes()}
+    sockets: list[Socket] = []
+    room = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE) // 2  # a stream has two
+    for count in (min(count, room) for count in WAITING):
+        if contender.name == "litellm" and count > LITELLM_WAITING:
+            break
+        while len(sockets) < count:
+            more = [Socket(contender) for _ in range(min(100, count - len(sockets)))]
+            answers = await asyncio.gather(*(socket.begin("wait-1") for socket in more))
+            await asyncio.gather(*(answer.began() for answer in answers))
+            sockets += more
+        found[str(count)] = contender.megabytes()
+    for socket in sockets:
+        socket.close()
+    return found
+
+
+async def _round(contenders: list[Contender]) -> dict[str, Found]:
+    found: dict[str, Found] = {contender.name: {} for contender in contenders}
+    for measure in MEASURES:
+        for contender in contenders:
+            found[contender.name] |= await measure(contender)
+    return found
+
+
+def measured(rounds: int) -> Found:
+    """Return what each round found, and the memory of streams that wait."""
+    results: list[dict[str, Found]] = []
+    with ExitStack() as stack:
+        base = stack.enter_context(upstream())
+        contenders = [stack.enter_context(_own(name, base)) for name in SERVED]
+        if LITELLM.exists():
+            contenders.append(stack.enter_context(_litellm(base)))
+        memory = {one.name: asyncio.run(_waiting(one)) for one in contenders}
+        for number in range(-1, rounds):
+            print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
+            found = asyncio.run(_round(contenders))
+            if number >= 0:  # the first round warms up
+                results.append(found)
+            contenders = [*contenders[1:], contenders[0]]
+    return {"rounds": results, "memory": memory}
+
+
+def main() -> None:
+    """Measure, print, and keep."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--serve", nargs=2, metavar=("NAME", "URL"), help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    most_descriptors()
+    if asked.serve:
+        name, base = asked.serve
+        asyncio.run(SERVED[name](base))
+        return
+    found = measured(asked.rounds)
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    for name in found["memory"]:
+        print(f"\n{name}")
+        for figure in found["rounds"][0][name]:
+            values = [one[name][figure] for one in found["rounds"]]
+            print(f"  {figure:20} {statistics.median(values):9.2f}")
+        for count, megabytes in found["memory"][name].items():
+            print(f"  {count:>6} streams wait   {megabytes:9.1f} MB")
+
+
+if __name__ == "__main__":
+    main()

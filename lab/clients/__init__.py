@@ -1,0 +1,1 @@
+"""Real coding agents, driven through the gateway."""

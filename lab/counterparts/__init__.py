@@ -1,0 +1,1 @@
+"""Other people's servers, SDKs and tools, used with swink's telemetry, gateway and providers."""

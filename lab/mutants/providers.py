@@ -1,0 +1,289 @@
+"""Count how many mutants of providers the conformance kit finds: `make mutants`.
+
+The mutants are made of the sound provider of the kit's tests, of what the template renders and of
+providers of this repository: by rule (`swink_testing.mutants`), and of the first two by hand too.
+Those that change nothing that a caller or an API could notice are listed with the reason, beside
+the kit's tests. The exit code is 1 where fewer are found than `docs/how-to/check-a-provider.md`
+states. With `--sample 120`, so many of each provider's are tried, the same ones every time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import msgspec
+
+from swink_core import Host
+from swink_testing.conformance import PROVIDER_CHECKS, Subject
+from swink_testing.mutants import Mutant, edited, killed_by, mutants_of
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "contrib/swink-testing/tests"
+EQUIVALENT = TESTS / "equivalent_mutants.toml"
+BY_HAND = TESTS / "handwritten_mutants.toml"
+SOUND = TESTS / "fixtures/conformance"
+OWN_NAMES = ROOT / "plugins/swink-provider-openai/tests/fixtures"
+PAGE = ROOT / "docs/how-to/check-a-provider.md"
+
+QUICK = ("expected_message", "listed_answers", "listed_errors", "listed_requests", "whole_answers")
+CHECKS = sorted(PROVIDER_CHECKS, key=lambda check: check.name not in QUICK)
+"""The quick ones that find most come first."""
+
+LEAST = 0.95
+"""The share of a provider's mutants that has to be found, whatever the page states."""
+
+
+class Tried(NamedTuple):
+    """A provider: its name in the page's table, its entry point, the modules that are mutated,
+    functions that are left out, which are neither request, parser nor errors, and the name that the
+    provider is installed by, where `PROVIDERS` has another."""
+
+    title: str
+    value: str
+    modules: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    name: str | None = None
+
+    @property
+    def others(self) -> Iterator[str]:
+        """The installed providers whose class it is too: what only their dialects have is theirs
+        to show, to the quick checks."""
+        found = entry_points(group="swink.providers")
+        return (each.name for each in found if each.value == self.value)
+
+
+def _modules(package: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{package}.{name}" for name in names)
+
+
+PROVIDERS = {
+    "sound": Tried("the sound one of the kit's tests", "sound_provider:Sound", ("sound_provider",)),
+    "acme": Tried(
+        "what `swink new --kind sse` renders",
+        "swink_provider_acme:Acme",
+        ("swink_provider_acme.plugin",),
+    ),
+    "cohere": Tried(
+        "Cohere",
+        "swink_provider_cohere:CohereProvider",
+        _modules("swink_provider_cohere", "parser", "converter", "provider"),
+    ),
+    "ollama": Tried(
+        "Ollama",
+        "swink_provider_ollama:OllamaProvider",
+        _modules("swink_provider_ollama", "parser", "conversion", "provider"),
+        # what the server is asked besides, and whose it is
+        ("list_models", "respond", "_learn", "_ask", "authorize", "base_url"),
+    ),
+    "mistral": Tried(
+        "Mistral",
+        "swink_provider_mistral:MistralProvider",
+        ("swink_provider_mistral.provider",),
+    ),
+    "anthropic": Tried(
+        "Anthropic",
+        "swink_provider_anthropic:AnthropicProvider",
+        _modules(
+            "swink_provider_anthropic",
+            *("claude", "converter", "errors", "marks"),
+            *("parameters", "parser", "provider", "schemas"),
+        ),
+    ),
+    "openai": Tried(
+        "OpenAI",
+        "swink_provider_openai:OpenAIProvider",
+        _modules(
+            "swink_provider_openai",
+            *("chat", "converter", "errors", "finish", "parameters"),
+            *("parser", "pieces", "schemas", "usage"),
+        ),
+    ),
+    "responses": Tried(
+        "OpenAI's Responses API",
+        "swink_provider_openai:OpenAIProvider",
+        _modules(
+            "swink_provider_openai",
+            *("either", "free_text", "provider", "terms"),
+            *("responses.agent", "responses.api", "responses.calls", "responses.converter"),
+            *("responses.facts", "responses.hosted", "responses.items", "responses.parser"),
+        ),
+        # how it is sent, whose it is and what classes may say, which is no request and no answer
+        ("respond", "send", "authorize", "__init_subclass__"),
+        "openai",
+    ),
+    "services": Tried(
+        "what OpenAI's package has for single services",
+        "swink_provider_openai:OpenAIProvider",
+        _modules(
+            "swink_provider_openai", "beside", "cache_marks", "choice", "dialect", "reasoning"
+        ),
+        name="openai",
+    ),
+    "own-names": Tried(
+        "a service that has other names than OpenAI's",
+        "own_names:OwnNames",
+        _modules("swink_provider_openai", "promises", "renamed"),
+        ("refuse_idle_overrides",),  # what classes may not say
+    ),
+    "gemini": Tried(
+        "Gemini",
+        "swink_provider_gemini:GeminiProvider",
+        _modules(
+            "swink_provider_gemini",
+            *("arguments", "converter", "errors", "parameters", "parser", "provider", "usage"),
+        ),
+    ),
+    "azure": Tried(
+        "Azure",
+        "swink_provider_azure:AzureProvider",
+        ("swink_provider_azure.provider",),
+        ("authorize", "refresh"),  # the tokens of Entra ID
+    ),
+    "xai": Tried("xAI", "swink_provider_xai:XAIProvider", ("swink_provider_xai.provider",)),
+    "vertex": Tried(
+        "Vertex AI",
+        "swink_provider_gemini:VertexProvider",
+        _modules("swink_provider_gemini", "claude", "mistral", "partners", "vendors", "vertex"),
+        # Google Cloud's credentials
+        ("refresh", "_add_project", "_token", "_fresh", "_find", "_renew", "_failed", "_is_fresh"),
+    ),
+    "claude-code": Tried(
+        "Claude Code",
+        "swink_provider_claude_code:ClaudeCodeProvider",
+        _modules("swink_provider_claude_code", "parser", "prompt", "provider"),
+        ("command", "chunks", "_turn", "_file", "_encoded"),  # how the command is run
+    ),
+    "proxy": Tried(
+        "a gateway's client",
+        "swink_provider_proxy:ProxyProvider",
+        _modules("swink_provider_proxy", "provider", "forwarding"),
+    ),
+    "bedrock": Tried(
+        "Bedrock",
+        "swink_provider_bedrock:BedrockProvider",
+        _modules(
+            "swink_provider_bedrock",
+            *("converter", "errors", "facts", "media", "parameters"),
+            *("parser", "points", "provider", "wire"),
+        ),
+        # where it is sent, and who signs it
+        ("authorize", "expired", "refresh", "base_url", "_region", "_is_signed"),
+    ),
+}
+
+
+def subject_of(name: str, value: str) -> Subject:
+    """Return a provider that need not be installed."""
+    point = EntryPoint(name, value, "swink.providers")
+    dist = SimpleNamespace(name=f"swink-provider-{name}", version="0")
+    entry = SimpleNamespace(name=name, group=point.group, value=value, load=point.load, dist=dist)
+    return Subject(name, Host(entry_points=[entry], environ={}))
+
+
+def render(folder: str) -> str:
+    """Render the template, and return where its package is."""
+    from cookiecutter.main import cookiecutter
+
+    made = cookiecutter(
+        str(ROOT / "cookiecutter-provider"),
+        no_input=True,
+        default_config=True,
+        extra_context={"name": "acme", "kind": "sse"},
+        output_dir=folder,
+    )
+    return str(Path(made) / "src")
+
+
+def by_rule(tried: Tried) -> Iterator[Mutant]:
+    """Yield a provider's mutants that the rules make."""
+    for module in tried.modules:
+        for mutant in mutants_of(module):
+            place = mutant.name.split(" ")[0].split(".")
+            if not any(name in place for name in tried.without):
+                yield mutant
+
+
+def by_hand(tried: Tried) -> Iterator[Mutant]:
+    """Yield a provider's mutants that people wrote."""
+    for row in msgspec.toml.decode(BY_HAND.read_bytes())["mutants"]:
+        if row["module"] in tried.modules:
+            yield edited(**row)
+
+
+def held(title: str) -> list[float]:
+    """Return the shares that the page states of a provider, of mutants by rule and by hand; none
+    where it has no row of it."""
+    rows = [line.split("|") for line in PAGE.read_text("utf-8").splitlines()]
+    told = [cell for row in rows if len(row) == 6 and row[1].strip() == title for cell in row[3:5]]
+    figures = [re.match(r" *(\d+) of (\d+)\b", cell) for cell in told]
+    return [int(figure[1]) / int(figure[2]) if figure else LEAST for figure in figures]
+
+
+def main() -> int:
+    """Try the mutants of the providers that are named, or of all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("providers", nargs="*", choices=[*PROVIDERS, []])
+    parser.add_argument("--sample", type=int, help="try so many of a provider's mutants by rule")
+    given = parser.parse_args()
+    names = given.providers or [name for name, tried in PROVIDERS.items() if held(tried.title)]
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        sys.path[:0] = [str(SOUND), str(OWN_NAMES), render(folder)]
+        for name in names:
+            failed |= not _try_all(name, PROVIDERS[name], given.sample)
+    return int(failed)
+
+
+def _try_all(name: str, tried: Tried, sample: int | None) -> bool:
+    """Try a provider's mutants, or a sample, and tell whether enough of them are found."""
+    point = tried.name or name
+    if (broken := killed_by(subject_of(point, tried.value), CHECKS)) is not None:
+        print(f"{name} fails {broken} without a mutation")
+        return False
+    listed = msgspec.toml.decode(EQUIVALENT.read_bytes(), type=dict[str, str])
+    equivalent = {each for each in listed if each.startswith(tried.modules)}
+    enough = True
+    for how, made, least in zip(
+        ("by rule", "by hand"),
+        (by_rule(tried), by_hand(tried)),
+        held(tried.title) or (LEAST, LEAST),
+        strict=True,
+    ):
+        mutants = {mutant.name: mutant for mutant in made}
+        if asked := sorted(mutants.keys() - equivalent):
+            if sample is not None and len(asked) > sample:
+                asked = random.Random(0).sample(asked, sample)
+            found = sum(_is_found(point, tried, mutants[each]) for each in asked)
+            print(
+                f"{name}, {how}: {found} of {len(asked)} mutants of {len(mutants)} are found "
+                f"({found / len(asked):.1%}, at least {max(least, LEAST):.1%})"
+            )
+            enough &= found / len(asked) >= max(least, LEAST)
+        equivalent -= mutants.keys()
+    for gone in sorted(equivalent):
+        print(f"listed as equivalent, and not made: {gone}")
+    return enough and not equivalent
+
+
+def _is_found(name: str, tried: Tried, mutant: Mutant) -> bool:
+    with mutant.installed():
+        sys.modules.pop(tried.value.partition(":")[0], None)  # one that is built on the mutant
+        subjects = [subject_of(each, tried.value) for each in (name, *tried.others)]
+        found = any(killed_by(each, CHECKS[: len(QUICK)]) for each in subjects)
+        found = found or killed_by(subjects[0], CHECKS[len(QUICK) :]) is not None
+    if not found:
+        print(f"survives: {mutant.name}")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Other libraries before the same faults and the same judge."""

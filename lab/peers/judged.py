@@ -1,0 +1,212 @@
+"""The same calls through swink and its peers, judged: `python -m lab.peers.judged`.
+
+Each library is asked to make the same calls in its own words; the first request of each is caught
+where it would leave and judged by the rules of the real API (`swink_judge`). Counted are
+requests that the API refuses, calls that the library refuses itself, and values of the call that
+are not in the request without a word of it. Peers are installed beside (`make scoreboard` does it);
+those that are not there are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lab.peers.judged_calls import MODELS, asked, cases
+from lab.peers.scoreboard import ROOT, python_of
+from swink_core import Notice
+from swink_core.providers import HTTPRequest
+from swink_judge import Judge, asked_of
+from swink_judge.matrix.asker import Asker, Outcome
+from swink_judge.matrix.cases import Case
+from swink_judge.matrix.conversations import conversation
+from swink_judge.matrix.lost_values import lost_values
+
+PAGE_FILE = ROOT / "docs" / "reference" / "requests-under-the-judge.md"
+SCRIPT = Path(__file__).with_name("judged_peers.py")
+PEERS = {
+    "litellm": "litellm",
+    "litellm-drop": "litellm",
+    "pydantic-ai": "pydantic-ai",
+    "langchain": "langchain",
+}
+"""Environments of the libraries that swink is compared with."""
+
+STUCK_SECONDS = 15 * 60
+
+
+class Column(NamedTuple):
+    """A library, its version, and what became of each call.
+
+    An outcome is `None` where the library has no word for the call.
+    """
+
+    library: str
+    version: str
+    outcomes: list[Outcome | None]
+
+
+# -- asking --------------------------------------------------------------------------------------
+
+
+async def ask_swink(wanted: list[Case]) -> Column:
+    """Make the calls through swink."""
+    from importlib.metadata import version
+
+    async with Asker() as asker:
+        outcomes: list[Outcome | None] = [await asker.outcome(case) for case in wanted]
+    return Column("swink-core", version("swink-core"), outcomes)
+
+
+def ask_peer(library: str, wanted: list[Case]) -> Column | None:
+    """Make the calls through a peer; `None` where it is not installed."""
+    python = python_of(PEERS[library])
+    if not python.exists():
+        return None
+    done = subprocess.run(
+        [str(python), str(SCRIPT), library],
+        input="\n".join(json.dumps(asked(case)) for case in wanted),
+        capture_output=True,
+        text=True,
+        timeout=STUCK_SECONDS,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if len(lines) != len(wanted) + 1:
+        print(f"{library} is left out: {done.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    head, *rows = lines
+    outcomes = [_outcome(case, row) for case, row in zip(wanted, rows, strict=True)]
+    return Column(library, head["version"], outcomes)
+
+
+def _outcome(case: Case, row: dict[str, Any]) -> Outcome | None:
+    if row["inexpressible"]:
+        return None
+    outcome = Outcome(case, conversation(case.conversation))
+    outcome.notices = [Notice("said", text) for text in row["said"]]
+    if row["url"] is not None:
+        outcome.request = HTTPRequest(row["url"], row["body"].encode())
+        outcome.asked = asked_of(case.provider, row["url"], row["body"].encode())
+    return outcome
+
+
+# -- what became of them -------------------------------------------------------------------------
+
+SENT = "accepted, whole"
+SAID = "accepted, and said what was left out or changed"
+SILENT = "accepted, but something is lost in silence"
+OWN = "refused by the library before sending"
+REFUSED = "refused by the API"
+VERDICTS = (SENT, SAID, SILENT, OWN, REFUSED)
+
+
+def verdict(judge: Judge, outcome: Outcome | None, plain: Outcome) -> str:
+    """Say what became of a call."""
+    if outcome is None or outcome.asked is None:
+        return OWN
+    told = outcome.asked
+    if any(r.refuses for r in judge.refusals(told.provider, told.api, told.model, told.body)):
+        return REFUSED
+    if lost_values(outcome, plain):
+        return SILENT
+    changed = [notice for notice in outcome.notices if notice.code != "model_retires"]
+    return SAID if changed else SENT
+
+
+def table(columns: list[Column], wanted: list[Case], provider: str) -> list[str]:
+    """Write the table of a provider over the calls that every library has words for."""
+    judge = Judge()
+    places = [
+        n
+        for n, case in enumerate(wanted)
+        if case.provider == provider and all(c.outcomes[n] for c in columns)
+    ]
+    lines = ["| | " + " | ".join(f"{c.library} {c.version}" for c in columns) + " |"]
+    lines.append("|---" * (len(columns) + 1) + "|")
+    counts = []
+    for column in columns:
+        plain = {
+            wanted[n].model.id + wanted[n].conversation: column.outcomes[n]
+            for n in reversed(range(len(wanted)))
+            if not wanted[n].options
+        }
+        count: Counter[str] = Counter()
+        for n in places:
+            base = plain[wanted[n].model.id + wanted[n].conversation]
+            assert base is not None
+            count[verdict(judge, column.outcomes[n], base)] += 1
+        counts.append(count)
+    for name in VERDICTS:
+        cells = [f"{c[name]} ({c[name] / max(1, len(places)):.0%})" for c in counts]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def that_asked(columns: list[Column], wanted: list[Case], provider: str) -> list[Column]:
+    """Return the libraries that sent this provider anything: an installation may be unable to."""
+    return [
+        column
+        for column in columns
+        if any(
+            case.provider == provider and outcome and outcome.asked
+            for case, outcome in zip(wanted, column.outcomes, strict=True)
+        )
+    ]
+
+
+def page(every: list[Column], wanted: list[Case]) -> str:
+    """Write the page."""
+    parts = []
+    for provider, ids in MODELS.items():
+        columns = that_asked(every, wanted, provider)
+        common = sum(
+            case.provider == provider and all(c.outcomes[n] for c in columns)
+            for n, case in enumerate(wanted)
+        )
+        parts.append(f"## `{provider}`: {common} calls\n")
+        parts.append(f"Models: {', '.join(f'`{id}`' for id in ids)}.\n")
+        parts.append("\n".join(table(columns, wanted, provider)) + "\n")
+    return f"""\
+# Requests under the judge
+
+<!-- Generated by `make scoreboard` (lab/peers/judged.py). -->
+
+The same calls, made by swink and by its peers in each library's own words: options alone and
+together, tools, schemas, media, long and odd names, for current models, a dated id, and names that
+no catalogue lists yet. The first request of each call was caught where it would leave, and judged
+by the known rules of the real API ([the strict servers](../how-to/test-against-strict-servers.md)
+refuse by the same ones). Only calls that every library has words for are counted.
+
+*Lost in silence*: a value of the call is not in the request, with no exception, warning or notice.
+`litellm-drop` is litellm with `drop_params=True`. pydantic-ai asks OpenAI over Responses, as its
+manual shows; langchain is its package for each provider.
+
+{chr(10).join(parts)}"""
+
+
+def main() -> None:
+    """Ask all libraries and write the page."""
+    parser = argparse.ArgumentParser(description="Judge the requests of swink and its peers.")
+    parser.add_argument("--only", nargs="+", choices=PEERS, help="these peers; the page is printed")
+    only = parser.parse_args().only
+    wanted = cases()
+    columns = [asyncio.run(ask_swink(wanted))]
+    for library in only or PEERS:
+        column = ask_peer(library, wanted)
+        if column is not None:
+            columns.append(column)
+            print(library, column.version, file=sys.stderr)
+    if only:
+        print(page(columns, wanted))
+    else:
+        PAGE_FILE.write_text(page(columns, wanted), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

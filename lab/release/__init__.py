@@ -1,0 +1,1 @@
+"""A release, built and tried as far as the upload."""

@@ -1,0 +1,121 @@
+"""Recorded cases that are kept outside the repository, for the tests of any distribution.
+
+    from swink_test_helpers.corpus import Case, cases, ids
+
+    @pytest.mark.parametrize("case", cases("acme"), ids=ids)
+    def test_the_recorded_text_arrives(case: Case) -> None: ...
+
+The folder is the one that SWINK_CORPUS names, or `../shared/corpus` of the folder in which the
+tests are started. A case is a body beside a sidecar `NAME.meta.json` that says which `file` the
+body is, how it was answered (`http`), what it shows (`features`) and what independent readers
+made of it (`expect`). Where the folder is absent there are no cases, pytest skips what is
+parametrised with none, and says once how many tests these were. Sidecars and bodies are read when
+a test asks for them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from swink_recorder.recording import Recording, bundled_recordings
+
+__all__ = ["CORPUS_ENV", "Case", "cases", "corpus_folder", "error_cases", "ids"]
+__all__ += ["shipped_answers", "stream_cases"]
+
+CORPUS_ENV = "SWINK_CORPUS"
+"""The environment variable that names the folder."""
+
+_SIDECAR = ".meta.json"
+
+
+class Case:
+    """A recorded body and its sidecar. `name` is the folder and the file, without suffixes."""
+
+    def __init__(self, sidecar: Path) -> None:
+        self._sidecar = sidecar
+        self.name = f"{sidecar.parent.name}/{sidecar.name.removesuffix(_SIDECAR)}"
+
+    def __repr__(self) -> str:
+        return f"Case({self.name!r})"
+
+    @cached_property
+    def meta(self) -> dict[str, Any]:
+        """The sidecar: features, origin, http, request_body, expect."""
+        data: dict[str, Any] = json.loads(self._sidecar.read_bytes())
+        return data
+
+    @cached_property
+    def body(self) -> bytes:
+        """The response body as it was recorded."""
+        file: str = self.meta["file"]
+        return (self._sidecar.parent / file).read_bytes()
+
+    @property
+    def expect(self) -> dict[str, Any]:
+        """What independent readers made of the body."""
+        data: dict[str, Any] = self.meta["expect"]
+        return data
+
+    @property
+    def reference(self) -> dict[str, Any]:
+        """The mechanical reading of a stream: text, reasoning, tool calls, usage, error."""
+        data: dict[str, Any] = self.expect["reference_parse"]
+        return data
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What the case shows."""
+        return frozenset(self.meta["features"])
+
+    @property
+    def status(self) -> int:
+        """The response's status; 200 where the recorder kept none."""
+        return int(self.meta.get("http", {}).get("status") or self.expect.get("status") or 200)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The response's headers; empty where the recorder kept none."""
+        return dict(self.meta.get("http", {}).get("response_headers") or {})
+
+    @property
+    def is_http_error(self) -> bool:
+        """Whether the body is that of an HTTP error and not a stream."""
+        return bool(self.expect.get("http_error"))
+
+
+def corpus_folder() -> Path:
+    """Return where the corpus is, if it is anywhere."""
+    return Path(os.environ.get(CORPUS_ENV) or "../shared/corpus").resolve()
+
+
+def cases(folder: str) -> list[Case]:
+    """List the cases of one folder of the corpus, by name."""
+    return [Case(path) for path in sorted((corpus_folder() / folder).glob(f"*{_SIDECAR}"))]
+
+
+def stream_cases(folder: str) -> list[Case]:
+    """List those that are streams. It reads the sidecars."""
+    return [case for case in cases(folder) if not case.is_http_error]
+
+
+def error_cases(folder: str) -> list[Case]:
+    """List those that are HTTP errors. It reads the sidecars."""
+    return [case for case in cases(folder) if case.is_http_error]
+
+
+def shipped_answers(package: str) -> list[Recording]:
+    """List the completed answers among the recordings that a package ships, which are always here.
+
+    They have a `name` and a `body` as cases have.
+    """
+    found = [Recording.load(folder) for folder in bundled_recordings(package)]
+    return [r for r in found if r.message is not None and r.message.error_kind is None]
+
+
+def ids(case: Case | Recording) -> str:
+    """Name a case in pytest's output."""
+    return case.name

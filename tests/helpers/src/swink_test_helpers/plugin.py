@@ -1,0 +1,20 @@
+"""A pytest plugin that reports how many tests found no recorded cases."""
+
+from __future__ import annotations
+
+import pytest
+
+NO_CASES = "got empty parameter set"
+"""How pytest says that a parametrised test has nothing to run with."""
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print one line if tests were skipped because the corpus is absent."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    if without := sum(NO_CASES in str(report.longrepr) for report in skipped):
+        from swink_test_helpers.corpus import CORPUS_ENV, corpus_folder
+
+        if not corpus_folder().is_dir():
+            terminalreporter.section("corpus")
+            where = f"there is no {corpus_folder()} ({CORPUS_ENV})"
+            terminalreporter.line(f"{without} tests found no recorded cases: {where}")
