@@ -80,8 +80,9 @@ async def test_a_damaged_frame_ends_the_answer_as_damaged(damaged: bytes) -> Non
     assert events[-1].rule == "core:damaged_frame"
 
 
-async def test_an_unknown_sse_field_is_reported() -> None:
-    events, message = await answer([piece({"content": "Do "}), b"e" + NOT[1:], *END])
+@pytest.mark.parametrize("damaged", [b"e" + NOT[1:], b"event: x\x0b" + NOT, b"id: 1*" + NOT])
+async def test_a_line_whose_data_is_lost_is_reported(damaged: bytes) -> None:
+    events, message = await answer([piece({"content": "Do "}), damaged, *END])
     assert (message.text, notices(events)) == ("Do ", ["unknown_field"])
     assert isinstance(events[-1], Done)
 
