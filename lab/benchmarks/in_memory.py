@@ -22,12 +22,16 @@ from typing import Any
 import orjson
 
 import swink_core as swink
+from lab.benchmarks import conversations as agents
 from lab.benchmarks.formats import FORMATS, SSE, Format
 from lab.benchmarks.resident import resident
 from lab.benchmarks.server import TOKENS, WRITE_SIZE, expected_text, frames
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 DELTAS = 10_000
+
+CALLS = 20
+"""Calls with a conversation in one turn."""
 
 OWN: dict[str, dict[str, Any]] = {
     "openai": {"api_key": "sk-bench"},
@@ -100,6 +104,43 @@ async def formats(rounds: int) -> dict[str, float]:
 
             took = await _compare({"floor": floor, "swink": ours}, rounds, expected_text(DELTAS))
         ratios[each.name] = _ratio(took["swink"], took["floor"])
+    return ratios
+
+
+async def conversations(rounds: int) -> dict[str, float]:
+    """Return the cost of a call by protocol, messages and deltas, in floors.
+
+    The floor encodes the same body once and reads the same bytes.
+    """
+    ratios = {}
+    for name, protocol in agents.PROTOCOLS.items():
+        http = agents.Answering(protocol)
+        async with swink.Client(http=http, providers=agents.PROVIDERS) as client:
+            for size in agents.SIZES:
+                context = agents.conversation(size)
+                for http.deltas in agents.DELTAS:
+                    await agents.read(client, protocol, context)
+                    body, pieces = orjson.loads(http.body), protocol.pieces(http.deltas)
+
+                    async def floor(
+                        protocol: Format = protocol, body: Any = body, pieces: list[bytes] = pieces
+                    ) -> str:
+                        for _ in range(CALLS - 1):
+                            agents.floor(protocol, body, pieces)
+                        return agents.floor(protocol, body, pieces)
+
+                    async def ours(
+                        client: swink.Client = client,
+                        protocol: Format = protocol,
+                        context: swink.Context = context,
+                    ) -> str:
+                        for _ in range(CALLS - 1):
+                            await agents.read(client, protocol, context)
+                        return await agents.read(client, protocol, context)
+
+                    text = expected_text(http.deltas)
+                    took = await _compare({"floor": floor, "swink": ours}, rounds, text)
+                    ratios[f"{name}-{size}-{http.deltas}"] = _ratio(took["swink"], took["floor"])
     return ratios
 
 
@@ -245,6 +286,7 @@ async def _all(rounds: int, streams: int) -> dict[str, dict[str, float]]:
     gc.freeze()
     return {
         "formats": await formats(rounds),
+        "conversations": await conversations(rounds),
         "kinds": await kinds(rounds),
         "observers": await observers(rounds),
         "growth": await growth(max(1, rounds // 3)),

@@ -20,11 +20,12 @@ import platform
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.benchmarks.replay import DELTAS
+from lab.benchmarks.replay import CONVERSATIONS, DELTAS
 
 BASELINE = Path(__file__).with_name("instructions.json")
 
@@ -56,11 +57,25 @@ def _replays(kind: str, few: int, many: int, per: int) -> Measure:
     return Measure(kind, (*run, str(few)), (*run, str(many)), (many - few) * per)
 
 
+CALLS = {1: 20, 31: 6, 301: 2}
+"""How many calls are counted, by the messages of the conversation."""
+
+
+def _conversations() -> Iterator[Measure]:
+    """Return a measure for each conversation; those of a protocol share the shorter run."""
+    shorter: dict[str, tuple[str, ...]] = {}
+    for name, (protocol, size, _) in CONVERSATIONS.items():
+        run = ("-m", "lab.benchmarks.replay", name)
+        first = shorter.setdefault(protocol, (*run, "0"))
+        yield Measure(name, first, (*run, str(CALLS[size])), CALLS[size])
+
+
 MEASURES = (
     _replays("burst", 1, 3, DELTAS["burst"]),
     _replays("paced", 1, 6, DELTAS["paced"]),
     _replays("request", 20, 60, 1),
     Measure("import", ("-c", "pass"), ("-c", "import swink_core"), 1),
+    *_conversations(),
 )
 
 PLANTS = (("burst", "writer"), ("burst", "decoder"))
@@ -90,12 +105,12 @@ def count(arguments: tuple[str, ...]) -> int:
 
 def measured(measures: tuple[Measure, ...] = MEASURES) -> dict[str, int]:
     """Return the instructions of a unit of each measure, by its name."""
-    runs = [run for measure in measures for run in (measure.shorter, measure.longer)]
+    runs = {run: 0 for measure in measures for run in (measure.shorter, measure.longer)}
     for run in runs:  # once without counting: what is compiled now is compiled no more
         subprocess.run([sys.executable, *run], env=_fixed(), check=True)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        counts = iter(list(pool.map(count, runs)))
-    return {each.name: (-next(counts) + next(counts)) // each.units for each in measures}
+        counts = dict(zip(runs, pool.map(count, runs), strict=True))
+    return {m.name: (counts[m.longer] - counts[m.shorter]) // m.units for m in measures}
 
 
 def slower(now: dict[str, int], before: dict[str, int]) -> list[str]:
@@ -134,7 +149,7 @@ def main() -> int:
     print(f"instructions, {here}")
     for name, value in now.items():
         change = f"{value / before[name] - 1:+8.2%}" if name in before else ""
-        print(f"  {name:8}{value:>14,}{change}")
+        print(f"  {name:18}{value:>14,}{change}")
     if options.write:
         BASELINE.write_text(json.dumps({**baselines, here: now}, indent=2, sort_keys=True) + "\n")
     if not options.check:

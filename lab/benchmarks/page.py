@@ -16,25 +16,25 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import sub, truediv
 from pathlib import Path
 from typing import Any
 
-from lab.benchmarks import gateways, libraries
+from lab.benchmarks import libraries
 from lab.benchmarks.charts import bars
 from lab.benchmarks.clients import Floor
+from lab.benchmarks.conversations import DELTAS, PROTOCOLS, SIZES
+from lab.benchmarks.run import spread
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 RUNS = {
     "speed": ("lab.benchmarks.run",),
-    "many": ("lab.benchmarks.many",),
     "in_memory": ("lab.benchmarks.in_memory",),
     "imports": ("lab.benchmarks.imports",),
     "gateways": ("lab.benchmarks.gateways",),
     "libraries": ("lab.benchmarks.libraries", "--rounds", "5"),
 }
-"""What is run, and the name of what it keeps."""
+"""The benchmarks, by the name of the file that keeps their figures."""
 
 Found = dict[str, Any]
 
@@ -59,56 +59,14 @@ class Row:
         return f"| {self.measure} | {bound} | {value:.2f} {self.unit} | {met} |"
 
 
-def _speed(kind: str, name: str) -> Callable[[Found], float]:
-    def figure(found: Found) -> float:
-        results = found["speed"]["results"]
-        rows = next(rows for scenario, rows in results.items() if scenario.startswith(kind))
-        return float(rows[name]["ratio_to_floor"])
-
-    return figure
-
-
-def _many(figure: str) -> Callable[[Found], float]:
-    def ratio(found: Found) -> float:
-        pairs = zip(found["many"]["swink"], found["many"]["floor"], strict=True)
-        return float(statistics.median(ours[figure] / floor[figure] for ours, floor in pairs))
-
-    return ratio
-
-
-def _wait(found: Found) -> float:
-    pairs = zip(found["many"]["swink"], found["many"]["floor"], strict=True)
-    name = "first content ms"
-    return float(statistics.median(ours[name] - floor[name] for ours, floor in pairs))
-
-
 def _in_memory(group: str, name: str) -> Callable[[Found], float]:
     return lambda found: float(found["in_memory"][group][name])
 
 
-def _gateways(figure: str, over: Callable[[float, float], float]) -> Callable[[Found], float]:
-    def median(found: Found) -> float:
-        rounds = found["gateways"]["rounds"]
-        return statistics.median(over(one["swink"][figure], one["relay"][figure]) for one in rounds)
-
-    return median
-
-
 PYTHON = "every delta is an event of its own, made, checked and handed over in Python"
-CALL = "options, rules, prices and totals of a call are worked out in Python"
-
-FULL = "where the processor has no time left, the streams wait for it: see the next row"
-
 NESTED = "a piece of arguments is a struct in a list in a struct, and has to say nothing else"
 
 ROWS = (
-    Row("burst, full protocol, one observer", 1.0, _speed("burst", "observed"), why=PYTHON),
-    Row("paced", 1.10, _speed("paced", "swink"), why=PYTHON),
-    Row("request of one delta, warm: CPU", 1.4, _many("CPU us a call"), why=CALL),
-    Row("request of one delta, warm: first content later by", 0.2, _wait, "ms", CALL),
-    Row("1,000 streams at 50 deltas a second: wall", 1.03, _many("wall s"), why=FULL),
-    Row("1,000 streams at 50 deltas a second: CPU", 1.03, _many("CPU s"), why=PYTHON),
-    Row("1,000 streams at 50 deltas a second: memory", 1.1, _many("MB"), why="swink's own modules"),
     *(
         Row(
             f"{name}, burst, over its own floor",
@@ -148,45 +106,78 @@ ROWS = (
 
 TRANSLATED = "a relay reads nothing; here each answer is parsed, checked, counted and written anew"
 
-GATEWAY_ROWS = (
-    Row(
-        f"requests a second, {gateways.CLIENTS} clients, {gateways.DELTAS} deltas",
-        0.7,
-        _gateways("requests a second", truediv),
-        why=TRANSLATED,
-        at_least=True,
-    ),
-    Row("first byte later by", 0.4, _gateways("first byte ms", sub), "ms", CALL),
-    Row(
-        f"CPU a chunk, {gateways.STREAMS} paced streams",
-        1.3,
-        _gateways("CPU us a chunk", truediv),
-        why=PYTHON,
-    ),
-)
+CALL = "options, rules, prices and totals of a call are worked out in Python"
+
+TARGETS = {"burst": (1.0, PYTHON), "paced": (1.1, PYTHON), "one delta": (2.0, CALL)}
+"""The target of each turn of swink, in floors, and the reason why it is missed."""
+
+GATEWAY_TARGETS = {
+    "requests a second": ("at least 0.7 × the relay", TRANSLATED),
+    "first byte ms": ("at most 0.4 ms more than the relay", CALL),
+    "CPU us a chunk": ("at most 1.3 × the relay", PYTHON),
+}
+"""The target of each figure, and the reason why it is missed."""
+
+
+def _meets(figure: str, swink: float, relay: float) -> bool:
+    if figure == "requests a second":
+        return swink >= 0.7 * relay
+    return swink <= (relay + 0.4 if figure == "first byte ms" else 1.3 * relay)
 
 
 def _contenders(found: Found) -> str:
     lines = []
     for scenario, rows in found["speed"]["results"].items():
-        unit = "request" if scenario.startswith("short") else "delta"
-        lines += [f"\n### {scenario}\n", f"| | µs a {unit} | × the floor |", "|---|---:|---:|"]
+        lines += [f"\n### {scenario}\n", "| | × `swink` | spread |", "|---|---:|---:|"]
+        plain = rows["swink"]["cpu_us_rounds"]
         for name, row in rows.items():
-            lines.append(f"| `{name}` | {row['cpu_us']:.2f} | {row['ratio_to_floor']:.2f} |")
+            if name in ("floor", "swink"):
+                continue
+            pairs = zip(row["cpu_us_rounds"], plain, strict=True)
+            ratios = [ours / swink for ours, swink in pairs]
+            lines.append(f"| `{name}` | {statistics.median(ratios):.2f} | {spread(ratios)} |")
+    return "\n".join(lines)
+
+
+def _conversations(found: Found) -> str:
+    ratios = found["in_memory"]["conversations"]
+    lines = [
+        "| | messages | × the floor, 3 deltas | × the floor, 300 deltas |",
+        "|---|---:|---:|---:|",
+    ]
+    for protocol in PROTOCOLS:
+        for size in SIZES:
+            short, long = (ratios[f"{protocol}-{size}-{deltas}"] for deltas in DELTAS)
+            lines.append(f"| {PROTOCOLS[protocol].name} | {size} | {short:.1f} | {long:.2f} |")
+    return "\n".join(lines)
+
+
+def _peers(found: Found) -> str:
+    rows = found["libraries"]
+    lines = libraries.table(rows)
+    for turn, (most, why) in TARGETS.items():
+        is_met = libraries.ratio(rows, "swink", turn) <= most
+        verdict = "met" if is_met else f"missed, because {why}"
+        lines.append(f"{'' if turn != 'burst' else chr(10)}* {turn}, at most {most:g} ×: {verdict}")
     return "\n".join(lines)
 
 
 def _all_gateways(found: Found) -> str:
     rounds, memory = found["gateways"]["rounds"], found["gateways"]["memory"]
     names = [name for name in ("relay", "swink", "litellm") if name in memory]
-    lines = [f"| | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
+    lines = [f"| | {' | '.join(names)} | target |", f"|---|{'---:|' * len(names)}---|"]
     for figure in rounds[0]["relay"]:
-        medians = [statistics.median(one[name][figure] for one in rounds) for name in names]
-        lines.append(f"| {figure} | {' | '.join(f'{value:.2f}' for value in medians)} |")
+        medians = {name: statistics.median(one[name][figure] for one in rounds) for name in names}
+        target, why = GATEWAY_TARGETS.get(figure, ("", ""))
+        if target:
+            is_met = _meets(figure, medians["swink"], medians["relay"])
+            target += ": met" if is_met else f": missed, because {why}"
+        cells = " | ".join(f"{value:.2f}" for value in medians.values())
+        lines.append(f"| {figure} | {cells} | {target} |")
     for count in memory["relay"]:
         held = [memory[name].get(count) for name in names]
-        cells = ["" if value is None else f"{value:.0f}" for value in held]
-        lines.append(f"| MB with {int(count):,} streams that wait | {' | '.join(cells)} |")
+        cells = " | ".join("" if value is None else f"{value:.0f}" for value in held)
+        lines.append(f"| MB with {int(count):,} streams that wait | {cells} | |")
     return "\n".join(lines)
 
 
@@ -207,25 +198,27 @@ sha256 {floor}). Where each microsecond goes: [Performance](../explanation/perfo
 {environment["python"]}, {environment["system"]}, {environment["cpu"]}, {environment["cores"]}
 cores; {packages}.
 
-## Against the targets
+## Without a network
 
 | measure | target | now | |
 |---|---|---|---|
 {chr(10).join(row.line(found) for row in ROWS)}
 
-![Burst and paced, over the floor](../pictures/benchmarks-speed.svg)
-
 ![Wire formats, over their own floors](../pictures/benchmarks-formats.svg)
+
+## Conversations
+
+CPU of calls whose conversation has one, 31 or 301 messages and 8 tools. The floor encodes the same
+body once with orjson and reads the same bytes. A longer conversation adds conversion and checks;
+`python -m lab.benchmarks.instructions` counts them.
+
+{_conversations(found)}
 
 ## The gateway
 
 One worker before a loopback upstream, over Chat Completions, beside a relay on bare aiohttp that
 passes bytes on unread, and litellm's proxy. The upstream, the clients and the contender share the
 machine, so requests a second say how much room a gateway leaves, and ratios are of one round.
-
-| measure | target | now | |
-|---|---|---|---|
-{chr(10).join(row.line(found) for row in GATEWAY_ROWS)}
 
 {_all_gateways(found)}
 
@@ -238,7 +231,7 @@ Completions. First content: of an answer of one delta on a warm connection, from
 streams: all at a time, {libraries.CROWD_DELTAS} deltas each at 50 a second; memory is that of the
 process at its highest.
 
-{chr(10).join(libraries.table(found["libraries"]))}
+{_peers(found)}
 
 ![The cost of a delta, beside peers](../pictures/benchmarks-peers.svg)
 
@@ -250,17 +243,15 @@ process at its highest.
 
 ![The cost of a delta by the length of the answer](../pictures/benchmarks-growth.svg)
 
-## All contenders
+## Observers, wrappers and batches
+
+Each row is compared with `swink` alone in the same round; `hand` is the loop that people write.
 {_contenders(found)}
 """
 
 
 def charts(found: Found) -> dict[str, str]:
     """Return the charts, by their file's name."""
-    names = ("hand", "swink", "batches", "observed", "all")
-    groups = {
-        kind: [(name, _speed(kind, name)(found)) for name in names] for kind in ("burst", "paced")
-    }
     formats = {"burst, in memory": list(found["in_memory"]["formats"].items())}
     rows = found["libraries"]
     beside = {
@@ -274,7 +265,6 @@ def charts(found: Found) -> dict[str, str]:
         for title, sizes in found["speed"]["growth"].items()
     }
     return {
-        "benchmarks-speed.svg": bars("CPU a delta, in floors", groups),
         "benchmarks-formats.svg": bars("CPU a delta, in each format's own floor", formats),
         "benchmarks-peers.svg": bars("CPU a delta, in floors", beside),
         "benchmarks-first.svg": bars("First content of a call of one delta", first),

@@ -8,6 +8,9 @@ that it is noticed: `writer` or `decoder`.
     paced    COUNT answers of 200 deltas, one frame a read
     request  COUNT answers of 3 deltas, each one read
     nothing  no answer: what the start alone takes
+
+    chat-31-300  each conversation of Chat Completions once, then COUNT answers of 300 deltas to
+                 the one of 31 messages and 8 tools; likewise for each name in `CONVERSATIONS`
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ import asyncio
 import sys
 from typing import Any
 
+from lab.benchmarks import conversations
+from lab.benchmarks.conversations import PROTOCOLS, PROVIDERS, SIZES, Answering, conversation, read
 from lab.benchmarks.server import WRITE_SIZE, expected_text, frames
 from swink_core import Client
 from swink_core.framing.sse import SSEDecoder
@@ -25,6 +30,14 @@ from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 DELTAS = {"burst": 2_000, "paced": 200, "request": 3}
 
 HEAD = {"Content-Type": "text/event-stream"}
+
+CONVERSATIONS = {
+    f"{protocol}-{size}-{deltas}": (protocol, size, deltas)
+    for protocol in PROTOCOLS
+    for size in SIZES
+    for deltas in conversations.DELTAS
+}
+"""The protocol, the messages and the deltas of each conversation, by its name."""
 
 
 def reads(kind: str) -> list[bytes]:
@@ -54,6 +67,24 @@ async def replay(kind: str, count: int) -> None:
                 raise AssertionError(f"{kind}: the text is not what was sent")
 
 
+async def converse(kind: str, count: int) -> None:
+    """Make each call of a protocol once, then `count` calls of one kind; check each text.
+
+    The first calls warm up the caches, so the calls that are counted find them as in a program
+    that runs for long.
+    """
+    protocol, *_ = CONVERSATIONS[kind]
+    wire = PROTOCOLS[protocol]
+    contexts = {size: conversation(size) for size in SIZES}
+    warm = [name for name, (other, *_) in CONVERSATIONS.items() if other == protocol]
+    http = Answering(wire)
+    async with Client(http=http, providers=PROVIDERS) as client:
+        for name in [*warm, *[kind] * count]:
+            _, size, http.deltas = CONVERSATIONS[name]
+            if await read(client, wire, contexts[size]) != expected_text(http.deltas):
+                raise AssertionError(f"{name}: the text is not what was sent")
+
+
 def _plant(where: str) -> None:
     """Make a part slower, by about a twentieth of what a delta takes."""
     owner: Any = {"writer": EventWriter, "decoder": SSEDecoder}[where]
@@ -72,5 +103,7 @@ if __name__ == "__main__":
     kind, count, *plants = sys.argv[1:]
     for plant in plants:
         _plant(plant)
-    if kind != "nothing":
+    if kind in CONVERSATIONS:
+        asyncio.run(converse(kind, int(count)))
+    elif kind != "nothing":
         asyncio.run(replay(kind, int(count)))

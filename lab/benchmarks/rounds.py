@@ -75,6 +75,7 @@ async def _turn(contender: Contender, scenario: Scenario) -> float:
     start = time.process_time()
     for _ in range(scenario.requests):
         texts.append(await contender.run(scenario.name))
+    await contender.settle()
     cpu = time.process_time() - start
     expected = expected_text(scenario.deltas)
     for text in texts:
