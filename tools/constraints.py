@@ -27,8 +27,8 @@ def main() -> None:
         each for name in ("dev", "coverage", "release") for each in requirements(groups, name)
     }
     own = set()
-    for pattern in ("pyproject.toml", "plugins/*/pyproject.toml", "contrib/*/pyproject.toml"):
-        for path in ROOT.glob(pattern):
+    for pattern in (".", "plugins/*", "contrib/*", "tests/helpers"):
+        for path in ROOT.glob(f"{pattern}/pyproject.toml"):
             project = tomllib.loads(path.read_text("utf-8"))["project"]
             own.add(project["name"])
             wanted.update(project["dependencies"])
