@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
+import struct
 import subprocess
 import sys
 import urllib.request
@@ -21,7 +23,7 @@ from hypothesis import strategies as st
 from vendor_requests import PROTOCOLS, request_of, send
 from vendor_shapes import events_of
 
-from lab.vendor import Fault, ManualClock, Schedule, Usage, Vendor, bill, catalog, tokens
+from lab.vendor import Fault, ManualClock, Schedule, Usage, Vendor, bill, catalog, media, tokens
 from lab.vendor.record import Exchange
 
 HELLO = {"parts": [{"thought": "Hm, let me see"}, {"text": "Hello there, 東京 🌊"}]}
@@ -574,6 +576,33 @@ def test_the_prompt_of_several_choices_is_billed_once() -> None:
     run(test())
 
 
+def _png(width: int, height: int) -> str:
+    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR"
+    return base64.b64encode(head + struct.pack(">II", width, height) + bytes(5)).decode()
+
+
+IMAGES = [
+    # 2048 × 1024 is fitted to 1536 × 768: 3 × 2 tiles
+    ("openai", "gpt-4.1", _png(2048, 1024), 85 + 170 * 6),
+    ("openai", "gpt-6.2-sol", _png(320, 320), 100),
+    ("anthropic", "claude-sonnet-5", _png(1000, 750), 1000),
+    # fitted to 1568 × 784
+    ("anthropic", "claude-sonnet-5", _png(3136, 1568), 1640),
+    ("gemini", "gemini-2.5-flash", _png(300, 200), 258),
+    ("gemini", "gemini-2.5-flash", _png(1500, 700), 516),
+    ("cohere", "command-a-03-2025", _png(1500, 700), tokens.IMAGE),
+    ("openai", "gpt-4.1", "https://example.com/a.png", tokens.IMAGE),
+]
+
+
+@pytest.mark.parametrize(("provider", "model", "data", "expected"), IMAGES)
+def test_images_cost_what_the_vendor_computes(
+    provider: str, model: str, data: str, expected: int
+) -> None:
+    row = catalog.model_of(provider, model)
+    assert media.image_tokens(row, data) == expected
+
+
 @given(st.text())
 def test_the_pieces_of_a_text_are_the_text(text: str) -> None:
     assert "".join(piece for piece, _ in tokens.pieces(text)) == text
@@ -751,6 +780,25 @@ def test_files_and_batches_belong_to_their_account_and_cost_half() -> None:
             row = catalog.model_of("openai", "gpt-4o")
             full = bill.charge("alpha", "openai", row, charge.usage, "default")
             assert charge.cost * 2 == full.cost
+
+    run(test())
+
+
+def test_a_batch_whose_answer_is_lost_exists() -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            params = {"model": "claude-sonnet-5", "max_tokens": 50}
+            params["messages"] = [{"role": "user", "content": "hi"}]
+            body = {"requests": [{"custom_id": "a", "params": params}]}
+            version = {"anthropic-version": "2023-06-01"}
+            for after, batches in ((None, 0), (0, 1)):
+                vendor.state.faults.add(Fault("cut", after=after, path="/batches"))
+                with pytest.raises(aiohttp.ClientConnectionError):
+                    await _call(
+                        vendor, "POST", "/v1/messages/batches", "key-alpha", body, **version
+                    )
+                _, page = await _call(vendor, "GET", "/v1/messages/batches", "key-alpha", **version)
+                assert len(page["data"]) == batches
 
     run(test())
 

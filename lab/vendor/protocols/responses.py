@@ -444,7 +444,7 @@ def _read_items(state: State, ask: Ask, items: list[dict[str, Any]], stored: int
             item = _referenced(state, ask, item)
             kind = item.get("type", "message")
         openai_common.check_files(state, ask.account, item.get("content"))
-        text, media = text_and_media(item.get("content"))
+        text, media = text_and_media(ask.model, item.get("content"))
         role = jsons.text(item.get("role"))
         if kind == "function_call":
             role = "assistant"
@@ -452,7 +452,7 @@ def _read_items(state: State, ask: Ask, items: list[dict[str, Any]], stored: int
             calls[jsons.text(item.get("call_id"))] = False
         elif kind == "function_call_output":
             role = "tool"
-            text, media = text_and_media(item.get("output"))
+            text, media = text_and_media(ask.model, item.get("output"))
             id = jsons.text(item.get("call_id"))
             if id not in calls:
                 raise invalid(
