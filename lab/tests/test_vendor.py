@@ -723,6 +723,75 @@ def test_stored_responses_belong_to_their_account() -> None:
     run(test())
 
 
+LONG = [{"role": "user", "parts": [{"text": "word " * 3000}]}]
+CACHE = {"model": "models/gemini-2.5-flash", "contents": LONG}
+FILE_SEARCH = {"type": "file_search", "vector_store_ids": ["ID"]}
+INTERPRETER = {"type": "code_interpreter", "container": "ID"}
+OWNED: list[tuple[str, Any, str, str, Any, int]] = [
+    # where and how a thing is made, where it is, the request that uses it, a stranger's status
+    ("/v1/conversations", {}, "/v1/conversations/ID", "openai-responses",
+     {"conversation": "ID"}, 404),
+    ("/v1/vector_stores", {"name": "a"}, "/v1/vector_stores/ID", "openai-responses",
+     {"tools": [FILE_SEARCH]}, 404),
+    ("/v1/containers", {"name": "a"}, "/v1/containers/ID", "openai-responses",
+     {"tools": [INTERPRETER]}, 404),
+    ("/v1beta/cachedContents", CACHE, "/v1beta/ID", "gemini-generate-content",
+     {"cachedContent": "ID", "tools": []}, 403),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "made", "place", "protocol", "change", "status"), OWNED)
+def test_things_belong_to_their_account(
+    path: str, made: Any, place: str, protocol: str, change: Any, status: int
+) -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            _, thing = await _call(vendor, "POST", path, "key-alpha", made)
+            id = thing.get("id") or thing["name"]
+            use = json.loads(json.dumps(change).replace("ID", id))
+            where = place.replace("ID", id)
+            assert (await _call(vendor, "GET", where, "key-alpha"))[0] == 200
+            assert (await _call(vendor, "GET", where, "key-beta"))[0] == status
+            assert (await _call(vendor, "DELETE", where, "key-beta"))[0] == status
+            assert (await send(vendor, protocol, change=use)).status == 200
+            assert (await send(vendor, protocol, change=use, key="key-beta")).status == status
+            assert (await _call(vendor, "DELETE", where, "key-alpha"))[0] == 200
+            assert (await send(vendor, protocol, change=use)).status == status
+
+    run(test())
+
+
+def test_a_conversation_goes_on_where_it_stopped() -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            _, made = await _call(vendor, "POST", "/v1/conversations", "key-alpha", {})
+            change = {"conversation": made["id"], "tools": []}
+            sizes = []
+            for _ in range(3):
+                await send(vendor, "openai-responses", change=change, script=HELLO)
+                charge = last(vendor).charge
+                assert charge is not None
+                sizes.append(charge.usage.prompt)
+            assert sizes[0] < sizes[1] < sizes[2]
+            path = f"/v1/conversations/{made['id']}/items?order=asc"
+            _, items = await _call(vendor, "GET", path, "key-alpha")
+            kinds = [item["type"] for item in items["data"]]
+            assert kinds == ["message", "reasoning", "message"] * 3
+
+    run(test())
+
+
+def test_embeddings_are_billed() -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            body = {"model": "text-embedding-3-small", "input": ["hello", "hello there"]}
+            _, answer = await _call(vendor, "POST", "/v1/embeddings", "key-alpha", body)
+            assert [len(row["embedding"]) for row in answer["data"]] == [1536, 1536]
+            assert vendor.state.bill()["total"]["usage"]["prompt"] == 3
+
+    run(test())
+
+
 def test_a_background_response_is_polled_followed_and_cancelled() -> None:
     async def test() -> None:
         async with Vendor(tokens_per_second=400) as vendor:

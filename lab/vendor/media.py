@@ -1,4 +1,4 @@
-"""What images cost in tokens, by the vendors' own formulas, from the size in their bytes.
+"""Tokens of images, by the vendors' formulas, from the size in the header of the image.
 
 * OpenAI, 4o and 4.1: 85 tokens and 170 for each tile of 512 pixels, after the image was fitted
   into 2048 × 2048 and its short side to 768; 85 with low detail. Newer models: one token for each

@@ -296,6 +296,7 @@ class Vendor:
         headers = api.headers(self.state, exchange.request_id)
         if isinstance(reply, Reply):
             exchange.status = reply.status
+            exchange.charge = reply.charge
             reply.headers = {**headers, **reply.headers}
             return _response(reply)
         exchange.status = 200

@@ -18,6 +18,7 @@ from lab.vendor.catalog import MODELS, Model, model_of
 from lab.vendor.failures import Failure, Refused
 from lab.vendor.media import image_tokens
 from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route, as_body
+from lab.vendor.protocols.gemini_caches import cache_of
 from lab.vendor.protocols.reading import add_tool, invalid, limit_of, turn
 from lab.vendor.state import State
 
@@ -95,8 +96,10 @@ class Gemini(API):
         ask = Ask(request.provider, self.name, row, request.account)
         config = jsons.obj(body.get("generationConfig"))
         if body.get("cachedContent") is not None:
-            message = "CachedContent not found (or permission denied)"
-            raise Refused(Failure("permission", message))
+            cache = cache_of(state, request.account, str(body["cachedContent"]))
+            ask.segments += cache.ask.segments
+            ask.tools += cache.ask.tools
+            ask.cached = cache.ask.prompt_tokens
         for part in jsons.objects(jsons.obj(body.get("systemInstruction")).get("parts")):
             ask.segments.append(Segment("system", jsons.text(part.get("text"))))
         _read_tools(ask, body)
