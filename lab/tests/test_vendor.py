@@ -20,9 +20,9 @@ import pytest
 import yarl
 from hypothesis import given
 from hypothesis import strategies as st
-from vendor_requests import PROTOCOLS, request_of, send
-from vendor_shapes import events_of
 
+from lab.tests.vendor_requests import PROTOCOLS, request_of, send
+from lab.tests.vendor_shapes import events_of
 from lab.vendor import Fault, ManualClock, Schedule, Usage, Vendor, bill, catalog, media, tokens
 from lab.vendor.record import Exchange
 
@@ -153,7 +153,7 @@ def test_a_key_is_nowhere_in_the_record() -> None:
     run(test())
 
 
-RULES = {
+RULES: dict[str, dict[str, Any]] = {
     "openai-chat": {"model": "gpt-5", "temperature": 0.2},
     "openai-responses": {"max_output_tokens": 3},
     "anthropic-messages": {
@@ -175,7 +175,7 @@ def test_a_broken_rule_is_refused_and_named_in_the_record(protocol: str) -> None
             answer = await send(vendor, protocol, change=RULES[protocol])
             assert answer.status == 400
             assert last(vendor).rule
-            assert last(vendor).message in answer.body.decode().replace('\\"', '"')
+            assert str(last(vendor).message) in answer.body.decode().replace('\\"', '"')
             assert last(vendor).charge is None
 
     run(test())
