@@ -1,1 +1,1 @@
-"""The laboratory measures and judges swink; none of it is released."""
+"""The laboratory: what measures and judges swink, none of it released."""

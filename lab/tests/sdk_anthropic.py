@@ -6,8 +6,17 @@ from typing import Any
 
 import anthropic
 import pytest
-from vendor_sdk import ANSWER, CALLS, SCHEMA, THOUGHT, last, refused_with, scripted, vendor
 
+from lab.tests.vendor_sdk import (
+    ANSWER,
+    CALLS,
+    SCHEMA,
+    THOUGHT,
+    last,
+    refused_with,
+    scripted,
+    vendor,
+)
 from lab.vendor import Fault, Vendor
 
 __all__ = ["vendor"]
@@ -99,7 +108,7 @@ def test_models_counts_files_and_batches(vendor: Vendor) -> None:
     counted = client(vendor).messages.count_tokens(model=MODEL, messages=messages)
     params: Any = {"model": MODEL, "max_tokens": 50, "messages": messages}
     batch = client(vendor).messages.batches.create(
-        requests=[{"custom_id": "a", "params": params}, {"custom_id": "b", "params": {}}]  # type: ignore[list-item,typeddict-item] # refused
+        requests=[{"custom_id": "a", "params": params}, {"custom_id": "b", "params": {}}]  # type: ignore[typeddict-item] # refused
     )
     batch = client(vendor).messages.batches.retrieve(batch.id)
     assert batch.processing_status == "ended"

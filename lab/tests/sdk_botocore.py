@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import botocore.config
-import botocore.eventstream
-import botocore.exceptions
-import botocore.session
+import botocore.config  # type: ignore[import-untyped] # it ships no types
+import botocore.eventstream  # type: ignore[import-untyped] # it ships no types
+import botocore.exceptions  # type: ignore[import-untyped] # it ships no types
+import botocore.session  # type: ignore[import-untyped] # it ships no types
 import pytest
-from vendor_sdk import ANSWER, CALLS, SCHEMA, THOUGHT, last, refused_with, scripted, vendor
 
+from lab.tests.vendor_sdk import (
+    ANSWER,
+    CALLS,
+    SCHEMA,
+    THOUGHT,
+    last,
+    refused_with,
+    scripted,
+    vendor,
+)
 from lab.vendor import Fault, Vendor
 
 __all__ = ["vendor"]

@@ -8,8 +8,17 @@ from typing import Any
 import cohere
 import cohere.core
 import pytest
-from vendor_sdk import ANSWER, CALLS, SCHEMA, THOUGHT, last, refused_with, scripted, vendor
 
+from lab.tests.vendor_sdk import (
+    ANSWER,
+    CALLS,
+    SCHEMA,
+    THOUGHT,
+    last,
+    refused_with,
+    scripted,
+    vendor,
+)
 from lab.vendor import Fault, Vendor
 
 __all__ = ["vendor"]
@@ -36,15 +45,14 @@ def test_thoughts_and_calls_come_whole_and_the_answer_is_streamed(vendor: Vendor
     assert getattr(thought, "thinking", None) == THOUGHT
     messages.append({"role": "assistant", "tool_calls": [call.model_dump() for call in calls]})
     messages += [{"role": "tool", "tool_call_id": call.id, "content": "3"} for call in calls]
-    text = ""
-    for event in client(vendor).chat_stream(model=MODEL, messages=messages, tools=[TOOL]):
-        if event.type == "content-delta":
-            text += event.delta.message.content.text or ""
-    assert text == ANSWER
+    stream = client(vendor).chat_stream(model=MODEL, messages=messages, tools=[TOOL])
+    events: list[Any] = list(stream)
+    deltas = [event for event in events if event.type == "content-delta"]
+    assert "".join(event.delta.message.content.text or "" for event in deltas) == ANSWER
     charge = last(vendor).charge
     assert charge is not None
-    assert event.type == "message-end"
-    assert event.delta.usage.tokens.output_tokens == charge.usage.output
+    assert events[-1].type == "message-end"
+    assert events[-1].delta.usage.tokens.output_tokens == charge.usage.output
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,17 @@ from typing import Any
 import pytest
 from google import genai
 from google.genai import errors, types
-from vendor_sdk import ANSWER, CALLS, SCHEMA, THOUGHT, last, refused_with, scripted, vendor
 
+from lab.tests.vendor_sdk import (
+    ANSWER,
+    CALLS,
+    SCHEMA,
+    THOUGHT,
+    last,
+    refused_with,
+    scripted,
+    vendor,
+)
 from lab.vendor import Fault, Vendor
 
 __all__ = ["vendor"]

@@ -6,8 +6,17 @@ from typing import Any
 
 import ollama
 import pytest
-from vendor_sdk import ANSWER, CALLS, SCHEMA, THOUGHT, last, refused_with, scripted, vendor
 
+from lab.tests.vendor_sdk import (
+    ANSWER,
+    CALLS,
+    SCHEMA,
+    THOUGHT,
+    last,
+    refused_with,
+    scripted,
+    vendor,
+)
 from lab.vendor import Fault, Vendor
 
 __all__ = ["vendor"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import openai
 import pytest
-from vendor_sdk import ANSWER, CALLS, SCHEMA, last, refused_with, scripted, vendor
 
+from lab.tests.vendor_sdk import ANSWER, CALLS, SCHEMA, last, refused_with, scripted, vendor
 from lab.vendor import Fault, Vendor
 
 __all__ = ["vendor"]

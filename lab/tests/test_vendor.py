@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
+import struct
 import subprocess
 import sys
 import urllib.request
@@ -18,10 +20,10 @@ import pytest
 import yarl
 from hypothesis import given
 from hypothesis import strategies as st
-from vendor_requests import PROTOCOLS, request_of, send
-from vendor_shapes import events_of
 
-from lab.vendor import Fault, ManualClock, Schedule, Usage, Vendor, bill, catalog, tokens
+from lab.tests.vendor_requests import PROTOCOLS, request_of, send
+from lab.tests.vendor_shapes import events_of
+from lab.vendor import Fault, ManualClock, Schedule, Usage, Vendor, bill, catalog, media, tokens
 from lab.vendor.record import Exchange
 
 HELLO = {"parts": [{"thought": "Hm, let me see"}, {"text": "Hello there, 東京 🌊"}]}
@@ -151,7 +153,7 @@ def test_a_key_is_nowhere_in_the_record() -> None:
     run(test())
 
 
-RULES = {
+RULES: dict[str, dict[str, Any]] = {
     "openai-chat": {"model": "gpt-5", "temperature": 0.2},
     "openai-responses": {"max_output_tokens": 3},
     "anthropic-messages": {
@@ -173,7 +175,7 @@ def test_a_broken_rule_is_refused_and_named_in_the_record(protocol: str) -> None
             answer = await send(vendor, protocol, change=RULES[protocol])
             assert answer.status == 400
             assert last(vendor).rule
-            assert last(vendor).message in answer.body.decode().replace('\\"', '"')
+            assert str(last(vendor).message) in answer.body.decode().replace('\\"', '"')
             assert last(vendor).charge is None
 
     run(test())
@@ -574,6 +576,33 @@ def test_the_prompt_of_several_choices_is_billed_once() -> None:
     run(test())
 
 
+def _png(width: int, height: int) -> str:
+    head = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + b"IHDR"
+    return base64.b64encode(head + struct.pack(">II", width, height) + bytes(5)).decode()
+
+
+IMAGES = [
+    # 2048 × 1024 is fitted to 1536 × 768: 3 × 2 tiles
+    ("openai", "gpt-4.1", _png(2048, 1024), 85 + 170 * 6),
+    ("openai", "gpt-6.2-sol", _png(320, 320), 100),
+    ("anthropic", "claude-sonnet-5", _png(1000, 750), 1000),
+    # fitted to 1568 × 784
+    ("anthropic", "claude-sonnet-5", _png(3136, 1568), 1640),
+    ("gemini", "gemini-2.5-flash", _png(300, 200), 258),
+    ("gemini", "gemini-2.5-flash", _png(1500, 700), 516),
+    ("cohere", "command-a-03-2025", _png(1500, 700), tokens.IMAGE),
+    ("openai", "gpt-4.1", "https://example.com/a.png", tokens.IMAGE),
+]
+
+
+@pytest.mark.parametrize(("provider", "model", "data", "expected"), IMAGES)
+def test_images_cost_what_the_vendor_computes(
+    provider: str, model: str, data: str, expected: int
+) -> None:
+    row = catalog.model_of(provider, model)
+    assert media.image_tokens(row, data) == expected
+
+
 @given(st.text())
 def test_the_pieces_of_a_text_are_the_text(text: str) -> None:
     assert "".join(piece for piece, _ in tokens.pieces(text)) == text
@@ -694,6 +723,75 @@ def test_stored_responses_belong_to_their_account() -> None:
     run(test())
 
 
+LONG = [{"role": "user", "parts": [{"text": "word " * 3000}]}]
+CACHE = {"model": "models/gemini-2.5-flash", "contents": LONG}
+FILE_SEARCH = {"type": "file_search", "vector_store_ids": ["ID"]}
+INTERPRETER = {"type": "code_interpreter", "container": "ID"}
+OWNED: list[tuple[str, Any, str, str, Any, int]] = [
+    # where and how a thing is made, where it is, the request that uses it, a stranger's status
+    ("/v1/conversations", {}, "/v1/conversations/ID", "openai-responses",
+     {"conversation": "ID"}, 404),
+    ("/v1/vector_stores", {"name": "a"}, "/v1/vector_stores/ID", "openai-responses",
+     {"tools": [FILE_SEARCH]}, 404),
+    ("/v1/containers", {"name": "a"}, "/v1/containers/ID", "openai-responses",
+     {"tools": [INTERPRETER]}, 404),
+    ("/v1beta/cachedContents", CACHE, "/v1beta/ID", "gemini-generate-content",
+     {"cachedContent": "ID", "tools": []}, 403),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "made", "place", "protocol", "change", "status"), OWNED)
+def test_things_belong_to_their_account(
+    path: str, made: Any, place: str, protocol: str, change: Any, status: int
+) -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            _, thing = await _call(vendor, "POST", path, "key-alpha", made)
+            id = thing.get("id") or thing["name"]
+            use = json.loads(json.dumps(change).replace("ID", id))
+            where = place.replace("ID", id)
+            assert (await _call(vendor, "GET", where, "key-alpha"))[0] == 200
+            assert (await _call(vendor, "GET", where, "key-beta"))[0] == status
+            assert (await _call(vendor, "DELETE", where, "key-beta"))[0] == status
+            assert (await send(vendor, protocol, change=use)).status == 200
+            assert (await send(vendor, protocol, change=use, key="key-beta")).status == status
+            assert (await _call(vendor, "DELETE", where, "key-alpha"))[0] == 200
+            assert (await send(vendor, protocol, change=use)).status == status
+
+    run(test())
+
+
+def test_a_conversation_goes_on_where_it_stopped() -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            _, made = await _call(vendor, "POST", "/v1/conversations", "key-alpha", {})
+            change = {"conversation": made["id"], "tools": []}
+            sizes = []
+            for _ in range(3):
+                await send(vendor, "openai-responses", change=change, script=HELLO)
+                charge = last(vendor).charge
+                assert charge is not None
+                sizes.append(charge.usage.prompt)
+            assert sizes[0] < sizes[1] < sizes[2]
+            path = f"/v1/conversations/{made['id']}/items?order=asc"
+            _, items = await _call(vendor, "GET", path, "key-alpha")
+            kinds = [item["type"] for item in items["data"]]
+            assert kinds == ["message", "reasoning", "message"] * 3
+
+    run(test())
+
+
+def test_embeddings_are_billed() -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            body = {"model": "text-embedding-3-small", "input": ["hello", "hello there"]}
+            _, answer = await _call(vendor, "POST", "/v1/embeddings", "key-alpha", body)
+            assert [len(row["embedding"]) for row in answer["data"]] == [1536, 1536]
+            assert vendor.state.bill()["total"]["usage"]["prompt"] == 3
+
+    run(test())
+
+
 def test_a_background_response_is_polled_followed_and_cancelled() -> None:
     async def test() -> None:
         async with Vendor(tokens_per_second=400) as vendor:
@@ -751,6 +849,25 @@ def test_files_and_batches_belong_to_their_account_and_cost_half() -> None:
             row = catalog.model_of("openai", "gpt-4o")
             full = bill.charge("alpha", "openai", row, charge.usage, "default")
             assert charge.cost * 2 == full.cost
+
+    run(test())
+
+
+def test_a_batch_whose_answer_is_lost_exists() -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            params = {"model": "claude-sonnet-5", "max_tokens": 50}
+            params["messages"] = [{"role": "user", "content": "hi"}]
+            body = {"requests": [{"custom_id": "a", "params": params}]}
+            version = {"anthropic-version": "2023-06-01"}
+            for after, batches in ((None, 0), (0, 1)):
+                vendor.state.faults.add(Fault("cut", after=after, path="/batches"))
+                with pytest.raises(aiohttp.ClientConnectionError):
+                    await _call(
+                        vendor, "POST", "/v1/messages/batches", "key-alpha", body, **version
+                    )
+                _, page = await _call(vendor, "GET", "/v1/messages/batches", "key-alpha", **version)
+                assert len(page["data"]) == batches
 
     run(test())
 

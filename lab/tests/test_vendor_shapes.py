@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from vendor_requests import PROTOCOLS, send
-from vendor_shapes import CORPUS, Shape, events_of, recorded_streams
 
+from lab.tests.vendor_requests import PROTOCOLS, send
+from lab.tests.vendor_shapes import CORPUS, Shape, events_of, recorded_streams
 from lab.vendor import Vendor
 
 CALLS = [{"call": "add", "arguments": {"a": 1}}, {"call": "add", "arguments": {"a": 2}}]

@@ -95,9 +95,8 @@ def test_a_fault_has_its_kind(model: str, fault: Fault, kind: str) -> None:
     async def test() -> None:
         async with Vendor() as vendor:
             vendor.state.faults.add(fault)
-            options = {"providers": providers(vendor), "retry": False}
-            async with swink.Client(**options) as client:
-                with pytest.raises(swink.SwinkError) as raised:
+            async with swink.Client(providers=providers(vendor), retry=False) as client:
+                with pytest.raises(swink.StreamError) as raised:
                     await client.complete(model, "Hello, please answer with some words.")
             assert raised.value.kind == kind
 

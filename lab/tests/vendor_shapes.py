@@ -127,7 +127,8 @@ def _type(value: Any) -> str:
         return "bool"
     if isinstance(value, (int, float)):
         return "number"
-    return {str: "string", dict: "object", list: "array"}.get(type(value), "null")
+    names = {"str": "string", "dict": "object", "list": "array"}
+    return names.get(type(value).__name__, "null")
 
 
 def _kind(wire_format: str, event: Any) -> str:

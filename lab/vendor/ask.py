@@ -48,8 +48,9 @@ class Ask:
     `choice` is `auto`, `none`, `any` or the name of one tool in `tool`. `steps` counts the
     assistant's turns since the last text of the user, which is `user_text`: more than 0 within a
     loop of tool calls. `limit` bounds output with its reasoning, in tokens. `schema` is that of a
-    structured answer, `{}` for any JSON object, `None` for plain text. `signed_by_call` holds for
-    APIs that sign calls rather than thoughts. `own` is what a protocol keeps for its encoder.
+    structured answer, `{}` for any JSON object, `None` for plain text. `cached` are
+    prompt tokens from a cache that the request names. `own` is what a protocol keeps for its
+    encoder.
     """
 
     provider: str
@@ -73,6 +74,7 @@ class Ask:
     streamed: bool = False
     tier: str = "default"
     caching: Caching = "automatic"
+    cached: int = 0
     own: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -37,6 +37,8 @@ class PromptCache:
     def look_up(self, ask: Ask) -> Usage:
         """Read and write the cache for a request; return its usage before any output."""
         prompt = ask.prompt_tokens
+        if ask.cached:
+            return Usage(prompt=prompt, cached=ask.cached)
         kept = self._kept.setdefault((ask.account, ask.model.id), {})
         if ask.caching == "automatic":
             return self._automatic(ask, prompt, kept)

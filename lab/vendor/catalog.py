@@ -199,6 +199,8 @@ _ROWS = (
     Model("amazon.nova-lite-v1:0", "bedrock", 0.06, 0.24, 0.015, window=300_000,
           most_output=10_000),
     Model("amazon.nova-2-lite-v1:0", "bedrock", 0.3, 2.5, 0.075, thinks="on request"),
+    Model("text-embedding-3-small", "openai", 0.02, 0, 0, window=8_192),
+    Model("text-embedding-3-large", "openai", 0.13, 0, 0, window=8_192),
     Model("qwen3", "ollama", 0, 0, 0, window=40_960, thinks="by default"),
     Model("gpt-oss", "ollama", 0, 0, 0, window=131_072, thinks="always"),
     Model("deepseek-r1", "ollama", 0, 0, 0, window=131_072, thinks="by default"),

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.vendor import bill, jsons
+from lab.vendor import jsons
 from lab.vendor.faults import Fault, Schedule
 from lab.vendor.protocols.base import Reply
 from lab.vendor.state import State
@@ -48,16 +48,7 @@ def _control(state: State, method: str, name: str, query: dict[str, str], body: 
         case "GET", "record":
             return [exchange.as_json() for exchange in state.record.of(account, since)]
         case "GET", "bill":
-            charges = state.record.charges(account, since)
-            accounts = sorted({charge.account for charge in charges})
-            return {
-                "charges": [charge.as_json() for charge in charges],
-                "total": bill.total(charges),
-                "accounts": {
-                    each: bill.total(charge for charge in charges if charge.account == each)
-                    for each in accounts
-                },
-            }
+            return state.bill(account, since)
         case "GET", "owned":
             return state.owned.owners()
         case "POST", "faults":

@@ -73,6 +73,9 @@ class Fault:
     * `content_type`: a page of HTML with status 200;
     * `kill`: the vendor dies, all connections are reset, and it is back after `seconds`.
 
+    For a request that generates nothing, such as one that creates a batch, any number in `after`
+    means: it was carried out, and the response breaks.
+
     It holds for `times` requests of those that `account`, `api`, `model` and `path` match (`None`:
     all of them; `path` is searched in the request's path).
     """

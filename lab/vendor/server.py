@@ -276,12 +276,16 @@ class Vendor:
         """Serve a route that generates nothing."""
         assert route.action is not None
         fault = self._fault(exchange, request, "")
+        done = None
         if fault is not None:
             exchange.fault = fault.as_json()
+            if fault.after is not None:
+                done = await route.action(self.state, request)
             reply = await self._before(http, exchange, api, fault, "application/json")
             if reply is not None:
                 return reply
-        done = await route.action(self.state, request)
+        if done is None:
+            done = await route.action(self.state, request)
         exchange.ended = "complete"
         return await self._send(http, exchange, api, done)
 
@@ -292,6 +296,7 @@ class Vendor:
         headers = api.headers(self.state, exchange.request_id)
         if isinstance(reply, Reply):
             exchange.status = reply.status
+            exchange.charge = reply.charge
             reply.headers = {**headers, **reply.headers}
             return _response(reply)
         exchange.status = 200

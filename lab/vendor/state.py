@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from lab.vendor import bill
 from lab.vendor.accounts import Accounts, Owned
 from lab.vendor.caching import PromptCache
 from lab.vendor.clock import Clock, SystemClock
@@ -55,6 +57,22 @@ class State:
         self.first_token = first_token
         self.batch_seconds = batch_seconds
         self.down_until = 0.0
+
+    def bill(self, account: str | None = None, since: int = 0) -> dict[str, Any]:
+        """Return the charges of an account (`None`: of all) with their sums, as JSON data.
+
+        `since` leaves out the exchanges up to that number.
+        """
+        charges = self.record.charges(account, since)
+        accounts = sorted({charge.account for charge in charges})
+        return {
+            "charges": [charge.as_json() for charge in charges],
+            "total": bill.total(charges),
+            "accounts": {
+                each: bill.total(charge for charge in charges if charge.account == each)
+                for each in accounts
+            },
+        }
 
     def fault_of(self, number: int, account: str, api: str, model: str, path: str) -> Fault | None:
         """Return the fault for a request: from the queue, or from the schedule."""

@@ -9,13 +9,15 @@ A text is split into pieces, from left to right; the pieces joined are the text:
 * any other character: 1 token, and 2 outside of the Basic Multilingual Plane (emoji).
 
 A message costs `PER_MESSAGE` tokens more than its text, and a tool `PER_TOOL` more than its
-definition as compact JSON. Media have a fixed price: `IMAGE`, `DOCUMENT` and `AUDIO` tokens each.
+definition as compact JSON. Images cost what the module `media` computes, other media a fixed number
+of tokens: `DOCUMENT` and `AUDIO`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 __all__ = ["AUDIO", "DOCUMENT", "IMAGE", "PER_MESSAGE", "PER_TOOL", "count", "pieces"]
 
@@ -37,6 +39,7 @@ def pieces(text: str) -> Iterator[tuple[str, int]]:
         yield piece, 2 if piece > _LAST_OF_BASIC_PLANE and len(piece) == 1 else 1
 
 
+@lru_cache(maxsize=4096)
 def count(text: str) -> int:
     """Count the tokens of a text."""
     return sum(tokens for _, tokens in pieces(text))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lab.vendor import jsons
 from lab.vendor.answers import Answer, Part, Step
 from lab.vendor.ask import Ask
-from lab.vendor.bill import Usage
+from lab.vendor.bill import Charge, Usage
 from lab.vendor.failures import Failure, Refused
 
 if TYPE_CHECKING:
@@ -47,12 +47,13 @@ class Request:
 
 @dataclass(slots=True)
 class Reply:
-    """A response that is sent whole."""
+    """A response that is sent whole; `charge` is its price, if it has one."""
 
     status: int
     body: bytes
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = "application/json"
+    charge: Charge | None = None
 
     @classmethod
     def json(cls, data: Any, status: int = 200) -> Reply:

@@ -20,6 +20,7 @@ from lab.vendor.ask import Ask, Segment
 from lab.vendor.bill import Usage
 from lab.vendor.catalog import MODELS, model_of
 from lab.vendor.failures import Failure
+from lab.vendor.media import image_tokens
 from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route
 from lab.vendor.protocols.messages import check_thought, claude_thinks, seal_of
 from lab.vendor.protocols.reading import add_tool, invalid, limit_of, turn
@@ -301,6 +302,9 @@ def _add(ask: Ask, role: str, block: dict[str, Any], overhead: int) -> None:
         ask.segments.append(Segment(role, jsons.text(reasoning.get("text")), 0, overhead))
         return
     media = next((_MEDIA[kind] for kind in block if kind in _MEDIA), 0)
+    if "image" in block:
+        source = jsons.obj(jsons.obj(block["image"]).get("source"))
+        media = image_tokens(ask.model, jsons.text(source.get("bytes")))
     text = "" if media else jsons.compact(block)
     ask.segments.append(Segment(role, text, media, overhead))
 

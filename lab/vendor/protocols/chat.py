@@ -279,7 +279,7 @@ def _read_messages(state: State, ask: Ask, messages: list[Any]) -> None:
             raise invalid(f"Invalid type for 'messages[{at}]': expected an object.", "messages")
         role = jsons.text(message.get("role"))
         openai_common.check_files(state, ask.account, message.get("content"))
-        text, media = text_and_media(message.get("content"))
+        text, media = text_and_media(ask.model, message.get("content"))
         if role == "tool":
             id = jsons.text(message.get("tool_call_id"))
             if id not in waiting:

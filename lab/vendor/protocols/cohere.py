@@ -221,7 +221,7 @@ def _read_messages(ask: Ask, messages: list[dict[str, Any]]) -> None:
     known: set[str] = set()
     for message in messages:
         role = jsons.text(message.get("role"))
-        text, media = text_and_media(message.get("content"))
+        text, media = text_and_media(ask.model, message.get("content"))
         shown = jsons.text(message.get("tool_plan")) + text
         calls = jsons.objects(message.get("tool_calls"))
         if calls:

@@ -16,7 +16,9 @@ from lab.vendor.ask import Ask, Segment
 from lab.vendor.bill import Usage
 from lab.vendor.catalog import MODELS, Model, model_of
 from lab.vendor.failures import Failure, Refused
+from lab.vendor.media import image_tokens
 from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route, as_body
+from lab.vendor.protocols.gemini_caches import cache_of
 from lab.vendor.protocols.reading import add_tool, invalid, limit_of, turn
 from lab.vendor.state import State
 
@@ -57,7 +59,7 @@ _OPAQUE = {
 }  # fmt: skip
 """Fields whose contents are the user's."""
 
-_MEDIA = {"image": tokens.IMAGE, "audio": tokens.AUDIO, "video": tokens.DOCUMENT}
+_MEDIA = {"audio": tokens.AUDIO, "video": tokens.DOCUMENT}
 
 
 class Gemini(API):
@@ -94,8 +96,10 @@ class Gemini(API):
         ask = Ask(request.provider, self.name, row, request.account)
         config = jsons.obj(body.get("generationConfig"))
         if body.get("cachedContent") is not None:
-            message = "CachedContent not found (or permission denied)"
-            raise Refused(Failure("permission", message))
+            cache = cache_of(state, request.account, str(body["cachedContent"]))
+            ask.segments += cache.ask.segments
+            ask.tools += cache.ask.tools
+            ask.cached = cache.ask.prompt_tokens
         for part in jsons.objects(jsons.obj(body.get("systemInstruction")).get("parts")):
             ask.segments.append(Segment("system", jsons.text(part.get("text"))))
         _read_tools(ask, body)
@@ -399,6 +403,8 @@ def _read_part(state: State, ask: Ask, part: dict[str, Any]) -> tuple[str, int]:
             )
             raise Refused(Failure("permission", message))
         kind = jsons.text((inline or file).get("mimeType")).partition("/")[0]
+        if kind == "image":
+            return "", image_tokens(ask.model, jsons.text(inline.get("data")))
         return "", _MEDIA.get(kind, tokens.DOCUMENT)
     shown = {name: value for name, value in part.items() if name != "thoughtSignature"}
     return jsons.compact(shown), 0

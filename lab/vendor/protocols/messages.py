@@ -322,7 +322,7 @@ def _read_system(ask: Ask, system: Any) -> None:
     if isinstance(system, str):
         ask.segments.append(Segment("system", system))
     for block in jsons.objects(system):
-        text, media = text_and_media([block])
+        text, media = text_and_media(ask.model, [block])
         ask.segments.append(Segment("system", text, media, cache=_mark(block)))
 
 
@@ -394,13 +394,13 @@ def _read_block(
     if kind == "tool_use":
         return jsons.compact([block.get("name"), block.get("input")]), 0
     if kind == "tool_result":
-        return text_and_media(block.get("content"))
+        return text_and_media(ask.model, block.get("content"))
     source = jsons.obj(block.get("source"))
     if source.get("type") == "file":
         id = jsons.text(source.get("file_id"))
         if state.owned.get("anthropic file", id, ask.account) is None:
             raise Refused(Failure("not_found", f"File not found: {id}"))
-    return text_and_media([block])
+    return text_and_media(ask.model, [block])
 
 
 async def _models(state: State, request: Request) -> Reply:

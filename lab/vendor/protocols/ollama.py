@@ -209,7 +209,7 @@ def _thinks(model: Model, think: Any) -> bool:
 
 def _read_message(ask: Ask, message: dict[str, Any]) -> None:
     role = jsons.text(message.get("role"))
-    text, _ = text_and_media(message.get("content"))
+    text, _ = text_and_media(ask.model, message.get("content"))
     media = len(message.get("images") or []) * tokens.IMAGE
     shown = text
     calls = jsons.objects(message.get("tool_calls"))

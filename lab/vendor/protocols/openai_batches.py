@@ -12,6 +12,7 @@ from typing import Any
 from lab.vendor import batches, jsons
 from lab.vendor.batches import Batch, Line
 from lab.vendor.failures import Failure, Refused
+from lab.vendor.protocols import openai_common
 from lab.vendor.protocols.base import API, Reply, Request, Route, as_body
 from lab.vendor.protocols.multipart import fields_of
 from lab.vendor.protocols.reading import invalid
@@ -89,7 +90,7 @@ async def _files(state: State, request: Request) -> Reply:
     files = [file.object for file in state.owned.all("openai file", request.account)]
     purpose = request.query.get("purpose")
     files = [file for file in files if purpose in (None, file["purpose"])]
-    return _page(request, list(reversed(files)), 10_000)
+    return openai_common.page(request, list(reversed(files)), 10_000)
 
 
 async def _file(state: State, request: Request) -> Reply:
@@ -261,21 +262,4 @@ async def _cancel(state: State, request: Request) -> Reply:
 
 async def _batches(state: State, request: Request) -> Reply:
     found = state.owned.all("openai batch", request.account)
-    return _page(request, [_object(batch) for batch in reversed(found)], 20)
-
-
-def _page(request: Request, rows: list[dict[str, Any]], size: int) -> Reply:
-    limit = int(request.query.get("limit", size))
-    names = [row["id"] for row in rows]
-    after = request.query.get("after")
-    start = names.index(after) + 1 if after in names else 0
-    page = rows[start : start + limit]
-    return Reply.json(
-        {
-            "object": "list",
-            "data": page,
-            "first_id": page[0]["id"] if page else None,
-            "last_id": page[-1]["id"] if page else None,
-            "has_more": start + limit < len(rows),
-        }
-    )
+    return openai_common.page(request, [_object(batch) for batch in reversed(found)], 20)

@@ -8,10 +8,19 @@ from lab.vendor import jsons
 from lab.vendor.bill import TIERS
 from lab.vendor.catalog import Model
 from lab.vendor.failures import Failure, Refused
-from lab.vendor.protocols.base import Reply
+from lab.vendor.protocols.base import Reply, Request
 from lab.vendor.state import State
 
-__all__ = ["check_files", "error_body", "failure", "headers", "shown_tier", "thinks", "tier_of"]
+__all__ = [
+    "check_files",
+    "error_body",
+    "failure",
+    "headers",
+    "page",
+    "shown_tier",
+    "thinks",
+    "tier_of",
+]
 
 _KINDS: dict[str, tuple[int, str, str | None]] = {
     "invalid": (400, "invalid_request_error", None),
@@ -81,6 +90,24 @@ def check_files(state: State, account: str, content: Any) -> None:
         id = part.get("file_id") or jsons.obj(part.get("file")).get("file_id")
         if isinstance(id, str) and state.owned.get("openai file", id, account) is None:
             raise Refused(Failure("not_found", f"No such File object: {id}", param="file_id"))
+
+
+def page(request: Request, rows: list[dict[str, Any]], size: int) -> Reply:
+    """Return a page of a list, at most `size` rows unless the request says otherwise."""
+    limit = int(request.query.get("limit", size))
+    names = [row["id"] for row in rows]
+    after = request.query.get("after")
+    start = names.index(after) + 1 if after in names else 0
+    chosen = rows[start : start + limit]
+    return Reply.json(
+        {
+            "object": "list",
+            "data": chosen,
+            "first_id": chosen[0]["id"] if chosen else None,
+            "last_id": chosen[-1]["id"] if chosen else None,
+            "has_more": start + limit < len(rows),
+        }
+    )
 
 
 def shown_tier(tier: str) -> str:

@@ -8,15 +8,15 @@ from typing import Any
 
 from lab.vendor import jsons, tokens
 from lab.vendor.ask import Ask, Segment, Tool
+from lab.vendor.catalog import Model
 from lab.vendor.failures import Failure, Refused
+from lab.vendor.media import image_tokens
 
 __all__ = ["add_tool", "invalid", "key_of", "limit_of", "text_and_media", "turn"]
 
 _CREDENTIAL = re.compile(r"Credential=([^/,\s]+)")
+_IMAGES = {"image", "image_url", "input_image"}
 _MEDIA = {
-    "image": tokens.IMAGE,
-    "image_url": tokens.IMAGE,
-    "input_image": tokens.IMAGE,
     "document": tokens.DOCUMENT,
     "file": tokens.DOCUMENT,
     "input_file": tokens.DOCUMENT,
@@ -49,7 +49,7 @@ def invalid(message: str, param: str | None = None, code: str | None = None) -> 
     return Refused(Failure("invalid", message, 400, code=code, param=param))
 
 
-def text_and_media(content: Any) -> tuple[str, int]:
+def text_and_media(model: Model, content: Any) -> tuple[str, int]:
     """Return the text and the media tokens of a message."""
     if isinstance(content, str):
         return content, 0
@@ -59,11 +59,24 @@ def text_and_media(content: Any) -> tuple[str, int]:
         kind = jsons.text(block.get("type"))
         if isinstance(block.get("text"), str):
             texts.append(block["text"])
+        elif kind in _IMAGES:
+            media += _image(model, block)
         elif kind in _MEDIA:
             media += _MEDIA[kind]
         else:
             texts.append(jsons.compact(block))
     return "".join(texts), media
+
+
+def _image(model: Model, block: dict[str, Any]) -> int:
+    """Return the tokens of an image, as OpenAI, Anthropic or Cohere write it."""
+    url = block.get("image_url")
+    detail = block.get("detail")
+    if isinstance(url, dict):
+        detail = url.get("detail")
+        url = url.get("url")
+    data = jsons.text(jsons.obj(block.get("source")).get("data")) or jsons.text(url)
+    return image_tokens(model, data, low=detail == "low")
 
 
 def add_tool(ask: Ask, name: str, schema: Any, definition: Any, cache: Any = None) -> None:

@@ -19,6 +19,12 @@ from lab.vendor.engine import Job
 from lab.vendor.failures import Failure, Refused
 from lab.vendor.protocols import openai_common
 from lab.vendor.protocols.base import API, Encoder, Followed, Reply, Request, Route, as_body
+from lab.vendor.protocols.openai_things import (
+    Conversation,
+    check_tools,
+    conversation_of,
+    with_ids,
+)
 from lab.vendor.protocols.reading import add_tool, invalid, limit_of, text_and_media, turn
 from lab.vendor.state import State
 
@@ -65,6 +71,7 @@ class Responses(API):
         ask = Ask(request.provider, self.name, row, request.account)
         given = _items(body.get("input"), state)
         context = _context(state, request.account, body)
+        check_tools(state, request.account, body.get("tools"))
         _read_tools(ask, body)
         if isinstance(body.get("instructions"), str):
             ask.segments.append(Segment("developer", body["instructions"]))
@@ -188,6 +195,9 @@ class _ResponseEncoder(Encoder):
         if ask.own["body"].get("store") is False:
             return
         response = self._response(status, usage)
+        conversation = _conversation(self.state, ask.account, ask.own["body"])
+        if conversation is not None and usage is not None:
+            conversation.items += [*ask.own["given"], *response["output"]]
         kept = self.state.owned.get("response", self.id, ask.account)
         if kept is None:
             context = ask.own["context"]
@@ -392,20 +402,14 @@ def _items(given: Any, state: State) -> list[dict[str, Any]]:
     if isinstance(given, str):
         content = [{"type": "input_text", "text": given}]
         given = [{"type": "message", "role": "user", "content": content}]
-    if not isinstance(given, list):
-        return []
-    return [
-        item if item.get("id") else {"id": state.ids.digits("msg_0"), **item}
-        for item in jsons.objects(given)
-    ]
+    return with_ids(state, given)
 
 
 def _context(state: State, account: str, body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the items of the earlier responses that a request goes on from."""
-    conversation = body.get("conversation")
+    conversation = _conversation(state, account, body)
     if conversation is not None:
-        id = conversation if isinstance(conversation, str) else jsons.obj(conversation).get("id")
-        raise Refused(Failure("not_found", f"Conversation with id '{id}' not found."))
+        return list(conversation.items)
     previous = body.get("previous_response_id")
     if previous is None:
         return []
@@ -416,6 +420,14 @@ def _context(state: State, account: str, body: dict[str, Any]) -> list[dict[str,
             Failure("invalid", message, 400, "previous_response_not_found", "previous_response_id")
         )
     return [*stored.context, *stored.response["output"]]
+
+
+def _conversation(state: State, account: str, body: dict[str, Any]) -> Conversation | None:
+    named = body.get("conversation")
+    if named is None:
+        return None
+    id = named if isinstance(named, str) else jsons.obj(named).get("id")
+    return conversation_of(state, account, str(id))
 
 
 def _read_tools(ask: Ask, body: dict[str, Any]) -> None:
@@ -444,7 +456,7 @@ def _read_items(state: State, ask: Ask, items: list[dict[str, Any]], stored: int
             item = _referenced(state, ask, item)
             kind = item.get("type", "message")
         openai_common.check_files(state, ask.account, item.get("content"))
-        text, media = text_and_media(item.get("content"))
+        text, media = text_and_media(ask.model, item.get("content"))
         role = jsons.text(item.get("role"))
         if kind == "function_call":
             role = "assistant"
@@ -452,7 +464,7 @@ def _read_items(state: State, ask: Ask, items: list[dict[str, Any]], stored: int
             calls[jsons.text(item.get("call_id"))] = False
         elif kind == "function_call_output":
             role = "tool"
-            text, media = text_and_media(item.get("output"))
+            text, media = text_and_media(ask.model, item.get("output"))
             id = jsons.text(item.get("call_id"))
             if id not in calls:
                 raise invalid(
@@ -554,20 +566,7 @@ async def _input_items(state: State, request: Request) -> Reply:
     items = list(stored.given)
     if request.query.get("order", "desc") == "desc":
         items.reverse()
-    limit = int(request.query.get("limit", "20"))
-    names = [item["id"] for item in items]
-    after = request.query.get("after")
-    start = names.index(after) + 1 if after in names else 0
-    page = items[start : start + limit]
-    return Reply.json(
-        {
-            "object": "list",
-            "data": page,
-            "first_id": page[0]["id"] if page else None,
-            "last_id": page[-1]["id"] if page else None,
-            "has_more": start + limit < len(items),
-        }
-    )
+    return openai_common.page(request, items, 20)
 
 
 async def _no_socket(state: State, request: Request) -> Reply:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from lab.vendor.protocols import anthropic_batches, gemini_batches, openai_batches, openai_models
+from lab.vendor.protocols import (
+    anthropic_batches,
+    gemini_batches,
+    gemini_caches,
+    openai_batches,
+    openai_embeddings,
+    openai_models,
+    openai_things,
+)
 from lab.vendor.protocols.base import API
 from lab.vendor.protocols.bedrock import Bedrock
 from lab.vendor.protocols.chat import Chat
@@ -22,8 +30,9 @@ def _apis() -> tuple[API, ...]:
     gemini = Gemini()
     endpoints = {"/v1/chat/completions": chat, "/v1/responses": responses}
     chat.routes += (*openai_models.ROUTES, *openai_batches.routes(endpoints))
+    chat.routes += (*openai_things.ROUTES, *openai_embeddings.ROUTES)
     messages.routes += anthropic_batches.routes(messages)
-    gemini.routes += gemini_batches.routes(gemini)
+    gemini.routes += (*gemini_batches.routes(gemini), *gemini_caches.routes(gemini))
     return (chat, responses, messages, gemini, Bedrock(), Ollama(), Cohere())
 
 
