@@ -107,6 +107,7 @@ from swink_core.vocabulary.options import (
     Timeouts,
 )
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.structs import replace
 
 __all__ = [
     "AssistantMessage", "AssistantMessageEvent", "AudioBlock", "AuthenticationError",
@@ -124,7 +125,7 @@ __all__ = [
     "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts", "Tool", "ToolCallBlock",
     "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolResultMessage", "UnknownFailure",
     "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "complete",
-    "complete_sync", "dump", "hookimpl", "load", "stream",
+    "complete_sync", "dump", "hookimpl", "load", "replace", "stream",
 ]  # fmt: skip
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

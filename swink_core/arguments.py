@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from attrs import evolve
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
 from swink_core.failures.redaction import address_fault, credentials_in, public_url
@@ -34,6 +33,7 @@ from swink_core.vocabulary.messages import (
 )
 from swink_core.vocabulary.models import ProviderInfo
 from swink_core.vocabulary.options import StreamOptions, Timeouts
+from swink_core.vocabulary.structs import replace
 
 OPTIONS = StreamOptions.names()
 
@@ -133,10 +133,10 @@ def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context
     except TypeError as error:
         raise InvalidContext(str(error)) from error
     if system_prompt is not None:
-        context = evolve(context, system_prompt=system_prompt)
+        context = replace(context, system_prompt=system_prompt)
     if tools is not None:
         expect(tools, Sequence, "tools are", "Pass a list of Tool.")
-        context = evolve(context, tools=list(tools))
+        context = replace(context, tools=list(tools))
     return context
 
 

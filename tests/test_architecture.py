@@ -29,7 +29,7 @@ ORDER = (*PACKAGES, "arguments", "client")
 SANS_IO = ("framing", "vocabulary", "failures")
 NO_IO = {"aiohttp", "asyncio", "logging", "os", "socket", "ssl", "subprocess", "threading", "time"}
 
-MOST_NAMES = 95
+MOST_NAMES = 96
 
 MODULES = sorted(path for path in CORE.rglob("*.py") if path != CORE / "__init__.py")
 

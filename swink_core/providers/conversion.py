@@ -25,8 +25,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-from attrs import evolve
-
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     Block,
@@ -43,6 +41,7 @@ from swink_core.vocabulary.messages import (
 )
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StopReason
+from swink_core.vocabulary.structs import replace
 
 Turn: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
 
@@ -138,7 +137,7 @@ def folded_system(context: Context) -> Context:
     if not leading:
         return context
     prompts = [context.system_prompt, *(text_of(message.content) for message in leading)]
-    return evolve(
+    return replace(
         context,
         messages=context.messages[len(leading) :],
         system_prompt="\n\n".join(filter(None, prompts)) or None,
@@ -154,7 +153,7 @@ def system_blocks(context: Context) -> tuple[list[TextBlock], Context]:
     """
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
     folded = folded_system(context)
-    rest = evolve(folded, system_prompt=None)
+    rest = replace(folded, system_prompt=None)
     prompts = [folded.system_prompt] if folded.system_prompt else []
     if any(_has_parts(message.content) for message in leading):
         blocks = [TextBlock(context.system_prompt or "")]
@@ -206,7 +205,7 @@ def normalise(
         if isinstance(message, ToolResultMessage):
             call = waiting.pop(message.tool_call_id, None)
             if call is not None and not message.tool_name:
-                message = evolve(message, tool_name=call.name)
+                message = replace(message, tool_name=call.name)
             if call is not None or has_place(message):
                 result.append(message)
             else:
@@ -219,13 +218,13 @@ def normalise(
         settle()
         if isinstance(message, UserMessage):
             if new := _user_content(message.content):
-                result.append(message if new is message.content else evolve(message, content=new))
+                result.append(message if new is message.content else replace(message, content=new))
             continue
         own = message.provider is None or message.provider == provider
         cut = message.stop_reason in (StopReason.ERROR, StopReason.ABORTED)
         content = [kept for block in message.content if (kept := _keep(block, provider, own, cut))]
         if content:
-            result.append(evolve(message, content=content))
+            result.append(replace(message, content=content))
             waiting.update((b.id, b) for b in content if isinstance(b, ToolCallBlock))
     settle()
     return result
@@ -241,8 +240,8 @@ def _as_user(message: SystemMessage) -> UserMessage:
     texts = [text for text in _texts(message.content) if text.text]
     if not any(text.metadata for text in texts):
         return marked_system(text_of(message.content))
-    texts[0] = evolve(texts[0], text=f"<system>\n{texts[0].text}")
-    texts[-1] = evolve(texts[-1], text=f"{texts[-1].text}\n</system>")
+    texts[0] = replace(texts[0], text=f"<system>\n{texts[0].text}")
+    texts[-1] = replace(texts[-1], text=f"{texts[-1].text}\n</system>")
     return UserMessage([*texts])
 
 
@@ -270,7 +269,7 @@ def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
     if isinstance(block, TextBlock) and not block.text and not (own and block.metadata):
         return None
     foreign = isinstance(block, TextBlock | ToolCallBlock) and not own
-    return evolve(block, metadata=None) if foreign and block.metadata is not None else block
+    return replace(block, metadata=None) if foreign and block.metadata is not None else block
 
 
 def merged_turns(

@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from attrs import evolve
-
 from swink_core.failures.exceptions import MediaError, ProviderFailure
 from swink_core.failures.failure import Failure
 from swink_core.vocabulary.messages import (
@@ -28,6 +26,7 @@ from swink_core.vocabulary.messages import (
     Source,
 )
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core.vocabulary.structs import replace
 
 MOST_FILE_BYTES = 50 * 1024 * 1024
 """The size of a file, unless a caller of `read_files` says otherwise."""
@@ -113,13 +112,13 @@ async def read_files(
 
     def whole(block: Any) -> Any:
         data = read.get(id(getattr(block, "source", None)))
-        return block if data is None else evolve(block, source=data)
+        return block if data is None else replace(block, source=data)
 
     messages = [
-        evolve(message, content=[*map(whole, message.content)]) if files_of(message) else message
+        replace(message, content=[*map(whole, message.content)]) if files_of(message) else message
         for message in context.messages
     ]
-    return evolve(context, messages=messages)
+    return replace(context, messages=messages)
 
 
 def _read_all(files: list[FileSource], each: int, in_all: int) -> dict[int, Base64Source]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import define, evolve
 
-from swink_core import Tool
+from swink_core import Tool, replace
 from swink_gateway.protocols import Asked
 
 __all__ = ["CHOOSE_NOBODY", "permitted"]
@@ -53,7 +53,7 @@ def permitted(asked: Asked, may_ask: Callable[[str], bool]) -> Asked:
     tools = [permission.of_tool(tool) for tool in asked.context.tools]
     return evolve(
         asked,
-        context=evolve(asked.context, tools=tools),
+        context=replace(asked.context, tools=tools),
         options=options,
         own=permission.of_fields(asked.own),
         extra=permission.of_fields(asked.extra, "call.extra."),
@@ -86,7 +86,7 @@ class _Permission:
         if self._is_open(tool.metadata):
             return tool
         self.dropped.append(f"{TOOLS}.{tool.name}")
-        return evolve(tool, metadata=None)
+        return replace(tool, metadata=None)
 
     def _is_open(self, data: Any) -> bool:
         return all(map(self.may_ask, _models(data)))

@@ -12,8 +12,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import evolve
-
 from swink_core import (
     AssistantMessage,
     AudioBlock,
@@ -33,6 +31,7 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
+    replace,
 )
 from swink_core.providers import (
     MessageConverter,
@@ -91,7 +90,7 @@ class OpenAIConverter(MessageConverter):
         """Split off the system prompt; system messages stay where the API takes them anywhere."""
         if self.native_system:
             prompt = context.system_prompt
-            return [TextBlock(prompt)] if prompt else [], evolve(context, system_prompt=None)
+            return [TextBlock(prompt)] if prompt else [], replace(context, system_prompt=None)
         return system_blocks(context)
 
     def system_text(self, content: str | Sequence[Block]) -> str | list[dict[str, Any]]:

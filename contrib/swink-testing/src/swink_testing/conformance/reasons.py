@@ -10,9 +10,9 @@ from functools import partial
 from types import FunctionType
 from typing import Any, TypeAlias
 
-from attrs import evolve, fields
+from attrs import fields
 
-from swink_core import AssistantMessage, Block, Event, ExtensionBlock, Notice, StopReason
+from swink_core import AssistantMessage, Block, Event, ExtensionBlock, Notice, StopReason, replace
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.check import DoesNotApply, require
@@ -90,8 +90,8 @@ def _lost(events: Sequence[Event], whole: Sequence[Event]) -> str | None:
 def _without_reason(events: Sequence[Event]) -> AssistantMessage:
     message = comparable(fold(events))
     blocks = [block for block in message.content if not isinstance(block, ExtensionBlock)]
-    content: list[Block] = [evolve(block, metadata=None) for block in blocks]
-    return evolve(message, content=content, stop_reason=None, metadata=None)
+    content: list[Block] = [replace(block, metadata=None) for block in blocks]
+    return replace(message, content=content, stop_reason=None, metadata=None)
 
 
 async def _require_meant(

@@ -7,9 +7,9 @@ import random
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
-from attrs import evolve, fields
+from attrs import fields
 
-from swink_core import AssistantMessage, Event, Notice, StopReason
+from swink_core import AssistantMessage, Event, Notice, StopReason, replace
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.recording import Recording
 from swink_testing.chunking import chunkings, every_cut, random_cuts
@@ -153,7 +153,7 @@ def check_expected_message(subject: Subject) -> None:
             assert recording.message is not None  # answers() chose those that have one
             events = await subject.parse(recording)
             found = fold(events, subject.name, recording.model)
-            expected = evolve(recording.message, provider=subject.name)
+            expected = replace(recording.message, provider=subject.name)
             if (difference := message_difference(found, expected)) is not None:
                 fail(f"recording {recording.name}: {difference}", recording.body, expected)
             notices = [event for event in events if isinstance(event, Notice)]
