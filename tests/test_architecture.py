@@ -242,7 +242,7 @@ MECHANISMS = {
     },
     "aiohttp_sse_client2": {"swink_observers"},
     "backoff": {"streaming.retries", "swink_batch"},
-    "cattrs": {"vocabulary.codec", "swink", "swink_gateway"},
+    "cattrs": {"swink", "swink_gateway"},
     "importlib_metadata": {"plugins.installed"},
     "pluggy": {"plugins.binding", "plugins.hookspecs", "plugins.host"},
 }  # fmt: skip
