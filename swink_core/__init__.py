@@ -9,7 +9,7 @@ those above it:
     plugins/      the four hooks, and the host that finds, loads and binds plugins
     providers/    what a provider is made of; plugin authors import from here
     streaming/    one call under way: attempts, limits, retries, events in order
-    client.py     what callers hold; arguments.py beside it checks what they pass
+    client.py     what callers hold; arguments.py and conversation.py check what they pass
 
 Import from `swink_core` and `swink_core.providers` alone: modules inside the packages are private.
 """

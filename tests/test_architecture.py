@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CORE = ROOT / "swink_core"
 
 PACKAGES = ("framing", "vocabulary", "failures", "plugins", "providers", "streaming")
-ORDER = (*PACKAGES, "arguments", "client")
+ORDER = (*PACKAGES, "arguments", "conversation", "client")
 """Each package, and the two modules above them, imports only from those before it."""
 
 SANS_IO = ("framing", "vocabulary", "failures")

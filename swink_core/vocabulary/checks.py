@@ -38,6 +38,8 @@ def held_to(annotation: Any, value: Any) -> Any:
         raise ValueError("expected a finite number")
     try:
         return msgspec.convert(value, annotation)
+    except AttributeError:  # of an object with `[]`, which msgspec takes for a mapping
+        raise ValueError(f"expected `dict`, got `{type(value).__name__}`") from None
     except msgspec.ValidationError as error:
         said = str(error).replace("null`", "None`").replace("`object`", "`dict`")
         said = f"expected {meant}" if (meant := _meant(annotation)) else said
