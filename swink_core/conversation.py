@@ -69,7 +69,7 @@ def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context
     """Return the conversation that a call is given. Raises InvalidContext."""
     try:
         given: Any = prompt
-        if isinstance(prompt, list | tuple):
+        if isinstance(prompt, list | tuple) and not _PARTS_OF.keys() >= {*map(type, prompt)}:
             given = []
             for each in prompt:
                 given.append(load(Message, each, exact=True) if isinstance(each, Mapping) else each)

@@ -21,11 +21,15 @@ from swink_core.failures.failure import Failure
 from swink_core.vocabulary.messages import (
     Base64Source,
     Context,
+    ExtensionBlock,
     FileIdSource,
     FileSource,
     MediaBlock,
     Message,
     Source,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
 )
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 from swink_core.vocabulary.structs import replace
@@ -39,6 +43,33 @@ MOST_CALL_BYTES = 100 * 1024 * 1024
 
 MOST_CHECKED_AT_ONCE = 256 * 1024
 """Characters of base64 that a call checks at once; the rest is checked in a thread."""
+
+
+MOST_ENCODED_AT_ONCE = 1024 * 1024
+"""Characters of a conversation whose request is written without a thread."""
+
+
+def size_of(context: Context) -> int:
+    """Return about how many characters of text and media a conversation has."""
+    size = 0
+    for message in context.messages:
+        content = message.content
+        size += len(content) if type(content) is str else sum(map(_size_of, content))
+    return size
+
+
+def _size_of(block: Any) -> int:
+    kind = type(block)
+    if kind is TextBlock:
+        return len(block.text)
+    if kind is ToolCallBlock:
+        return len(block.raw_arguments or "")
+    if kind is ThinkingBlock:
+        return len(block.thinking) + len(block.signature or "")
+    if isinstance(block, ExtensionBlock):
+        values = block.data.values() if isinstance(block.data, dict) else ()
+        return sum(len(value) for value in values if isinstance(value, str))
+    return len(getattr(getattr(block, "source", None), "data", ""))
 
 
 def media_type_of(source: Source) -> str | None:

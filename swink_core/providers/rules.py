@@ -28,7 +28,7 @@ from swink_core.providers.conversion import (
 )
 from swink_core.providers.features import API, KNOBS, PER_MODEL, context_notices
 from swink_core.providers.media import unsupported
-from swink_core.providers.schemas import joined_root
+from swink_core.providers.schemas import joined_root, rewritten_schema
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import (
     AssistantMessage,
@@ -184,6 +184,8 @@ class Fitted:
 
     def _refuse_media(self, has: set[str]) -> None:
         """Refuse media in assistant messages where the API has no place for them."""
+        if not any(feature.startswith(ASSISTANT) for feature in self._wanted):
+            return
         for feature, path in assistant_media(self.context):
             if feature not in has:
                 media = feature.removeprefix(ASSISTANT)
@@ -253,7 +255,7 @@ class Fitted:
             self.refuse("tools", f"takes no tool whose parameters are no object: {tool.name}")
         if gone := ", ".join(sorted(tool.parameters.keys() & set(refused))):
             self.tell(f": {gone} at the root of the schema of {tool.name} went out joined")
-        return replace(tool, parameters=joined_root(tool.parameters, refused))
+        return replace(tool, parameters=rewritten_schema(joined_root, tool.parameters, refused))
 
     def _rename(self, accepted: re.Pattern[str]) -> None:
         """Give tools names that are accepted, wherever the call names them."""
