@@ -101,7 +101,7 @@ def check_context(context: Context, continued: bool = False) -> None:
     for number, message in enumerate(context.messages):
         if not is_sound:
             _check_message(number, message)
-        kind, content = type(message), message.content
+        content: Any = message.content
         if type(content) is not str:
             for block in content:
                 if type(block) in _PLAIN:
@@ -110,7 +110,9 @@ def check_context(context: Context, continued: bool = False) -> None:
                     left.take(block.source, number)
                 elif isinstance(message, AssistantMessage):
                     calls |= {block.id} if isinstance(block, ToolCallBlock) else called_ids(block)
-        if kind is ToolResultMessage and message.tool_call_id not in calls and not continued:
+        if isinstance(message, ToolResultMessage) and not (
+            continued or message.tool_call_id in calls
+        ):
             raise InvalidContext(
                 f"message {number} answers tool call {message.tool_call_id!r}, which no "
                 "message before it makes",

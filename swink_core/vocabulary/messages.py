@@ -7,7 +7,7 @@ them): snake case, messages tagged `role`, blocks tagged `type`, absent means de
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
@@ -82,8 +82,8 @@ class Base64Source(_Typed, tag="base64"):
     def __repr__(self) -> str:
         return f"{type(self).__name__}(media_type={self.media_type!r})"
 
-    def __rich_repr__(self) -> Iterator[tuple[str, str]]:
-        yield "media_type", self.media_type
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("media_type", self.media_type)]
 
 
 class UrlSource(_Typed, tag="url"):
