@@ -9,7 +9,7 @@ those above it:
     plugins/      the four hooks, and the host that finds, loads and binds plugins
     providers/    what a provider is made of; plugin authors import from here
     streaming/    one call under way: attempts, limits, retries, events in order
-    client.py     what callers hold; arguments.py beside it checks what they pass
+    client.py     what callers hold; arguments.py and conversation.py check what they pass
 
 Import from `swink_core` and `swink_core.providers` alone: modules inside the packages are private.
 """
@@ -107,6 +107,7 @@ from swink_core.vocabulary.options import (
     Timeouts,
 )
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.structs import replace
 
 __all__ = [
     "AssistantMessage", "AssistantMessageEvent", "AudioBlock", "AuthenticationError",
@@ -124,7 +125,7 @@ __all__ = [
     "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts", "Tool", "ToolCallBlock",
     "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolResultMessage", "UnknownFailure",
     "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "complete",
-    "complete_sync", "dump", "hookimpl", "load", "stream",
+    "complete_sync", "dump", "hookimpl", "load", "replace", "stream",
 ]  # fmt: skip
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import binascii
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
-from attrs import evolve
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
 from swink_core.failures.redaction import address_fault, credentials_in, public_url
-from swink_core.providers.conversion import called_ids
-from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, check_file, files_of
-from swink_core.vocabulary.checks import annotations_of, held_to
-from swink_core.vocabulary.codec import CodecError, load
-from swink_core.vocabulary.messages import (
-    AssistantMessage,
-    Base64Source,
-    Block,
-    Context,
-    ExtensionBlock,
-    MediaBlock,
-    Message,
-    Prompt,
-    Source,
-    SystemMessage,
-    TextBlock,
-    Tool,
-    ToolResultMessage,
-    UserMessage,
-)
+from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import ProviderInfo
 from swink_core.vocabulary.options import StreamOptions, Timeouts
 
@@ -51,11 +30,6 @@ _ELSEWHERE = {
     "stop_sequences": "stop",
 }
 """What other libraries call what has another name here."""
-
-_FORM = (
-    "In swink's form (docs/reference/messages.md) a developer's role is system and a tool's "
-    "tool_result; a picture is an image block with a source, tool calls are blocks of the content."
-)
 
 
 def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,68 +93,13 @@ def check_credentials(
         )
 
 
-def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context:
-    """Return the conversation that a call is given. Raises InvalidContext."""
-    try:
-        given: Any = prompt
-        if isinstance(prompt, list | tuple):
-            given = []
-            for each in prompt:
-                given.append(load(Message, each, exact=True) if isinstance(each, Mapping) else each)
-        context = Context.of(given)
-    except CodecError as error:
-        raise InvalidContext(f"message {len(given)}: {error}", resolution=_FORM) from error
-    except TypeError as error:
-        raise InvalidContext(str(error)) from error
-    if system_prompt is not None:
-        context = evolve(context, system_prompt=system_prompt)
-    if tools is not None:
-        expect(tools, Sequence, "tools are", "Pass a list of Tool.")
-        context = evolve(context, tools=list(tools))
-    return context
-
-
-def check_context(context: Context, continued: bool = False) -> None:
-    """Refuse a conversation that no provider accepts.
-
-    `continued`: the provider keeps what came before, which may hold calls that are answered. Raises
-    InvalidContext, which names the message and the fault, or MediaError for a file.
-    """
-    calls: set[str] = set()
-    bytes_left = MOST_CALL_BYTES
-    for number, message in enumerate(context.messages):
-        known = "Use SystemMessage, UserMessage, AssistantMessage or ToolResultMessage."
-        expect(message, Message, f"message {number} is", known)
-        _check_fields(f"message {number}", message)
-        _check_content(f"message {number}", message)
-        for file in files_of(message):
-            bytes_left -= check_file(file, min(bytes_left, MOST_FILE_BYTES))
-        if isinstance(message, AssistantMessage):
-            calls.update(block.id for block in message.tool_calls)
-            calls.update(*(called_ids(block) for block in message.content))
-        elif isinstance(message, ToolResultMessage) and message.tool_call_id not in calls:
-            if continued:
-                continue
-            raise InvalidContext(
-                f"message {number} answers tool call {message.tool_call_id!r}, which no "
-                "message before it makes",
-                resolution="Keep the assistant message with the call before its result.",
-            )
-    if not any(_says_something(message) for message in context.messages):
-        raise InvalidContext(
-            "the conversation is empty", resolution="Pass at least one user message with content."
-        )
-    expect(context.system_prompt, str | None, "the system prompt is", "Pass it as a string.")
-    _check_tools(context.tools)
-
-
 def check_options(options: StreamOptions, context: Context) -> None:
     """Refuse options that no provider could send, or that do not fit the conversation.
 
     Raises InvalidOption.
     """
     for name in ("extra", "settings", "response_format"):
-        _check_json(getattr(options, name), name, InvalidOption)
+        check_json(getattr(options, name), name, InvalidOption)
     choice = options.tool_choice
     if choice in (None, "auto", "none") or "tools" in options.extra:
         return
@@ -218,37 +137,6 @@ def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[s
             )
 
 
-def _says_something(message: Message) -> bool:
-    if isinstance(message, SystemMessage | ToolResultMessage):
-        return isinstance(message, ToolResultMessage)  # an instruction is nothing to answer
-    if isinstance(message.content, str):
-        return bool(message.content)
-    return any(not isinstance(b, TextBlock) or b.text or b.metadata for b in message.content)
-
-
-def _check_content(where: str, message: Message) -> None:
-    content: Any = message.content
-    if isinstance(content, str):
-        return
-    expect(content, list | tuple, f"{where}: content is", "Pass a string or a list of blocks.")
-    for block in content:
-        known = "Use the blocks of swink_core: TextBlock, ImageBlock, …"
-        expect(block, Block, f"a block of {where} is", known)
-        if not isinstance(block, _HOLDS.get(type(message), Block)):
-            raise InvalidContext(
-                f"{where}: {block.type} in a message with the role {message.role}",
-                resolution="Thinking and tool calls are the model's; instructions are text alone.",
-            )
-        _check_fields(where, block)
-        if isinstance(block, ExtensionBlock) and type(message) in _HOLDS:
-            expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
-
-
-_PARTS = TextBlock | MediaBlock | ExtensionBlock
-
-_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
-"""Blocks that a message may hold; an answer holds any."""
-
 _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str) and "\0" not in value,
     "strings": lambda value: isinstance(value, list) and all(map(_SETTINGS["string"], value)),
@@ -266,31 +154,7 @@ def expect(
         raise fault(f"{what} of type {type(value).__name__}", resolution=resolution)
 
 
-def _check_fields(where: str, value: Any) -> None:
-    """Hold what would be sent as it is to what its class says of it."""
-    kind: Any = type(value)
-    for name, annotation in annotations_of(kind).items():
-        if name != "content":  # which has messages of its own
-            try:
-                held_to(annotation, held := getattr(value, name))
-            except ValueError as error:
-                what = f"{where}: {name}: {error}"
-                raise InvalidContext(what, resolution=f"Correct the {kind.__name__}.") from None
-            if isinstance(held, Source):
-                _check_fields(where, held)
-            elif kind is not Base64Source:
-                _check_json(held, f"{where}: {name}", InvalidContext)
-    if isinstance(value, Base64Source):
-        try:
-            binascii.a2b_base64(value.data, strict_mode=True)
-        except ValueError as error:
-            raise InvalidContext(
-                f"{where}: the data of a Base64Source is no base64: {error}",
-                resolution="Pass base64.b64encode(data).decode(), without a prefix or line breaks.",
-            ) from error
-
-
-def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:
+def check_json(value: Any, where: str, fault: type[UsageError]) -> None:
     if not value:
         return
     try:
@@ -301,17 +165,3 @@ def _check_json(value: Any, where: str, fault: type[UsageError]) -> None:
         raise fault(
             f"{where} is no JSON data: {error}", resolution="Use dicts, lists, text and numbers."
         ) from error
-
-
-def _check_tools(tools: Sequence[Tool]) -> None:
-    names: set[str] = set()
-    for number, tool in enumerate(tools):
-        expect(tool, Tool, f"tool {number} is", "Use Tool.")
-        if not tool.name:
-            raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
-        _check_fields(f"tool {tool.name!r}", tool)
-        if tool.name in names:
-            raise InvalidContext(
-                f"two tools are called {tool.name!r}", resolution="Give each tool its own name."
-            )
-        names.add(tool.name)

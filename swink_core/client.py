@@ -12,15 +12,14 @@ from typing import Any, Self, TypeAlias, Unpack
 from swink_core.arguments import (
     OPTIONS,
     address_of,
-    check_context,
     check_credentials,
     check_options,
     check_settings,
-    context_of,
     expect,
     full_options,
     options_of,
 )
+from swink_core.conversation import check_context, context_of
 from swink_core.failures.exceptions import InvalidModel, InvalidOption, UsageError
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate

@@ -34,7 +34,8 @@ from swink_core import (
     UserMessage,
     dump,
 )
-from swink_core.arguments import check_context, check_options, check_settings, context_of
+from swink_core.arguments import check_options, check_settings
+from swink_core.conversation import check_context, context_of
 
 HI = UserMessage("Hi")
 NOTHING: Any = None

@@ -20,7 +20,6 @@ from itertools import product
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
@@ -47,6 +46,7 @@ from swink_core import (
     UrlSource,
     UserMessage,
     dump,
+    replace,
 )
 from swink_core.providers import Catalog, HTTPProvider, HTTPRequest, required_features, rule_of
 from swink_judge import Judge, asked_of
@@ -90,7 +90,7 @@ def _answers(origin: Participant) -> Iterator[AssistantMessage]:
         message = recording.message
         own = (recording.provider, recording.wire_format) == (origin.provider, origin.wire)
         if own and message and message.error_kind is None:
-            yield evolve(message, provider=origin.provider)
+            yield replace(message, provider=origin.provider)
 
 
 def conversation(origin: Participant) -> Context:
@@ -127,10 +127,10 @@ def _within(context: Context, features: frozenset[str]) -> Context:
         if isinstance(message, AssistantMessage) or isinstance(message.content, str):
             return message
         blocks: list[Block] = [b for b in message.content if not isinstance(b, kinds)]
-        return evolve(message, content=blocks)
+        return replace(message, content=blocks)
 
     messages = [kept(message) for message in context.messages]
-    return evolve(context, messages=messages, tools=context.tools if "tools" in features else [])
+    return replace(context, messages=messages, tools=context.tools if "tools" in features else [])
 
 
 def _by_address(context: Context) -> Context:
@@ -140,9 +140,9 @@ def _by_address(context: Context) -> Context:
     def moved(message: Message) -> Message:
         if isinstance(message.content, str) or PAPER not in message.content:
             return message
-        return evolve(message, content=[paper if b == PAPER else b for b in message.content])
+        return replace(message, content=[paper if b == PAPER else b for b in message.content])
 
-    return evolve(context, messages=[moved(message) for message in context.messages])
+    return replace(context, messages=[moved(message) for message in context.messages])
 
 
 def _provider(participant: Participant) -> Any:
@@ -211,7 +211,7 @@ def _values(data: Any) -> Iterator[str]:
 def _bare(block: Block) -> Block:
     if isinstance(block, ThinkingBlock | ExtensionBlock):
         return TextBlock("")
-    return evolve(block, metadata=None)
+    return replace(block, metadata=None)
 
 
 def _state(block: Block) -> Any:
@@ -248,7 +248,7 @@ def _check_whole(body: Any, context: Context, target: Participant) -> None:
     """What it answered itself becomes the word of whatever model answers next."""
     own = target.provider
     sent = [
-        evolve(m, provider=None) if isinstance(m, AssistantMessage) and m.provider == own else m
+        replace(m, provider=None) if isinstance(m, AssistantMessage) and m.provider == own else m
         for m in context.messages
     ]
     assert body["messages"] == json.loads(json.dumps([dump(message) for message in sent]))

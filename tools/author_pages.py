@@ -26,6 +26,7 @@ import swink_core
 from swink_core import providers
 from swink_core.plugins.package_data import FILE
 from swink_core.vocabulary import models, prices
+from swink_core.vocabulary.structs import Record
 from swink_provider_openai import Dialect
 from swink_recorder import recording
 from swink_testing.conformance import buffered_answers
@@ -71,7 +72,7 @@ def _functions(names: list[str]) -> Iterator[str]:
 
 
 def _class(kind: type) -> str:
-    if issubclass(kind, msgspec.Struct):
+    if issubclass(kind, msgspec.Struct) and not issubclass(kind, Record):
         return joined(f"## `{kind.__name__}`", about(kind), keys(kind))
     if issubclass(kind, str):  # an enumeration of words
         listed: Any = kind

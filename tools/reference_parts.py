@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 import attrs
+import msgspec
 
 import swink
 
@@ -81,11 +82,12 @@ def joined(*parts: str) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
-def default_of(attribute: attrs.Attribute[Any]) -> str:
+def default_of(attribute: Any) -> str:
     """Write a field's default as a caller would; nothing where one must be given."""
     default: Any = attribute.default
-    if default is attrs.NOTHING:
-        return ""
+    if default in (attrs.NOTHING, msgspec.NODEFAULT):
+        factory = getattr(attribute, "default_factory", msgspec.NODEFAULT)
+        return "" if factory is msgspec.NODEFAULT else literal(factory())
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # stubs call it a function
         if default.takes_self:
             return "…"  # made of the others
@@ -106,14 +108,22 @@ def literal(value: Any) -> str:
 def written_type(kind: type, name: str) -> str:
     """Return a field's type as it is written; attrs forgets it once it is resolved."""
     owners = map(inspect.get_annotations, kind.__mro__)
-    return next(str(annotations[name]) for annotations in owners if name in annotations)
+    written = next(str(annotations[name]) for annotations in owners if name in annotations)
+    return written.replace("Finite", "float")  # a reader needs no name for it
+
+
+def fields_of(kind: Any) -> Sequence[Any]:
+    """Return the fields of a struct or a class of attrs, none of any other."""
+    if issubclass(kind, msgspec.Struct):
+        return msgspec.structs.fields(kind)
+    return attrs.fields(kind) if attrs.has(kind) else ()
 
 
 def fields(kind: type) -> str:
     """Tabulate the fields of a class."""
     rows = [
         (code(field.name), code(written_type(kind, field.name)), code(default_of(field)))
-        for field in attrs.fields(kind)
+        for field in fields_of(kind)
         if not field.name.startswith("_")
     ]
     return table(("field", "type", "default"), rows) if rows else ""
@@ -121,7 +131,7 @@ def fields(kind: type) -> str:
 
 def members(kind: type, *left_out: str) -> str:
     """Write the public fields, properties and methods of a class, those of hidden bases too."""
-    written = [fields(kind)] if attrs.has(kind) else []
+    written = list(filter(None, [fields(kind)]))
     hidden = [base for base in kind.__mro__[1:] if base.__module__.startswith("swink.")]
     public = {
         name: one

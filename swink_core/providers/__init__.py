@@ -42,7 +42,7 @@ from swink_core.providers.network import failure_of, is_own_address
 from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, rule_of
-from swink_core.providers.schemas import closed_schema, inlined_schema
+from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Clock, Timer
@@ -65,7 +65,7 @@ __all__ = [
     "marked_system",
     "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
     "normalise", "not_started", "package_catalog", "parse_arguments", "redact", "repaired_json",
-    "required_features", "retry_after_seconds", "rule_of", "synthetic_id",
+    "required_features", "retry_after_seconds", "rewritten_schema", "rule_of", "synthetic_id",
     "system_blocks", "text_field", "text_of", "unparsed", "unsupported", "with_extra",
     "with_metadata",
 ]  # fmt: skip

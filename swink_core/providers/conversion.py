@@ -23,9 +23,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
+from operator import is_
 from typing import Any, TypeAlias
-
-from attrs import evolve
 
 from swink_core.vocabulary.messages import (
     AssistantMessage,
@@ -43,6 +42,7 @@ from swink_core.vocabulary.messages import (
 )
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StopReason
+from swink_core.vocabulary.structs import replace
 
 Turn: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
 
@@ -100,7 +100,7 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
     }
     wanted = {name for name, is_asked in asked.items() if is_asked}
     for message in context.messages:
-        if isinstance(message.content, str):
+        if type(message.content) is str or _PLAIN.issuperset(map(type, message.content)):
             continue
         is_answer = isinstance(message, AssistantMessage)
         for block in message.content:
@@ -115,11 +115,17 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
     return wanted
 
 
+_PLAIN = frozenset({TextBlock, ThinkingBlock, ToolCallBlock})
+"""Blocks for which an API needs no feature that the call does not name otherwise."""
+
+
 def assistant_media(context: Context) -> Iterator[tuple[str, str]]:
     """Yield the feature and the path of each media block that an assistant message holds."""
     for at, message in enumerate(context.messages):
+        if not isinstance(message, AssistantMessage):
+            continue
         for place, block in enumerate(message.content):
-            if isinstance(message, AssistantMessage) and isinstance(block, MediaBlock):
+            if isinstance(block, MediaBlock):
                 media = block.type if block.type == "audio" else f"{block.type}s"
                 yield f"{ASSISTANT}{media}", f"messages[{at}].content[{place}]"
 
@@ -138,7 +144,7 @@ def folded_system(context: Context) -> Context:
     if not leading:
         return context
     prompts = [context.system_prompt, *(text_of(message.content) for message in leading)]
-    return evolve(
+    return replace(
         context,
         messages=context.messages[len(leading) :],
         system_prompt="\n\n".join(filter(None, prompts)) or None,
@@ -154,7 +160,7 @@ def system_blocks(context: Context) -> tuple[list[TextBlock], Context]:
     """
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
     folded = folded_system(context)
-    rest = evolve(folded, system_prompt=None)
+    rest = replace(folded, system_prompt=None) if folded.system_prompt else folded
     prompts = [folded.system_prompt] if folded.system_prompt else []
     if any(_has_parts(message.content) for message in leading):
         blocks = [TextBlock(context.system_prompt or "")]
@@ -206,7 +212,7 @@ def normalise(
         if isinstance(message, ToolResultMessage):
             call = waiting.pop(message.tool_call_id, None)
             if call is not None and not message.tool_name:
-                message = evolve(message, tool_name=call.name)
+                message = replace(message, tool_name=call.name)
             if call is not None or has_place(message):
                 result.append(message)
             else:
@@ -219,14 +225,13 @@ def normalise(
         settle()
         if isinstance(message, UserMessage):
             if new := _user_content(message.content):
-                result.append(message if new is message.content else evolve(message, content=new))
+                result.append(message if new is message.content else replace(message, content=new))
             continue
         own = message.provider is None or message.provider == provider
-        cut = message.stop_reason in (StopReason.ERROR, StopReason.ABORTED)
-        content = [kept for block in message.content if (kept := _keep(block, provider, own, cut))]
-        if content:
-            result.append(evolve(message, content=content))
-            waiting.update((b.id, b) for b in content if isinstance(b, ToolCallBlock))
+        kept, calls = _kept(message, provider, own)
+        if kept is not None:
+            result.append(kept)
+            waiting.update(calls)
     settle()
     return result
 
@@ -241,8 +246,8 @@ def _as_user(message: SystemMessage) -> UserMessage:
     texts = [text for text in _texts(message.content) if text.text]
     if not any(text.metadata for text in texts):
         return marked_system(text_of(message.content))
-    texts[0] = evolve(texts[0], text=f"<system>\n{texts[0].text}")
-    texts[-1] = evolve(texts[-1], text=f"{texts[-1].text}\n</system>")
+    texts[0] = replace(texts[0], text=f"<system>\n{texts[0].text}")
+    texts[-1] = replace(texts[-1], text=f"{texts[-1].text}\n</system>")
     return UserMessage([*texts])
 
 
@@ -259,18 +264,43 @@ def _user_content(content: str | list[Block]) -> str | list[Block]:
     return [b for b in content if not isinstance(b, TextBlock) or b.text or b.metadata]
 
 
+def _kept(
+    message: AssistantMessage, provider: str, own: bool
+) -> tuple[AssistantMessage | None, dict[str, ToolCallBlock]]:
+    """Return an answer as `provider` may see it, the same where it may see all; and its calls."""
+    cut = message.stop_reason in _CUT
+    calls: dict[str, ToolCallBlock] = {}
+    content: list[Block] = []
+    for block in message.content:
+        kept = _keep(block, provider, own, cut)
+        if kept is not None:
+            content.append(kept)
+            if isinstance(kept, ToolCallBlock):
+                calls[kept.id] = kept
+    if not content:
+        return None, calls
+    same = len(content) == len(message.content) and all(map(is_, content, message.content))
+    return message if same else replace(message, content=content), calls
+
+
+_CUT = (StopReason.ERROR, StopReason.ABORTED)
+
+
 def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
-    if isinstance(block, ExtensionBlock):
+    if isinstance(block, TextBlock):
+        if not block.text and not (own and block.metadata):
+            return None
+    elif isinstance(block, ToolCallBlock):
+        if cut and block.state != "complete":
+            return None
+    elif isinstance(block, ExtensionBlock):
         return block if own and block.provider == provider else None
-    if isinstance(block, ThinkingBlock):
+    elif isinstance(block, ThinkingBlock):
         signed = block.signature is not None or block.metadata is not None
         return block if own and (signed or not cut) else None
-    if isinstance(block, ToolCallBlock) and cut and block.state != "complete":
-        return None
-    if isinstance(block, TextBlock) and not block.text and not (own and block.metadata):
-        return None
-    foreign = isinstance(block, TextBlock | ToolCallBlock) and not own
-    return evolve(block, metadata=None) if foreign and block.metadata is not None else block
+    else:
+        return block
+    return block if own or block.metadata is None else replace(block, metadata=None)
 
 
 def merged_turns(

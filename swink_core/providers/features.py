@@ -53,13 +53,16 @@ def context_notices(
     holds calls to a tool's schema. `system_marks` are the fields of a block's metadata that a
     block of system text has too; `None`: system text is one string.
     """
-    notices = [*_system_losses(model, context, system_marks)]
-    inside = folded_system(context).messages
-    if "system_messages" not in knobs and any(isinstance(m, SystemMessage) for m in inside):
-        what = f"{model}: system messages inside the conversation went out as marked user turns"
-        notices.append(Notice("system_message_moved", what))
+    notices: list[Notice] = []
+    if any(issubclass(kind, SystemMessage) for kind in {*map(type, context.messages)}):
+        notices += _system_losses(model, context, system_marks)
+        inside = folded_system(context).messages
+        if "system_messages" not in knobs and any(isinstance(m, SystemMessage) for m in inside):
+            what = f"{model}: system messages inside the conversation went out as marked user turns"
+            notices.append(Notice("system_message_moved", what))
+    theirs_go_out = "extensions_of_others" in knobs
     for at, message in enumerate(context.messages):
-        if "extensions_of_others" not in knobs and _is_foreign(message, model.provider):
+        if not theirs_go_out and _is_foreign(message, model.provider):
             what = f"messages[{at}]: {model} reads nothing of what another provider made; not sent"
             notices.append(Notice("content_left_out", what))
     if "strict" not in knobs and any(tool.strict for tool in context.tools):
@@ -70,12 +73,15 @@ def context_notices(
 
 def _is_foreign(message: Message, provider: str) -> bool:
     """Tell whether a message has only extensions, which are another provider's."""
-    if not isinstance(message, AssistantMessage) or not message.content:
+    content = message.content
+    if not (isinstance(message, AssistantMessage) and content):
+        return False
+    if not isinstance(content[0], ExtensionBlock):  # most answers begin with something else
         return False
     own = message.provider in (None, provider)
     return all(
         isinstance(block, ExtensionBlock) and not (own and block.provider == provider)
-        for block in message.content
+        for block in content
     )
 
 

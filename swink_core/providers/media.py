@@ -2,38 +2,74 @@
 
 A file is a regular one and bounded: a pipe would be waited for, a device never ends. Whether it
 will do is asked of the system alone (`check_file`); the reading is done in a thread
-(`read_files`), since a disk may take long and the event loop has others to serve.
+(`read_media`), since a disk may take long and the event loop has others to serve.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
+import binascii
 import os
 import stat
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from attrs import evolve
-
-from swink_core.failures.exceptions import MediaError, ProviderFailure
+from swink_core.failures.exceptions import InvalidContext, MediaError, ProviderFailure
 from swink_core.failures.failure import Failure
 from swink_core.vocabulary.messages import (
     Base64Source,
     Context,
+    ExtensionBlock,
     FileIdSource,
     FileSource,
+    MediaBlock,
     Message,
     Source,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
 )
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core.vocabulary.structs import replace
 
 MOST_FILE_BYTES = 50 * 1024 * 1024
 """The size of a file, unless a caller of `read_files` says otherwise."""
 
 MOST_CALL_BYTES = 100 * 1024 * 1024
 """The size of all files of a call together."""
+
+
+MOST_CHECKED_AT_ONCE = 256 * 1024
+"""Characters of base64 that a call checks at once; the rest is checked in a thread."""
+
+
+MOST_ENCODED_AT_ONCE = 1024 * 1024
+"""Characters of a conversation whose request is written without a thread."""
+
+
+def size_of(context: Context) -> int:
+    """Return about how many characters of text and media a conversation has."""
+    size = 0
+    for message in context.messages:
+        content = message.content
+        size += len(content) if type(content) is str else sum(map(_size_of, content))
+    return size
+
+
+def _size_of(block: Any) -> int:
+    kind = type(block)
+    if kind is TextBlock:
+        return len(block.text)
+    if kind is ToolCallBlock:
+        return len(block.raw_arguments or "")
+    if kind is ThinkingBlock:
+        return len(block.thinking) + len(block.signature or "")
+    if isinstance(block, ExtensionBlock):
+        values = block.data.values() if isinstance(block.data, dict) else ()
+        return sum(len(value) for value in values if isinstance(value, str))
+    return len(getattr(getattr(block, "source", None), "data", ""))
 
 
 def media_type_of(source: Source) -> str | None:
@@ -80,11 +116,26 @@ def media_base64(source: Source) -> Base64Source | None:
     return _read(source, MOST_FILE_BYTES)
 
 
-def files_of(message: Message) -> list[FileSource]:
-    """Return the files that a message names."""
-    blocks = () if isinstance(message.content, str) else message.content
-    sources = [getattr(block, "source", None) for block in blocks]
-    return [source for source in sources if isinstance(source, FileSource)]
+def sources_of(context: Context) -> list[Source]:
+    """Return the sources of all media of a conversation."""
+    return [
+        block.source
+        for message in context.messages
+        if type(message.content) is not str
+        for block in message.content
+        if isinstance(block, MediaBlock)
+    ]
+
+
+def check_base64(source: Base64Source, where: str) -> None:
+    """Refuse media that are not base64. Raises InvalidContext."""
+    try:
+        binascii.a2b_base64(source.data, strict_mode=True)
+    except ValueError as error:
+        raise InvalidContext(
+            f"{where}: the data of a Base64Source is no base64: {error}",
+            resolution="Pass base64.b64encode(data).decode(), without a prefix or line breaks.",
+        ) from error
 
 
 def check_file(source: FileSource, most: int = MOST_FILE_BYTES) -> int:
@@ -99,27 +150,41 @@ def check_file(source: FileSource, most: int = MOST_FILE_BYTES) -> int:
     return found.st_size
 
 
-async def read_files(
+async def read_media(
     context: Context, each: int = MOST_FILE_BYTES, in_all: int = MOST_CALL_BYTES
 ) -> Context:
     """Return a conversation with the content of its files in their place, read in a thread.
 
-    `each` and `in_all` are limits in bytes. Raises MediaError.
+    The thread also checks media that were too large to be checked when the call was made. `each`
+    and `in_all` are limits of files in bytes. Raises MediaError or InvalidContext.
     """
-    files = [source for message in context.messages for source in files_of(message)]
+    sources = sources_of(context)
+    if not sources:
+        return context
+    files = [source for source in sources if isinstance(source, FileSource)]
+    given = sum(len(source.data) for source in sources if isinstance(source, Base64Source))
+    if given > MOST_CHECKED_AT_ONCE:
+        await asyncio.to_thread(_check_all, context)
     if not files:
         return context
     read = await asyncio.to_thread(_read_all, files, each, in_all)
 
-    def whole(block: Any) -> Any:
-        data = read.get(id(getattr(block, "source", None)))
-        return block if data is None else evolve(block, source=data)
+    def whole(message: Message) -> Message:
+        content: list[Any] = [*message.content]
+        found = [read.get(id(getattr(block, "source", None))) for block in content]
+        if not any(found):
+            return message
+        pairs = zip(content, found, strict=True)
+        return replace(message, content=[replace(b, source=d) if d else b for b, d in pairs])
 
-    messages = [
-        evolve(message, content=[*map(whole, message.content)]) if files_of(message) else message
-        for message in context.messages
-    ]
-    return evolve(context, messages=messages)
+    return replace(context, messages=[*map(whole, context.messages)])
+
+
+def _check_all(context: Context) -> None:
+    for number, message in enumerate(context.messages):
+        for source in sources_of(Context([message])):
+            if isinstance(source, Base64Source):
+                check_base64(source, f"message {number}")
 
 
 def _read_all(files: list[FileSource], each: int, in_all: int) -> dict[int, Base64Source]:

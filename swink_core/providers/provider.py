@@ -21,7 +21,7 @@ from swink_core.failures.failure import Classification, Failure
 from swink_core.failures.redaction import redact
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
-from swink_core.plugins.binding import first_set
+from swink_core.plugins.binding import Target, first_set
 from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
@@ -38,6 +38,7 @@ from swink_core.providers.exchange import (
 from swink_core.providers.features import API
 from swink_core.providers.fields import body_as_extra_says
 from swink_core.providers.intact import lenient_json
+from swink_core.providers.media import MOST_ENCODED_AT_ONCE, size_of
 from swink_core.providers.rules import Fitted
 from swink_core.providers.source import EventSource, Parser
 from swink_core.vocabulary.events import Notice
@@ -286,12 +287,13 @@ class HTTPProvider:
         """
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
         renewed, facts = False, self.speaker(model).error_facts
+        is_large = size_of(call.context) > MOST_ENCODED_AT_ONCE
         while True:
-            request = self.request(model, payload, options)
-            if request.body and (target := call.attempt.target).extra and target.inherited:
-                none: dict[str, Any] = dict.fromkeys(target.inherited)
-                other = self.request(model, payload, evolve(options, **none)).body
-                request.body = body_as_extra_says(request.body, other, target.extra)
+            asked = (model, payload, options, call.attempt.target)
+            if is_large:
+                request = await asyncio.to_thread(self._written, *asked)
+            else:
+                request = self._written(*asked)
             call.attempt.ask(request)
             request.headers.update(call.headers)
             if options.transport == "buffered":
@@ -317,6 +319,17 @@ class HTTPProvider:
                 raise
             response.close()
             renewed = True
+
+    def _written(
+        self, model: Model, payload: Any, options: StreamOptions, target: Target
+    ) -> HTTPRequest:
+        """Return the request, with the target's `extra` over inherited options."""
+        request = self.request(model, payload, options)
+        if request.body and target.extra and target.inherited:
+            none: dict[str, Any] = dict.fromkeys(target.inherited)
+            other = self.request(model, payload, evolve(options, **none)).body
+            request.body = body_as_extra_says(request.body, other, target.extra)
+        return request
 
     async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
         """Send one request; a provider that also speaks something else than HTTP overrides it.

@@ -28,7 +28,7 @@ from swink_core.providers.conversion import (
 )
 from swink_core.providers.features import API, KNOBS, PER_MODEL, context_notices
 from swink_core.providers.media import unsupported
-from swink_core.providers.schemas import joined_root
+from swink_core.providers.schemas import joined_root, rewritten_schema
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import (
     AssistantMessage,
@@ -42,6 +42,7 @@ from swink_core.vocabulary.messages import (
 from swink_core.vocabulary.models import Model, Rule
 from swink_core.vocabulary.options import StreamOptions, ThinkingLevel
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core.vocabulary.structs import replace
 
 ROOM_TO_ANSWER = 1024
 """Tokens of the limit that thinking leaves, unless it cannot do with fewer."""
@@ -183,6 +184,8 @@ class Fitted:
 
     def _refuse_media(self, has: set[str]) -> None:
         """Refuse media in assistant messages where the API has no place for them."""
+        if not any(feature.startswith(ASSISTANT) for feature in self._wanted):
+            return
         for feature, path in assistant_media(self.context):
             if feature not in has:
                 media = feature.removeprefix(ASSISTANT)
@@ -232,7 +235,7 @@ class Fitted:
         for name in {**rule.least, **rule.most}:
             self._bound(name, rule.least.get(name, -inf), rule.most.get(name, inf))
         if rule.schema:
-            self.context = evolve(
+            self.context = replace(
                 self.context, tools=[self._plain(tool, rule.schema) for tool in self.context.tools]
             )
         if rule.tool_name:
@@ -252,7 +255,7 @@ class Fitted:
             self.refuse("tools", f"takes no tool whose parameters are no object: {tool.name}")
         if gone := ", ".join(sorted(tool.parameters.keys() & set(refused))):
             self.tell(f": {gone} at the root of the schema of {tool.name} went out joined")
-        return evolve(tool, parameters=joined_root(tool.parameters, refused))
+        return replace(tool, parameters=rewritten_schema(joined_root, tool.parameters, refused))
 
     def _rename(self, accepted: re.Pattern[str]) -> None:
         """Give tools names that are accepted, wherever the call names them."""
@@ -266,7 +269,7 @@ class Fitted:
         new = {name: _tool_name(name) for name in given if not accepted.fullmatch(name)}
         if new:
             self.names = {sent: name for name, sent in new.items()}
-            self.context = evolve(
+            self.context = replace(
                 self.context,
                 tools=[_under(new, tool) for tool in self.context.tools],
                 messages=[_renamed(message, new) for message in self.context.messages],
@@ -277,16 +280,16 @@ class Fitted:
 
 def _renamed(message: Message, new: Mapping[str, str]) -> Message:
     if isinstance(message, ToolResultMessage):
-        return evolve(message, tool_name=new.get(message.tool_name, message.tool_name))
+        return replace(message, tool_name=new.get(message.tool_name, message.tool_name))
     if not isinstance(message, AssistantMessage):
         return message
     content = [_under(new, b) if isinstance(b, ToolCallBlock) else b for b in message.content]
-    return evolve(message, content=content)
+    return replace(message, content=content)
 
 
 def _under(new: Mapping[str, str], named: Any) -> Any:
     """Return a tool, or a call of one, under its new name, if it has one."""
-    return evolve(named, name=new.get(named.name, named.name))
+    return replace(named, name=new.get(named.name, named.name))
 
 
 def _tool_name(name: str) -> str:

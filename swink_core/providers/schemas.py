@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 MOST_NODES = 10_000
 """Of a schema written out; a small one can refer to itself by halves without end."""
 
+MOST_REMEMBERED = 1024
+LONGEST_REMEMBERED = 64 * 1024
+"""Schemas of which the rewritten form is kept, and the bytes that one may have."""
+
 _DEFINITIONS = ("$defs", "definitions")
+
+
+def rewritten_schema(
+    rewrite: Callable[..., dict[str, Any]], schema: Mapping[str, Any], *more: Hashable
+) -> dict[str, Any]:
+    """Return `rewrite(schema, *more)`, which is called once for schemas of the same JSON.
+
+    Each call of a conversation brings the same tools. The result is shared: do not change it in
+    place. `rewrite` is a pure function.
+    """
+    try:
+        encoded = msgspec.json.encode(schema)
+    except (TypeError, ValueError, RecursionError):  # only a repair makes JSON of it
+        return rewrite(schema, *more)
+    if len(encoded) > LONGEST_REMEMBERED:
+        return rewrite(schema, *more)
+    return _rewritten(rewrite, encoded, *more)
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _rewritten(
+    rewrite: Callable[..., dict[str, Any]], encoded: bytes, *more: Hashable
+) -> dict[str, Any]:
+    return rewrite(msgspec.json.decode(encoded), *more)
 
 
 def closed_schema(schema: Any) -> Any:

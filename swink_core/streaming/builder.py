@@ -63,10 +63,12 @@ def _own(event: Any) -> Any:
     return kind(*held)
 
 
-_READ = {kind: attrgetter("__class__", *kind.__slots__) for kind in list[Any](RULES)}
+_READ = {kind: attrgetter("__class__", *kind.__struct_fields__) for kind in list[Any](RULES)}
 """What reads an event's class and all its fields, in order."""
 
-_HOLDS = {kind: [*map(kind.__slots__.index, _DATA & {*kind.__slots__})] for kind in _READ}
+_HOLDS = {
+    kind: [*map(kind.__struct_fields__.index, _DATA & {*kind.__struct_fields__})] for kind in _READ
+}
 """Which of its fields may be changed in place, by their numbers."""
 
 

@@ -24,7 +24,7 @@ from swink_core.failures.faults import FAULT, abandoned, raised, too_large
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call
 from swink_core.providers.foreign import ForeignSource, open_source
-from swink_core.providers.media import read_files
+from swink_core.providers.media import read_media
 from swink_core.providers.source import SETTLE_SECONDS, EventSource
 from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.builder import MessageBuilder
@@ -172,7 +172,7 @@ class Driver:
         """Wait, begin the next attempt, and return its first events."""
         call = self.call
         if not call.attempts:
-            call.context = await read_files(call.context)
+            call.context = await read_media(call.context)
         else:
             await self._release()  # which the loop goes on with even in a sleep of nothing
             await call.clock.sleep(self._retries.delay)

@@ -15,9 +15,11 @@ from attrs import define, fields, has
 
 @cache
 def annotations_of(kind: Any) -> dict[str, Any]:
-    """Return what each field of an attrs class may hold, by its name."""
+    """Return what each field of a struct or an attrs class may hold, by its name."""
     hints = get_type_hints(kind, include_extras=True)
-    return {field.name: hints[field.name] for field in fields(kind)}
+    is_struct = isinstance(kind, msgspec.StructMeta)
+    names = kind.__struct_fields__ if is_struct else [field.name for field in fields(kind)]
+    return {name: hints[name] for name in names}
 
 
 def held_to(annotation: Any, value: Any) -> Any:
@@ -36,6 +38,8 @@ def held_to(annotation: Any, value: Any) -> Any:
         raise ValueError("expected a finite number")
     try:
         return msgspec.convert(value, annotation)
+    except AttributeError:  # of an object with `[]`, which msgspec takes for a mapping
+        raise ValueError(f"expected `dict`, got `{type(value).__name__}`") from None
     except msgspec.ValidationError as error:
         said = str(error).replace("null`", "None`").replace("`object`", "`dict`")
         said = f"expected {meant}" if (meant := _meant(annotation)) else said
@@ -45,11 +49,12 @@ def held_to(annotation: Any, value: Any) -> Any:
 
 @cache
 def _known(annotation: Any) -> tuple[list[str], set[Any]]:
-    """Return the attrs classes of an annotation, and types of which it takes any value as it is:
+    """Return the classes of an annotation, and types of which it takes any value as it is:
     msgspec would read the annotation anew for each, which takes ten times as long."""
     parts = (annotation, *get_args(annotation))
     alone = parts if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    return [part.__name__ for part in parts if has(part)], {str, bool, NoneType}.intersection(alone)
+    classes = [part.__name__ for part in parts if isinstance(part, msgspec.StructMeta) or has(part)]
+    return classes, {str, bool, NoneType}.intersection(alone)
 
 
 def _meant(annotation: Any) -> str | None:

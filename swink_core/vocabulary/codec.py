@@ -1,23 +1,23 @@
-"""Events and messages to JSON data and back, through one converter.
+"""Events and messages to JSON data and back, by msgspec.
 
-Every class of a union carries its tag (`type` or `role`), whichever way it is reached, because a
-tagged union dumped without naming the union would silently lose it. Defaults are left out.
+The classes state their JSON form themselves (`structs`): a tag, then the fields that differ from
+their defaults. Compiled code reads and writes it. Data that it refuses is read again by `_Reading`,
+which names every fault and where it is.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
-from attrs import has
+import msgspec
 
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary import messages as ms
-from swink_core.vocabulary.checks import held_to
-from swink_core.vocabulary.outcome import StopReason, StreamErrorKind
+from swink_core.vocabulary.checks import annotations_of, held_to
 
 if TYPE_CHECKING:
-    from cattrs import Converter
     from typing_extensions import TypeForm
 
 
@@ -28,96 +28,26 @@ class CodecError(ValueError):
     """JSON data that is not what it should be; the message says where and why."""
 
 
-@cache
-def _converter(allow_files: bool = False, exact: bool = False) -> Converter:
-    from cattrs import Converter
-    from cattrs.gen import make_dict_unstructure_fn
-
-    converter = Converter(omit_if_default=True, forbid_extra_keys=exact)
-
-    def tagged(cls: type[Any]) -> Any:
-        plain: Any = make_dict_unstructure_fn(cls, converter, _cattrs_omit_if_default=True)
-        tag = _tag_of(cls)
-        return lambda obj: {tag: getattr(cls, tag), **plain(obj)}
-
-    def union(kind: Any, tag: str = "type") -> None:
-        by_tag = {getattr(cls, tag): cls for cls in get_args(kind)}
-
-        def structure(data: Any, _: Any) -> Any:
-            if not isinstance(data, dict):
-                raise CodecError(f"an object with {tag!r} was expected, not {data!r:.80}")
-            value = data.get(tag)
-            cls = by_tag.get(value) if isinstance(value, str) else None
-            if cls is None:
-                known = ", ".join(by_tag)
-                raise CodecError(f"unknown {tag} {value!r:.80}; known: {known}")
-            own = {n: v for n, v in data.items() if n != tag} if exact else data
-            return converter.structure(own, cls)
-
-        converter.register_structure_hook_func(lambda cls: cls == kind, structure)
-
-    converter.register_unstructure_hook_factory(lambda cls: has(cls) and bool(_tag_of(cls)), tagged)
-    _be_strict(converter)
-    union(ms.Source)  # before those that hold it: a class's hook is made of those of its fields
-    union(ms.Block)
-    blocks = list[ms.Block]
-    each = converter.get_structure_hook(blocks)
-    converter.register_structure_hook_func(
-        lambda kind: kind in (blocks, str | blocks),  # an answer makes a block of a string itself
-        lambda data, _: data if isinstance(data, str) else each(data, blocks),
-    )
-    union(ms.Message, "role")
-    union(ev.Event)
-    if not allow_files:
-        converter.register_structure_hook(ms.FileSource, _refuse_file)
-    return converter
-
-
-def _tag_of(cls: type[Any]) -> str:
-    return next((tag for tag in ("role", "type") if getattr(cls, tag, None)), "")
-
-
-def _refuse_file(_: Any, __: Any) -> Any:
-    why = "data from elsewhere could name any file of this machine"
-    raise CodecError(f"a file source is loaded with allow_files=True alone, because {why}")
-
-
-def _be_strict(converter: Converter) -> None:
-    """Refuse what cattrs would convert (`str(None)`, the letters of a text as a list)."""
-    from cattrs.cols import list_structure_factory
-    from cattrs.gen import make_dict_structure_fn
-
-    def held(data: Any, kind: Any) -> Any:
-        if kind is int and isinstance(data, float) and data.is_integer():
-            data = int(data)
-        try:
-            return held_to(kind, data)
-        except ValueError as error:
-            raise CodecError(f"{error}: {data!r:.80}") from None
-
-    def lists(kind: Any) -> Any:
-        plain = list_structure_factory(kind, converter)
-        return lambda data, _: plain(held(data, list), kind)
-
-    def objects(kind: Any) -> Any:
-        exact = converter.forbid_extra_keys
-        plain: Any = make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=exact)
-        return lambda data, _: plain(held(data, dict), kind)
-
-    for kind in (str, bool, float, int, StopReason, StreamErrorKind):
-        converter.register_structure_hook(kind, held)
-    converter.register_structure_hook_func(_are(dict), held)
-    converter.register_structure_hook_factory(_are(list), lists)
-    converter.register_structure_hook_factory(has, objects)
-
-
-def _are(origin: Any) -> Any:
-    return lambda kind: get_origin(kind) is origin
-
-
 def dump(value: Any) -> Any:
     """Return JSON data for an event, message, block, context or list of these."""
-    return _converter().unstructure(value)
+    data = msgspec.to_builtins(value)
+    _leave_out_parameters(value, data)
+    return data
+
+
+def _leave_out_parameters(value: Any, data: Any) -> None:
+    """Leave out what tools take by default: msgspec compares no default that is made anew."""
+    if isinstance(value, ms.Context):
+        value, data = value.tools, data.get("tools", ())
+    if isinstance(value, ms.Tool):
+        if value.parameters == _NO_PARAMETERS:
+            del data["parameters"]
+    elif isinstance(value, list | tuple):
+        for one, its_data in zip(value, data, strict=True):
+            _leave_out_parameters(one, its_data)
+
+
+_NO_PARAMETERS = ms.Tool("").parameters
 
 
 def load(kind: TypeForm[T], data: Any, *, allow_files: bool = False, exact: bool = False) -> T:
@@ -126,23 +56,131 @@ def load(kind: TypeForm[T], data: Any, *, allow_files: bool = False, exact: bool
     `allow_files` says that the data may name files of this machine, as a conversation does that
     was saved here. Raises CodecError, which says where the data is wrong.
     """
-    from cattrs import transform_error
-
+    before = ms.no_files.set(not allow_files)
     try:
-        loaded: T = _converter(allow_files, exact).structure(data, kind)  # type: ignore[arg-type]
-        return loaded
-    except CodecError:
-        raise
-    except Exception as error:
-        reasons = transform_error(error, format_exception=_reason)
-        raise CodecError("; ".join(reasons)) from error
+        try:
+            loaded: T = _convert(kind, data)
+        except msgspec.ValidationError:
+            data = _mended(kind, data, allow_files, exact)
+            loaded = _convert(kind, data)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise CodecError(str(error)) from error
+    finally:
+        ms.no_files.reset(before)
+    if exact and not _is_exact(loaded, data):
+        _mended(kind, data, allow_files, exact)
+    return loaded
 
 
-def _reason(error: BaseException, kind: type | None) -> str:
-    """Our own words for what we found ourselves: a union's list of classes helps nobody."""
-    from cattrs.v import format_exception
+def _convert(kind: Any, data: Any) -> Any:
+    return msgspec.convert({"value": data}, _holder(kind)).value
 
-    return str(error) if isinstance(error, CodecError) else format_exception(error, kind)
+
+@cache
+def _holder(kind: Any) -> Any:
+    """Return a struct with one value of a kind: `convert` reads any other kind anew each time."""
+    return msgspec.defstruct("Held", [("value", kind)])
+
+
+def _mended(kind: Any, data: Any, allow_files: bool, exact: bool) -> Any:
+    """Return data with whole numbers for floats where a field wants them. Raises CodecError."""
+    reading = _Reading(allow_files, exact)
+    mended = reading.read(kind, data)
+    if reading.faults:
+        raise CodecError("; ".join(reading.faults))
+    return mended
+
+
+class _Reading:
+    """Reads data field by field; `faults` are reasons for a refusal, each with its place."""
+
+    def __init__(self, allow_files: bool, exact: bool) -> None:
+        self.allow_files, self.exact = allow_files, exact
+        self.faults: list[str] = []
+
+    def read(self, kind: Any, data: Any, place: str = "$") -> Any:
+        """Return data of a kind, having noted its faults."""
+        parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+        if (data is None and NoneType in parts) or (isinstance(data, str) and str in parts):
+            return data
+        if structs := [part for part in parts if isinstance(part, msgspec.StructMeta)]:
+            return self._struct(structs, data, place)
+        lists = [part for part in parts if get_origin(part) is list]
+        if lists and isinstance(data, list | tuple):
+            (item,) = get_args(lists[0])
+            return [self.read(item, each, f"{place}[{n}]") for n, each in enumerate(data)]
+        if int in parts and isinstance(data, float) and data.is_integer():
+            return int(data)
+        plain = [part for part in parts if part is not NoneType]
+        self._hold(list if lists else plain[0] if len(plain) == 1 else kind, data, place)
+        return data
+
+    def _struct(self, structs: list[Any], data: Any, place: str) -> Any:
+        kind, tag = structs[0], structs[0].__struct_config__.tag_field
+        if not isinstance(data, dict):
+            if len(structs) == 1:
+                self._hold(dict, data, place)
+            else:
+                self._note(f"an object with {tag!r} was expected, not {data!r:.80}", place)
+            return data
+        if tag is not None and (len(structs) > 1 or tag in data):
+            by_tag = {each.__struct_config__.tag: each for each in structs}
+            found = data.get(tag)
+            kind = by_tag.get(found) if isinstance(found, str) else None
+            if kind is None:
+                self._note(f"unknown {tag} {found!r:.80}; known: {', '.join(by_tag)}", place)
+                return data
+        if kind is ms.FileSource and not self.allow_files:
+            self._note(ms.FILES_REFUSED, place)
+        unknown = ", ".join(sorted(map(str, data.keys() - _shape(kind)[0])))
+        if unknown and self.exact:
+            self._note(f"extra fields found ({unknown})", place)
+        return {**data, **self._fields(kind, data, place)}
+
+    def _fields(self, kind: Any, data: dict[str, Any], place: str) -> dict[str, Any]:
+        read: dict[str, Any] = {}
+        annotations = annotations_of(kind)
+        for field in msgspec.structs.fields(kind):
+            name, where = field.name, f"{place}.{field.name}"
+            if name in data:
+                read[name] = self.read(annotations[name], data[name], where)
+            elif field.required:
+                self._note("required field missing", where)
+        return read
+
+    def _hold(self, kind: Any, data: Any, place: str) -> None:
+        try:
+            held_to(kind, data)
+        except ValueError as error:
+            self._note(f"{error}: {data!r:.80}", place)
+
+    def _note(self, fault: str, place: str) -> None:
+        self.faults.append(f"{fault} @ {place}")
+
+
+def _is_exact(made: Any, data: Any) -> bool:
+    """Tell whether data of which something was made has no keys but those of fields."""
+    if isinstance(made, msgspec.Struct):
+        known, holding = _shape(type(made))
+        return data.keys() <= known and all(
+            _is_exact(getattr(made, name), data[name]) for name in holding if name in data
+        )
+    if type(made) is list and isinstance(data, list | tuple):
+        return all(map(_is_exact, made, data))
+    return True
+
+
+@cache
+def _shape(kind: Any) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the keys that a class's JSON form may have, and the fields that may hold structs."""
+    tag = {kind.__struct_config__.tag_field} - {None}
+    holding = [name for name, held in annotations_of(kind).items() if _has_structs(held)]
+    return frozenset({*kind.__struct_fields__, *tag}), tuple(holding)
+
+
+def _has_structs(annotation: Any) -> bool:
+    is_struct = isinstance(annotation, msgspec.StructMeta)
+    return is_struct or any(map(_has_structs, get_args(annotation)))
 
 
 def load_event(data: Any) -> ev.Event:

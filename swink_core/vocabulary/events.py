@@ -1,16 +1,14 @@
 """What a stream is made of: provider-neutral increments, in the order that `grammar` states.
 
-Events are slotted and, for speed, not frozen (a frozen attrs class takes three times as long
-to make); nobody changes one after it was handed out.
+Events are structs that are not frozen, for speed; nobody changes one after it was handed out.
 """
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Protocol, TypeAlias
 
-from attrs import define
-
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.structs import Finite, Record
 
 
 class _MakeError(Protocol):
@@ -25,19 +23,13 @@ def _error(kind: StreamErrorKind) -> _MakeError:
     return make
 
 
-@define
-class AssistantMessageEvent:
+class AssistantMessageEvent(Record):
     """The base of all events. `type` is the tag in JSON.
 
     The constructors are for adapters that yield events themselves: one for each kind of error.
     """
 
     type: ClassVar[str] = ""
-
-    def __init_subclass__(cls, type: str | None = None) -> None:
-        """Take the tag from the class statement; attrs makes each class twice, once without."""
-        if type is not None:
-            cls.type = type
 
     @staticmethod
     def error(message: str) -> Error:
@@ -64,51 +56,44 @@ class AssistantMessageEvent:
     error_unknown = staticmethod(_error(StreamErrorKind.UNKNOWN))
 
 
-@define
-class Start(AssistantMessageEvent, type="start"):
+class Start(AssistantMessageEvent, tag="start"):
     """An attempt begins; sent before its request is."""
 
 
-@define
-class TextStart(AssistantMessageEvent, type="text_start"):
+class TextStart(AssistantMessageEvent, tag="text_start"):
     """A text block opens at `content_index`."""
 
     content_index: int
 
 
-@define
-class TextDelta(AssistantMessageEvent, type="text_delta"):
+class TextDelta(AssistantMessageEvent, tag="text_delta"):
     """More text of an open text block."""
 
     content_index: int
     delta: str
 
 
-@define
-class TextEnd(AssistantMessageEvent, type="text_end"):
+class TextEnd(AssistantMessageEvent, tag="text_end"):
     """A text block is complete."""
 
     content_index: int
     metadata: dict[str, Any] | None = None
 
 
-@define
-class ThinkingStart(AssistantMessageEvent, type="thinking_start"):
+class ThinkingStart(AssistantMessageEvent, tag="thinking_start"):
     """A thinking block opens at `content_index`."""
 
     content_index: int
 
 
-@define
-class ThinkingDelta(AssistantMessageEvent, type="thinking_delta"):
+class ThinkingDelta(AssistantMessageEvent, tag="thinking_delta"):
     """More visible reasoning of an open thinking block."""
 
     content_index: int
     delta: str
 
 
-@define
-class ThinkingEnd(AssistantMessageEvent, type="thinking_end"):
+class ThinkingEnd(AssistantMessageEvent, tag="thinking_end"):
     """A thinking block is complete; see `ThinkingBlock` for `signature` and `redacted`."""
 
     content_index: int
@@ -117,8 +102,7 @@ class ThinkingEnd(AssistantMessageEvent, type="thinking_end"):
     metadata: dict[str, Any] | None = None
 
 
-@define
-class ToolCallStart(AssistantMessageEvent, type="tool_call_start"):
+class ToolCallStart(AssistantMessageEvent, tag="tool_call_start"):
     """A tool call opens at `content_index`."""
 
     content_index: int
@@ -126,24 +110,21 @@ class ToolCallStart(AssistantMessageEvent, type="tool_call_start"):
     name: str
 
 
-@define
-class ToolCallDelta(AssistantMessageEvent, type="tool_call_delta"):
+class ToolCallDelta(AssistantMessageEvent, tag="tool_call_delta"):
     """More of the JSON text of an open tool call's arguments."""
 
     content_index: int
     delta: str
 
 
-@define
-class ToolCallEnd(AssistantMessageEvent, type="tool_call_end"):
+class ToolCallEnd(AssistantMessageEvent, tag="tool_call_end"):
     """A tool call has got all the arguments that it will get."""
 
     content_index: int
     metadata: dict[str, Any] | None = None
 
 
-@define
-class Extension(AssistantMessageEvent, type="extension"):
+class Extension(AssistantMessageEvent, tag="extension"):
     """A whole opaque block of `provider`'s own `kind`."""
 
     content_index: int
@@ -153,16 +134,14 @@ class Extension(AssistantMessageEvent, type="extension"):
     metadata: dict[str, Any] | None = None
 
 
-@define
-class Notice(AssistantMessageEvent, type="notice"):
+class Notice(AssistantMessageEvent, tag="notice"):
     """Something that is not content; callers may ignore it. `code` is stable, `detail` is prose."""
 
     code: str
     detail: str = ""
 
 
-@define
-class Retry(AssistantMessageEvent, type="retry"):
+class Retry(AssistantMessageEvent, tag="retry"):
     """Everything since the last `Start` is void; the call is made again.
 
     `attempt` is the number of the attempt that follows, counted from 1 on its model, of
@@ -172,15 +151,14 @@ class Retry(AssistantMessageEvent, type="retry"):
 
     attempt: int
     max_attempts: int
-    delay: float
+    delay: Finite
     error: str  # type: ignore[assignment]  # the design's name; shadows the helper on purpose
     model: str
     error_kind: StreamErrorKind | None = None
     rule: str | None = None
 
 
-@define
-class Done(AssistantMessageEvent, type="done"):
+class Done(AssistantMessageEvent, tag="done"):
     """The provider completed its answer. `usage` and `cost` are `None` where unknown.
 
     `metadata` is the provider's own: facts of the whole answer that fit nowhere else.
@@ -195,8 +173,7 @@ class Done(AssistantMessageEvent, type="done"):
     metadata: dict[str, Any] | None = None
 
 
-@define
-class Error(AssistantMessageEvent, type="error"):
+class Error(AssistantMessageEvent, tag="error"):
     """The stream failed, or was aborted; what came before stays valid.
 
     `error_kind` is `None` only where an adapter did not say. `retry_after` is in seconds, as the
@@ -208,7 +185,7 @@ class Error(AssistantMessageEvent, type="error"):
     error_message: str = ""
     usage: Usage | None = None
     error_kind: StreamErrorKind | None = None
-    retry_after: float | None = None
+    retry_after: Finite | None = None
     cost: Cost | None = None
     response_id: str | None = None
     model: str | None = None

@@ -17,8 +17,6 @@ from __future__ import annotations
 from types import NoneType
 from typing import Any, Literal, NamedTuple
 
-from attrs import fields_dict
-
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.outcome import Cost, StopReason, Usage
 
@@ -76,7 +74,7 @@ SHAPES: dict[str, tuple[type, ...]] = {
     "cost": (Cost, NoneType),
 }
 
-_SHAPED = {kind: tuple(name for name in fields_dict(kind) if name in SHAPES) for kind in RULES}
+_SHAPED = {kind: tuple(name for name in kind.__struct_fields__ if name in SHAPES) for kind in RULES}
 
 
 _WHERE: dict[Phase, str] = {

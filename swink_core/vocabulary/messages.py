@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from contextvars import ContextVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import msgspec
-from attrs import define, field
-from msgspec import Meta
+from msgspec import Meta, field
 
 from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.structs import Record
 
 Metadata: TypeAlias = dict[str, Any]
 
@@ -59,42 +61,72 @@ MediaType: TypeAlias = Annotated[
 ]
 
 
-@define
-class Base64Source:
+class _Typed(Record):
+    """The base of blocks and sources. `type` is the tag in JSON."""
+
+    type: ClassVar[str] = ""
+
+
+class _Turn(Record, tag_field="role"):
+    """The base of messages. `role` is the tag in JSON."""
+
+    role: ClassVar[str] = ""
+
+
+class Base64Source(_Typed, tag="base64"):
     """Media carried in the message itself. `data` is standard base64 without line breaks."""
 
-    type: ClassVar[str] = "base64"
     media_type: MediaType
-    data: str = field(repr=False)
+    data: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(media_type={self.media_type!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("media_type", self.media_type)]
 
 
-@define
-class UrlSource:
+class UrlSource(_Typed, tag="url"):
     """Media that the provider fetches. `media_type` is `None` where the caller does not know."""
 
-    type: ClassVar[str] = "url"
     url: str
     media_type: MediaType | None = None
 
 
-def _path(value: Any) -> Any:
-    return str(value) if hasattr(value, "__fspath__") else value
+no_files: ContextVar[bool] = ContextVar("no_files", default=False)
+"""Set while data is loaded that must not name files of this machine."""
+
+FILES_REFUSED = (
+    "a file source is loaded with allow_files=True alone, because data from elsewhere could name "
+    "any file of this machine"
+)
 
 
-@define
-class FileSource:
+class _Path(Protocol):
+    def __fspath__(self) -> str: ...
+
+
+class FileSource(_Typed, tag="file"):
     """A file on this machine, read when the request is built. `media_type` `None`: by suffix."""
 
-    type: ClassVar[str] = "file"
-    path: str = field(converter=_path)
+    path: str
     media_type: MediaType | None = None
 
+    if TYPE_CHECKING:
 
-@define
-class FileIdSource:
+        def __init__(self, path: str | _Path, media_type: str | None = None) -> None: ...
+
+    def __post_init__(self) -> None:
+        if no_files.get():
+            raise ValueError(FILES_REFUSED)
+        path: Any = self.path
+        if hasattr(path, "__fspath__"):
+            self.path = str(path)
+
+
+class FileIdSource(_Typed, tag="file_id"):
     """A file that was uploaded to `provider` before, by the `id` that its Files API gave."""
 
-    type: ClassVar[str] = "file_id"
     provider: str
     id: str
 
@@ -102,79 +134,65 @@ class FileIdSource:
 Source: TypeAlias = Base64Source | UrlSource | FileSource | FileIdSource
 
 
-@define
-class TextBlock:
+class TextBlock(_Typed, tag="text"):
     """Text. `metadata` is the provider's own (citations, a signature); it goes back unchanged."""
 
-    type: ClassVar[str] = "text"
     text: str
     metadata: Metadata | None = None
 
 
-@define
-class ThinkingBlock:
+class ThinkingBlock(_Typed, tag="thinking"):
     """Reasoning. `signature` and `metadata` are opaque and go back only to their provider.
 
     `redacted`: the provider hides the text, and `signature` holds what it wants back instead.
     """
 
-    type: ClassVar[str] = "thinking"
     thinking: str
     signature: str | None = None
     redacted: bool = False
     metadata: Metadata | None = None
 
 
-@define
-class ToolCallBlock:
+class ToolCallBlock(_Typed, tag="tool_call"):
     """A call of a tool by the model.
 
     `arguments` is the parsed object, empty where `state` is not `complete`; `raw_arguments` is
     the text as it came, kept in every state (`None` where the arguments never were text).
     """
 
-    type: ClassVar[str] = "tool_call"
     id: str
     name: str
-    arguments: dict[str, Any] = field(factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
     raw_arguments: str | None = None
     state: ToolCallState = "complete"
     metadata: Metadata | None = None
 
 
-@define
-class ImageBlock:
+class ImageBlock(_Typed, tag="image"):
     """An image for the model to see."""
 
-    type: ClassVar[str] = "image"
     source: Source
     metadata: Metadata | None = None
 
 
-@define
-class DocumentBlock:
+class DocumentBlock(_Typed, tag="document"):
     """A document (PDF, text) for the model to read. `name` is shown to the model where it can."""
 
-    type: ClassVar[str] = "document"
     source: Source
     name: str | None = None
     metadata: Metadata | None = None
 
 
-@define
-class AudioBlock:
+class AudioBlock(_Typed, tag="audio"):
     """Sound for the model to hear."""
 
-    type: ClassVar[str] = "audio"
     source: Source
     metadata: Metadata | None = None
 
 
-@define
-class ExtensionBlock:
+class ExtensionBlock(_Typed, tag="extension"):
     """A whole opaque block (server-side tool, generated media); goes back to `provider` only."""
 
-    type: ClassVar[str] = "extension"
     provider: str
     kind: str
     data: Any
@@ -186,34 +204,25 @@ MediaBlock: TypeAlias = ImageBlock | DocumentBlock | AudioBlock
 Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | MediaBlock | ExtensionBlock
 
 
-@define
-class SystemMessage:
+class SystemMessage(_Turn, tag="system"):
     """An instruction to the model: a string, or blocks of text.
 
     One that leads the conversation joins the system prompt; one further on takes effect there.
     """
 
-    role: ClassVar[str] = "system"
     content: str | list[Block]
 
 
-@define
-class UserMessage:
+class UserMessage(_Turn, tag="user"):
     """What the user says: a string, or blocks of text, images, documents and audio.
 
     An extension's `data` goes to its own provider as it is: a part that swink has no word for.
     """
 
-    role: ClassVar[str] = "user"
     content: str | list[Block]
 
 
-def _spoken(content: str | list[Block]) -> list[Block]:
-    return [TextBlock(content)] if isinstance(content, str) else content
-
-
-@define
-class AssistantMessage:
+class AssistantMessage(_Turn, tag="assistant"):
     """What the model said, and everything known about how. A string stands for a block of text.
 
     `model` is the model that answered, in the provider's own words. `usage` and `cost` are
@@ -223,8 +232,10 @@ class AssistantMessage:
     that fit nowhere else.
     """
 
-    role: ClassVar[str] = "assistant"
-    content: list[Block] = field(converter=_spoken)
+    if TYPE_CHECKING:
+        content: list[Block]
+    else:
+        content: str | list[Block]  # a string until `__post_init__`
     provider: str | None = None
     model: str | None = None
     response_id: str | None = None
@@ -235,8 +246,37 @@ class AssistantMessage:
     error_kind: StreamErrorKind | None = None
     error_message: str | None = None
     metadata: Metadata | None = None
-    total_usage: Usage | None = field(default=None, eq=False)
-    total_cost: Cost | None = field(default=None, eq=False)
+    total_usage: Usage | None = None
+    total_cost: Cost | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            content: str | Sequence[Block],
+            provider: str | None = None,
+            model: str | None = None,
+            response_id: str | None = None,
+            request_id: str | None = None,
+            usage: Usage | None = None,
+            cost: Cost | None = None,
+            stop_reason: StopReason | None = None,
+            error_kind: StreamErrorKind | None = None,
+            error_message: str | None = None,
+            metadata: Metadata | None = None,
+            total_usage: Usage | None = None,
+            total_cost: Cost | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        content: Any = self.content
+        if isinstance(content, str):
+            self.content = [TextBlock(content)]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return _compared(self) == _compared(other)
 
     @property
     def text(self) -> str:
@@ -254,11 +294,13 @@ class AssistantMessage:
         return [block for block in self.content if isinstance(block, ToolCallBlock)]
 
 
-@define
-class ToolResultMessage:
+_compared = attrgetter(*AssistantMessage.__struct_fields__[:-2])
+"""The fields that equal answers share: all but the totals of their calls."""
+
+
+class ToolResultMessage(_Turn, tag="tool_result"):
     """What a tool returned to the model. `is_error`: the tool failed and `content` says why."""
 
-    role: ClassVar[str] = "tool_result"
     tool_call_id: str
     tool_name: str
     content: str | list[Block]
@@ -271,8 +313,7 @@ Conversation: TypeAlias = list[Message]
 """What a program holds and adds to."""
 
 
-@define
-class Tool:
+class Tool(Record):
     """A tool that the model may call. `parameters` is a JSON schema of an object.
 
     `strict` asks that arguments keep to the schema (`None`: as the provider does by itself).
@@ -282,18 +323,17 @@ class Tool:
 
     name: str
     description: str = ""
-    parameters: dict[str, Any] = field(factory=lambda: {"type": "object", "properties": {}})
+    parameters: dict[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
     strict: bool | None = None
     metadata: dict[str, Metadata] | None = None
 
 
-@define
-class Context:
+class Context(Record):
     """A conversation: messages in order, the system prompt, the tools on offer."""
 
     messages: list[Message]
     system_prompt: str | None = None
-    tools: list[Tool] = field(factory=list)
+    tools: list[Tool] = field(default_factory=list)
 
     @classmethod
     def of(cls, value: Context | str | Sequence[Message]) -> Context:

@@ -6,7 +6,9 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
-from attrs import define, field
+from msgspec import field
+
+from swink_core.vocabulary.structs import Finite, Record
 
 
 class StopReason(StrEnum):
@@ -87,8 +89,7 @@ MOST_TOKENS = 10**12
 """More tokens than any answer takes: a larger count is none."""
 
 
-@define
-class Usage:
+class Usage(Record):
     """Tokens that an answer took. A number that the provider did not report is `None`, not 0.
 
     `cache_read` and `cache_write` are parts of `input`, and `reasoning` is a part of `output`,
@@ -103,7 +104,7 @@ class Usage:
     cache_write: int | None = None
     reasoning: int | None = None
     total: int | None = None
-    extra: dict[str, Any] = field(factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
     reported: bool = False
 
     def count(self, name: str, tokens: float) -> bool:
@@ -130,20 +131,19 @@ class Usage:
         return NotImplemented if start else self
 
 
-@define
-class Cost:
+class Cost(Record):
     """US dollars, part by part; `None` where a price or a count is unknown.
 
     `input` is the part of the input that was neither read from nor written to a cache; `fees` are
     for what is no token: searches, the request itself.
     """
 
-    input: float | None = None
-    output: float | None = None
-    cache_read: float | None = None
-    cache_write: float | None = None
-    total: float | None = None
-    fees: float | None = None
+    input: Finite | None = None
+    output: Finite | None = None
+    cache_read: Finite | None = None
+    cache_write: Finite | None = None
+    total: Finite | None = None
+    fees: Finite | None = None
 
     def __add__(self, other: Cost) -> Cost:
         """Return the sum of two attempts' costs."""
@@ -154,8 +154,7 @@ class Cost:
         return NotImplemented if start else self
 
 
-@define
-class Totals:
+class Totals(Record):
     """What several attempts took, the voided ones too; `None` while nothing is known."""
 
     usage: Usage | None = None

@@ -35,7 +35,7 @@ from swink_core import (
     UrlSource,
     UserMessage,
 )
-from swink_core.arguments import check_context
+from swink_core.conversation import check_context
 from swink_core.providers import (
     MessageConverter,
     arguments_object,

@@ -30,9 +30,9 @@ from swink_core import (
     dump,
     load,
 )
-from swink_core.arguments import check_context
+from swink_core.conversation import check_context
 from swink_core.providers import media, media_base64, media_form
-from swink_core.providers.media import MOST_FILE_BYTES, check_file, read_files
+from swink_core.providers.media import MOST_FILE_BYTES, check_file, read_media
 
 PNG = b"\x89PNG"
 
@@ -201,7 +201,7 @@ async def test_files_are_read_in_a_thread_and_take_their_places(
         "be brief",
     )
     before = dump(context)
-    whole = await read_files(context)
+    whole = await read_media(context)
     png = Base64Source("image/png", base64.b64encode(PNG).decode())
     pdf = Base64Source("application/pdf", base64.b64encode(b"%PDF").decode())
     assert whole == Context(
@@ -219,7 +219,7 @@ async def test_files_are_read_in_a_thread_and_take_their_places(
 
 async def test_a_conversation_without_files_is_returned_as_it_is() -> None:
     context = _asks(Base64Source("image/png", "eA=="))
-    assert await read_files(context) is context
+    assert await read_media(context) is context
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,9 @@ async def test_the_limits_may_be_set(limits: dict[str, int], what: str, tmp_path
     for name in ("a.png", "b.png"):
         (tmp_path / name).write_bytes(PNG)
     context = _asks(FileSource(str(tmp_path / "a.png")), FileSource(str(tmp_path / "b.png")))
-    assert len((await read_files(context)).messages) == 1
+    assert len((await read_media(context)).messages) == 1
     with pytest.raises(MediaError, match=what):
-        await read_files(context, **limits)
+        await read_media(context, **limits)
 
 
 # -- data from elsewhere -------------------------------------------------------------------------

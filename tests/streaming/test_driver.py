@@ -582,10 +582,9 @@ def _meddle(event: Any) -> None:
         for held in [*event.values()]:
             _meddle(held)
         event["HACKED"] = "HACKED"
-    for name in getattr(type(event), "__slots__", ()):
-        if name != "__weakref__":
-            _meddle(value := getattr(event, name))
-            setattr(event, name, 99 if isinstance(value, int) else "HACKED")
+    for name in getattr(type(event), "__struct_fields__", ()):
+        _meddle(value := getattr(event, name))
+        setattr(event, name, 99 if isinstance(value, int) else "HACKED")
 
 
 NESTED = {"a": {"b": [1, {"c": "d"}]}}

@@ -11,14 +11,13 @@ from itertools import count
 from math import inf, isnan
 
 import pytest
-from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swink import Client
 from swink_batch.limits import Lane, Limiter, allowances
 from swink_batch.limits.lane import LONGEST_SHUT
-from swink_core import Done, Error, StopReason, StreamErrorKind, Target
+from swink_core import Done, Error, StopReason, StreamErrorKind, Target, replace
 from swink_core.providers import LoopClock
 
 LATENCY = 0.3
@@ -80,7 +79,7 @@ def mute_window(calls: int, seconds: float, slides: bool = False, says: bool = F
             past.append(now)
             return None, {}
         back = past[0] + seconds if slides else (period + 1) * seconds
-        return (evolve(THROTTLED, retry_after=back - now) if says else THROTTLED), {}
+        return (replace(THROTTLED, retry_after=back - now) if says else THROTTLED), {}
 
     return answer
 
@@ -222,7 +221,7 @@ def test_a_server_that_refuses_the_first_calls_of_all_is_asked_until_it_answers(
     st.lists(
         st.tuples(
             st.sampled_from([0.0, 0.001, 0.1, 1.0, 3.0, 100.0]),
-            st.sampled_from([DONE, THROTTLED, SLOW, evolve(THROTTLED, retry_after=1e9)]),
+            st.sampled_from([DONE, THROTTLED, SLOW, replace(THROTTLED, retry_after=1e9)]),
             st.sampled_from([*{**LIES, "none": {}}.values()]),
         ),
         max_size=60,

@@ -295,7 +295,7 @@ async def test_no_address_from_a_client_is_fetched_or_read(
     source = {"type": "image", "source": {"type": "file", "path": "/etc/passwd"}}
     native = {**HI, "messages": [{"role": "user", "content": [source]}]}
     async with serving(upstream) as gateway:
-        monkeypatch.setattr("swink_core.providers.media.read_files", fetched)
+        monkeypatch.setattr("swink_core.providers.media.read_media", fetched)
         monkeypatch.setattr("builtins.open", fetched)
         answer = await ask(gateway, PATH, body)
         assert answer.status in (200, 400)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from attrs import evolve
 from hypothesis import Phase, given, settings
 from made import CALLS, TEXT, events
 from sdks import openai_client
@@ -13,7 +12,7 @@ from serving import Scripted, serving
 from turned import Said, asked_for, last_attempt, read_by, whole, written
 
 import swink_core as swink
-from swink_core import StopReason, Usage
+from swink_core import StopReason, Usage, replace
 from swink_gateway.protocols import Facts
 from swink_gateway.protocols.chat.protocol import ChatProtocol, usage_data
 from swink_testing.driver import fold
@@ -53,7 +52,7 @@ def test_what_the_answer_is_called_and_what_it_took() -> None:
 
 def test_counts_that_the_api_alone_has_a_field_for() -> None:
     own = {"completion_tokens_details.rejected_prediction_tokens": 3}
-    usage = evolve(USAGE, extra={"input_audio": 1, "output_audio": 2, **own, "other": 4})
+    usage = replace(USAGE, extra={"input_audio": 1, "output_audio": 2, **own, "other": 4})
     counted = usage_data(usage, None)
     assert counted["prompt_tokens_details"] == {"cached_tokens": 4, "audio_tokens": 1}
     assert counted["completion_tokens_details"] == {
@@ -73,7 +72,7 @@ def test_what_a_model_says_aloud_has_a_field() -> None:
     body = msgspec.json.decode(whole(CHAT, fold(spoken, "acme"), own))
     asked = CHAT.read({**ASK, "messages": [body["choices"][0]["message"]]}, {}, {})
     (answer,) = asked.context.messages
-    assert answer.content == [swink.TextBlock("Hello"), evolve(block, provider="openai-chat")]
+    assert answer.content == [swink.TextBlock("Hello"), replace(block, provider="openai-chat")]
     assert b"audio_1" not in b"".join(written(CHAT, [spoken]))  # of an API that has no such field
 
 
@@ -130,7 +129,7 @@ def _counted(usage: Usage | None) -> Usage | None:
     """Return what of the counts has a field."""
     if usage is None:
         return None
-    counts = evolve(usage, extra={}, reported=True).added_up()
+    counts = replace(usage, extra={}, reported=True).added_up()
     return None if counts == Usage(reported=True) else counts
 
 

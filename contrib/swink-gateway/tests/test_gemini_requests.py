@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from attrs import evolve
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +29,7 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
+    replace,
 )
 from swink_gateway.policy.passthrough import addressed
 from swink_gateway.protocols import Asked, BadRequest
@@ -413,7 +413,7 @@ def test_what_our_own_provider_asks_is_read_as_it_was_meant(context: Context) ->
     assert _instruction(again) == _instruction(first)
     assert asked.dropped == []
     assert asked.context.tools == [
-        evolve(tool, metadata=None, strict=None) for tool in context.tools
+        replace(tool, metadata=None, strict=None) for tool in context.tools
     ]
 
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from attrs import evolve
 from hypothesis import assume, given
 from turned import is_empty, whole
 
 import swink_core as swink
-from swink_core import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
+from swink_core import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, replace
 from swink_core.providers import arguments_object, synthetic_id
 from swink_gateway.protocols import ClientProtocol, losses
 from swink_gateway.protocols.chat.protocol import ChatProtocol
@@ -83,7 +82,7 @@ def _unsigned(blocks: Blocks) -> Blocks:
     return [
         ThinkingBlock(b.thinking)
         if isinstance(b, ThinkingBlock)
-        else evolve(b, metadata=None)
+        else replace(b, metadata=None)
         if isinstance(b, ToolCallBlock)
         else b
         for b in blocks
@@ -96,7 +95,7 @@ def _bordered(blocks: Blocks) -> Blocks:
     for block in blocks:
         last = joined[-1] if joined else None
         if isinstance(block, TextBlock) and isinstance(last, TextBlock) and not last.metadata:
-            joined[-1] = evolve(block, text=last.text + block.text)
+            joined[-1] = replace(block, text=last.text + block.text)
         else:
             joined.append(block)
     return joined
@@ -109,18 +108,18 @@ def _is_broken(block: Any) -> bool:
 def _cut(block: Any) -> Any:
     """Write a call that was cut off before its arguments as one that has none."""
     cut = _is_broken(block) and not block.raw_arguments.strip()
-    return evolve(block, raw_arguments="{}", state="complete") if cut else block
+    return replace(block, raw_arguments="{}", state="complete") if cut else block
 
 
 def _parsed(block: Any) -> Any:
     given = arguments_object(block)
     raw = msgspec.json.encode(given).decode()
-    return evolve(block, arguments=given, raw_arguments=raw, state="complete")
+    return replace(block, arguments=given, raw_arguments=raw, state="complete")
 
 
 def _without_ids(blocks: Blocks) -> Blocks:
     return [
-        evolve(b, id=synthetic_id("any", n)) if isinstance(b, ToolCallBlock) else b
+        replace(b, id=synthetic_id("any", n)) if isinstance(b, ToolCallBlock) else b
         for n, b in enumerate(blocks)
     ]
 
@@ -171,9 +170,9 @@ def _plain(block: Any) -> Any:
         raw = block.raw_arguments
         if block.state == "complete":
             raw = msgspec.json.encode(block.arguments).decode()
-        block = evolve(block, raw_arguments=raw or "")
+        block = replace(block, raw_arguments=raw or "")
         block.state = "complete" if block.state == "complete" else "invalid"
-    return evolve(block, metadata=block.metadata or None)
+    return replace(block, metadata=block.metadata or None)
 
 
 def finished(events: list[Any]) -> AssistantMessage:

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from attrs import evolve
 from hypothesis import Phase, given, settings
 from made import CALLS, TEXT, events
 from sdks import quick
@@ -16,7 +15,7 @@ from serving import Scripted, ask, serving
 from turned import is_empty, last_attempt, read_by, whole, written
 
 import swink_core as swink
-from swink_core import StopReason, StreamErrorKind, Usage
+from swink_core import StopReason, StreamErrorKind, Usage, replace
 from swink_gateway.protocols.messages.protocol import MessagesProtocol
 from swink_testing.driver import fold
 from swink_testing.event_strategies import event_streams
@@ -53,13 +52,13 @@ def test_two_calls_whose_pieces_take_turns_keep_their_own_arguments() -> None:
 def test_what_the_answer_is_called_and_what_it_took() -> None:
     cost = swink.Cost(total=0.1 + 0.2 - 0.05)
     apart = {"server_tool_use": {"web_search_requests": 2}}
-    usage = evolve(USAGE, extra={**apart, "searches": 2})
+    usage = replace(USAGE, extra={**apart, "searches": 2})
     answer = events(*TEXT, usage=usage, cost=cost, response_id="r1", model="large-1")
     frames = written(MESSAGES, [answer])
     message, _ = read_by("anthropic", frames)
     assert (message.response_id, message.model, message.text) == ("r1", "large-1", "Hello")
     assert message.usage is not None
-    assert evolve(message.usage, extra={}) == USAGE
+    assert replace(message.usage, extra={}) == USAGE
     assert message.usage.extra["searches"] == 2
     assert b'"cost":0.25' in b"".join(frames)
 
@@ -262,7 +261,7 @@ async def test_thinking_that_was_not_asked_for_has_no_words_and_comes_back_with_
 
 async def test_the_sdk_reads_a_stream_and_a_whole_answer(anthropic: Any) -> None:
     thought = [swink.ThinkingStart(0), swink.ThinkingDelta(0, "hm"), swink.ThinkingEnd(0, "sig")]
-    calls = [evolve(e, content_index=e.content_index + 1) for e in CALLS]
+    calls = [replace(e, content_index=e.content_index + 1) for e in CALLS]
     answer = events(
         *thought, *calls, stop_reason=StopReason.TOOL_USE, usage=USAGE, model="m1", response_id="r1"
     )

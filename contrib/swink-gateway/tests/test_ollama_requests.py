@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from attrs import evolve
 from hypothesis import Phase, given, settings
 
 from swink_core import (
@@ -23,6 +22,7 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
+    replace,
 )
 from swink_core.providers.conversion import folded_system
 from swink_gateway.protocols import Asked, BadRequest
@@ -193,7 +193,7 @@ def test_what_our_own_provider_asks_is_read_as_it_was_meant(context: Context) ->
     asked = read(first["messages"], tools=first.get("tools", []))
     assert converted(folded_system(asked.context)) == first
     assert asked.context.tools == [
-        evolve(tool, metadata=None, strict=None) for tool in context.tools
+        replace(tool, metadata=None, strict=None) for tool in context.tools
     ] or any(tool.metadata for tool in context.tools)
 
 

@@ -16,6 +16,8 @@ from sdks import CLIENTS, Ask, Read
 from serving import ask, serving
 from upstream import EVERYTHING, FOLDERS, Answers, Upstream, Vendor, about, corpus, shipped
 
+from swink_core import replace
+
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 GROUPS = shipped()
@@ -45,7 +47,7 @@ async def judged(protocol: str, upstreams: list[Upstream], whole: bool) -> None:
                 continue
             message, _ = await upstream.direct()
             if upstream.name == MORE_CACHED and protocol == "messages":
-                message = attrs.evolve(message, usage=None)
+                message = replace(message, usage=None)
             for read in (client.stream, client.whole) if whole else (client.stream,):
                 with about(upstream):
                     answers.next = upstream.answer()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from attrs import define, evolve
+from attrs import define
 
 from swink_core import (
     AssistantMessage,
@@ -21,6 +21,7 @@ from swink_core import (
     ToolCallStart,
     Usage,
     UserMessage,
+    replace,
 )
 from swink_core.providers import Catalog
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
@@ -90,7 +91,7 @@ def _named_anew(event: AssistantMessageEvent, known: set[str]) -> AssistantMessa
         return event
     id = f"{event.id}_{len(known)}" if event.id in known else event.id
     known.add(id)
-    return evolve(event, id=id)
+    return replace(event, id=id)
 
 
 def is_empty(block: Any) -> bool:

@@ -56,7 +56,7 @@ async def test_nobody_waits_and_nothing_is_lost_where_there_is_room() -> None:
     assert slow.closed
 
 
-class Other(swink.AssistantMessageEvent, type="other"):
+class Other(swink.AssistantMessageEvent, tag="other"):
     """An event of a library above the core."""
 
 

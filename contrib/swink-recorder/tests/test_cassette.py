@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 import swink_core as swink
 from swink_core.providers import HTTPProvider
@@ -364,7 +363,7 @@ async def test_a_retried_call_is_replayed_with_its_failures_and_without_their_wa
 
 
 def _without_delays(events: list[Any]) -> list[Any]:
-    return [evolve(e, delay=0.0) if isinstance(e, swink.Retry) else e for e in events]
+    return [swink.replace(e, delay=0.0) if isinstance(e, swink.Retry) else e for e in events]
 
 
 @pytest.mark.parametrize(("code", "most"), [("refused", 4), ("connection_refused", 2)])
@@ -419,7 +418,7 @@ async def test_credentials_that_were_wrong_are_told_to_be_those_of_the_recording
         f"No provider was asked: it is what {path} holds. "
         f"Record {path} anew with the mode `all`, if the call is as it should be."
     )
-    assert evolve(replayed, resolution=recorded.resolution) == recorded
+    assert swink.replace(replayed, resolution=recorded.resolution) == recorded
 
 
 async def test_a_refusal_that_quotes_the_key_is_replayed_in_the_words_in_which_it_was_told(

@@ -21,7 +21,7 @@ from attrs import evolve
 from conformance_subjects import FIXTURES, subject_of
 
 import swink_core as swink
-from swink_core import UnknownProvider
+from swink_core import UnknownProvider, replace
 from swink_core.providers import EventSource, EventWriter, HTTPProvider, NDJSONDecoder
 from swink_testing.conformance import (
     LEVELS,
@@ -377,7 +377,7 @@ def test_what_is_converted_is_the_request_of_who_speaks_no_http() -> None:
 
 def test_what_a_call_took_in_all_is_no_difference_between_messages() -> None:
     found = swink.AssistantMessage([swink.TextBlock("Hello")])
-    recorded = evolve(found, total_usage=swink.Usage(1, 2))
+    recorded = replace(found, total_usage=swink.Usage(1, 2))
 
     assert streaming.message_difference(found, recorded) is None
 

@@ -9,7 +9,6 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
-from attrs import evolve
 
 import swink_core as swink
 from swink_testing.conformance import Outcome, level_line, run_checks
@@ -353,7 +352,7 @@ class Remembers(Passes):
         return repr(call)
 
     def at(self, done: Any) -> Any:
-        return evolve(done, usage=swink.Usage(0, 0), cost=swink.Cost(total=0.0))
+        return swink.replace(done, usage=swink.Usage(0, 0), cost=swink.Cost(total=0.0))
 
     async def _again(self, asked: str, events: Any) -> AsyncIterator[swink.AssistantMessageEvent]:
         if asked in self.kept:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swink_core import Context, Message, Model, StreamOptions, ToolCallBlock, dump, load
-from swink_core.arguments import check_context
+from swink_core.conversation import check_context
 from swink_core.providers import parse_arguments
 from swink_core.providers.conversion import normalise
 from swink_core.streaming.builder import MessageBuilder

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
@@ -27,6 +26,7 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
+    replace,
 )
 from swink_core.providers import Catalog
 from swink_provider_anthropic import AnthropicProvider
@@ -131,7 +131,7 @@ REQUESTS: list[tuple[str, Model, Context, dict[str, Any], dict[str, Any]]] = [
                 UserMessage([DocumentBlock(FileIdSource("anthropic", "file_1")), OWN_PART]),
                 SystemMessage("Be quick."),
             ],
-            tools=[evolve(LOOK, strict=True, metadata={"anthropic": {"defer_loading": True}})],
+            tools=[replace(LOOK, strict=True, metadata={"anthropic": {"defer_loading": True}})],
         ),
         {"user": "u"},
         {

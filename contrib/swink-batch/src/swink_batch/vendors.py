@@ -13,8 +13,6 @@ import asyncio
 from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from typing import Any, Protocol, Self
 
-from attrs import evolve
-
 from swink import Client
 from swink_batch.ledger import Intent
 from swink_core import (
@@ -26,6 +24,7 @@ from swink_core import (
     SwinkError,
     Usage,
     UsageError,
+    replace,
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import AiohttpClient, HTTPRequest, cost_of
@@ -203,7 +202,7 @@ def batch_price(call: Call, usage: Usage | None, share: float | None) -> float |
     if usage is None or prices is None:
         return None
     if any(TERM in case.terms for case in prices.cases):
-        usage, share = evolve(usage, extra={**usage.extra, "terms": TERM}), 1.0
+        usage, share = replace(usage, extra={**usage.extra, "terms": TERM}), 1.0
     cost: Cost | None = cost_of(usage, prices, call.clock.now())
     return cost.total * share if cost and cost.total is not None and share else None
 

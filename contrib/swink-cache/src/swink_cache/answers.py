@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from attrs import evolve
 
 from swink_core import (
     Cost,
@@ -20,6 +19,7 @@ from swink_core import (
     ToolCallDelta,
     Usage,
     dump,
+    replace,
 )
 from swink_core.providers import load_event
 
@@ -64,7 +64,7 @@ def decode(data: bytes) -> list[Batch]:
 def _at_no_cost(done: Done, at: str) -> Done:
     known = {"usage": dump(done.usage), "cost": dump(done.cost), "request_id": done.request_id}
     once = {"at": at, **{name: value for name, value in known.items() if value is not None}}
-    return evolve(
+    return replace(
         done,
         usage=Usage(input=0, output=0, total=0, reported=True),
         cost=Cost(input=0.0, output=0.0, total=0.0),

@@ -24,7 +24,7 @@ from tempfile import TemporaryFile
 from typing import Any, TextIO
 
 import msgspec
-from attrs import define, evolve
+from attrs import define
 
 import swink_core as swink
 from swink.tools import FunctionTool, failed
@@ -144,7 +144,7 @@ class _MCPTool(FunctionTool[..., Any]):
             said = msgspec.json.encode(result.structured_content).decode()
             blocks = [swink.TextBlock(said)]
         message = swink.ToolResultMessage(call.id, call.name, blocks)
-        return evolve(message, is_error=bool(result.is_error))
+        return swink.replace(message, is_error=bool(result.is_error))
 
 
 def _block(part: Any) -> swink.Block:

@@ -131,4 +131,4 @@ class Background:
 
 def _copied(call: swink.Call) -> swink.Call:
     """Return the call as it is now, which the event loop goes on changing."""
-    return evolve(call, totals=evolve(call.totals))
+    return evolve(call, totals=swink.replace(call.totals))

@@ -31,6 +31,7 @@ from swink_core import (
     ToolCallDelta,
     UsageError,
     dump,
+    replace,
 )
 from swink_core.providers import Attempt, Clock
 from swink_recorder.recording import RecordedRequest, Recording, body_file_for
@@ -214,7 +215,7 @@ class Tape:
             provider = last.attempt.target.binding.provider
             headers["Content-Type"] = getattr(provider, "content_types", ("",))[0]
             whole = evolve(whole, status=200)
-        said = message and evolve(
+        said = message and replace(
             message, cost=None, request_id=None, total_usage=None, total_cost=None
         )
         body_file = body_file_for(headers)

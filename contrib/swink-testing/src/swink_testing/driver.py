@@ -19,7 +19,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import msgspec
-from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
@@ -35,6 +34,7 @@ from swink_core import (
     StreamOptions,
     ToolCallBlock,
     ToolCallStart,
+    replace,
 )
 from swink_core.providers import (
     Decoder,
@@ -171,17 +171,17 @@ def comparable(message: AssistantMessage) -> AssistantMessage:
     """Return the message with the ids that the core made up numbered from 0."""
     ids: dict[str, str] = {}
     content: list[Block] = [
-        evolve(block, id=_numbered(block.id, ids)) if isinstance(block, ToolCallBlock) else block
+        replace(block, id=_numbered(block.id, ids)) if isinstance(block, ToolCallBlock) else block
         for block in message.content
     ]
-    return evolve(message, content=content)
+    return replace(message, content=content)
 
 
 def comparable_events(events: Iterable[Event]) -> list[Event]:
     """Return the events with the ids that the core made up numbered from 0."""
     ids: dict[str, str] = {}
     return [
-        evolve(event, id=_numbered(event.id, ids)) if isinstance(event, ToolCallStart) else event
+        replace(event, id=_numbered(event.id, ids)) if isinstance(event, ToolCallStart) else event
         for event in events
     ]
 

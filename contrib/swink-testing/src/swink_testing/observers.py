@@ -64,7 +64,7 @@ ROUNDS = 3
 """A busy machine can make one round look slow, hardly all of them."""
 
 
-class _Other(ev.AssistantMessageEvent, type="other"):
+class _Other(ev.AssistantMessageEvent, tag="other"):
     """An event that a library above the core makes, before a call or after its end."""
 
 

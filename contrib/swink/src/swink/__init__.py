@@ -106,6 +106,7 @@ from swink_core import (
     dump,
     hookimpl,
     load,
+    replace,
 )
 from swink_core.providers import Gate
 
@@ -149,7 +150,7 @@ __all__ = [
     "ToolCallStart", "ToolEnd", "ToolResultMessage", "ToolStart", "TurnEnd", "TurnStart",
     "UnknownFailure", "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError",
     "UserMessage", "audio", "complete", "complete_sync", "document", "dump", "gather", "hookimpl",
-    "image", "load", "stream", "tool",
+    "image", "load", "replace", "stream", "tool",
 ]  # fmt: skip
 
 _HOMES = {

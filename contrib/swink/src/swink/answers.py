@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
-from attrs import define, evolve
+from attrs import define
 
 from swink.amounts import added
 from swink.of_stream import OfStream
@@ -33,6 +33,7 @@ from swink_core import (
     Unsupported,
     Usage,
     UserMessage,
+    replace,
 )
 from swink_core.providers import closed_schema
 
@@ -156,7 +157,7 @@ class AnswerStream(OfStream, Generic[T]):
     def __init__(self, form: AnswerForm[T], ask: Ask, stream: EventStream, by_tool: bool) -> None:
         self._form, self._ask, self._by_tool = form, ask, by_tool
         self._stream: EventStream = stream
-        self._context = evolve(stream.call.context, tools=[])  # which are asked for with the rest
+        self._context = replace(stream.call.context, tools=[])  # which are asked for with the rest
         self._usage: Usage | None = None
         self._cost: Cost | None = None
 
@@ -220,7 +221,7 @@ class AnswerStream(OfStream, Generic[T]):
             why = str(error)
         log.warning("call %s: asked again for an answer that fits: %s", self.call.id, why)
         said = [*self._context.messages, message, *_corrections(message, why)]
-        message = await self._again(evolve(self._context, messages=said))
+        message = await self._again(replace(self._context, messages=said))
         try:
             return self._read(message)
         except ValueError as error:

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import define
-
 from swink_core import (
     AssistantMessageEvent,
     Cost,
@@ -40,24 +38,21 @@ Outcome: TypeAlias = Literal["done", "max_turns", "error", "aborted"]
 """How a run ended: with an answer, at its limit, in a failed call, because it was left."""
 
 
-@define
-class RunStart(AssistantMessageEvent, type="run_start"):
+class RunStart(AssistantMessageEvent, tag="run_start"):
     """A run begins; `tools` names what is on offer."""
 
     run_id: str
     tools: tuple[str, ...] = ()
 
 
-@define
-class TurnStart(AssistantMessageEvent, type="turn_start"):
+class TurnStart(AssistantMessageEvent, tag="turn_start"):
     """A turn begins, counted from 1: one call of the model."""
 
     run_id: str
     turn: int
 
 
-@define
-class TurnEnd(AssistantMessageEvent, type="turn_end"):
+class TurnEnd(AssistantMessageEvent, tag="turn_end"):
     """The model's part of a turn is over; its tool calls are carried out next."""
 
     run_id: str
@@ -65,8 +60,7 @@ class TurnEnd(AssistantMessageEvent, type="turn_end"):
     stop_reason: StopReason
 
 
-@define
-class ToolStart(AssistantMessageEvent, type="tool_start"):
+class ToolStart(AssistantMessageEvent, tag="tool_start"):
     """A tool begins, or waits for its approval."""
 
     run_id: str
@@ -74,8 +68,7 @@ class ToolStart(AssistantMessageEvent, type="tool_start"):
     tool_call: ToolCallBlock
 
 
-@define
-class ToolEnd(AssistantMessageEvent, type="tool_end"):
+class ToolEnd(AssistantMessageEvent, tag="tool_end"):
     """A tool has ended with what the model will be told, after so many seconds."""
 
     run_id: str
@@ -85,8 +78,7 @@ class ToolEnd(AssistantMessageEvent, type="tool_end"):
     seconds: float
 
 
-@define
-class RunEnd(AssistantMessageEvent, type="run_end"):
+class RunEnd(AssistantMessageEvent, tag="run_end"):
     """A run is over. `usage` and `cost` sum all attempts of all its calls."""
 
     run_id: str

@@ -14,8 +14,6 @@ from contextlib import aclosing
 from types import AsyncGeneratorType
 from typing import Any, Self, TypeAlias, cast
 
-from attrs import evolve
-
 from swink.amounts import added
 from swink.arguments import check_called, check_number
 from swink.events import Outcome, RunEnd, RunEvent, RunStart, TurnEnd, TurnStart
@@ -38,6 +36,7 @@ from swink_core import (
     SwinkError,
     TextDelta,
     Usage,
+    replace,
 )
 
 __all__ = ["Run", "TooManyTurns"]
@@ -262,7 +261,7 @@ class Run(OfStream):
         if self._options.get("tool_choice") not in (None, "auto", "none"):
             self._options = {**self._options, "tool_choice": None}
         self._usage, self._cost = self.usage, self.cost
-        context = evolve(self._context, messages=[*self._messages])
+        context = replace(self._context, messages=[*self._messages])
         self._stream, self._is_kept = self._ask(context, self._options), False
 
     def _end(self, outcome: Outcome) -> RunEnd:

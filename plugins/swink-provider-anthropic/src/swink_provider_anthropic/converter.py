@@ -42,6 +42,7 @@ from swink_core.providers import (
     media_form,
     media_type_of,
     merged_turns,
+    rewritten_schema,
     system_blocks,
     with_metadata,
 )
@@ -273,5 +274,5 @@ def _tool(tool: Tool, provider: str) -> dict[str, Any]:
     if tool.strict is not None:
         native["strict"] = tool.strict
     if tool.strict:
-        native["input_schema"] = closed_schema(schema)
+        native["input_schema"] = rewritten_schema(closed_schema, schema)
     return with_metadata(native, tool, provider)

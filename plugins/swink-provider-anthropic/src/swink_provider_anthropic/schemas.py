@@ -12,9 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attrs import evolve
-
-from swink_core import StreamOptions
+from swink_core import StreamOptions, replace
 from swink_core.providers import Fitted, closed_schema, inlined_schema
 
 __all__ = ["fit_schemas", "limits_in_words", "structured"]
@@ -69,12 +67,12 @@ def fit_schemas(call: Fitted) -> None:
                 if found:
                     names = ", ".join(sorted(found))
                     call.tell(f": {names} of the schema of {tool.name} as words of a description")
-                tool = evolve(tool, parameters=schema)
+                tool = replace(tool, parameters=schema)
             else:
                 call.tell(f": no strict mode for {tool.name} beside the rest", "option_ignored")
-                tool = evolve(tool, strict=None)
+                tool = replace(tool, strict=None)
         tools.append(tool)
-    call.context = evolve(call.context, tools=tools)
+    call.context = replace(call.context, tools=tools)
 
 
 def _counted(schema: Mapping[str, Any]) -> tuple[int, int]:

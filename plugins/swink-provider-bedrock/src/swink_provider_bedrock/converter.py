@@ -38,6 +38,7 @@ from swink_core.providers import (
     closed_schema,
     inlined_schema,
     merged_turns,
+    rewritten_schema,
     rule_of,
     system_blocks,
     unsupported,
@@ -284,9 +285,9 @@ def _tool(tool: Tool, provider: str, vendor: str, caches: bool) -> list[dict[str
     """Return a tool, and the cache point that the caller wants after it."""
     schema = tool.parameters if "type" in tool.parameters else {"type": "object", **tool.parameters}
     if vendor != "anthropic":  # Nova knows type, properties and required, and no definitions
-        schema = inlined_schema(schema)
+        schema = rewritten_schema(inlined_schema, schema)
     if tool.strict:
-        schema = closed_schema(schema)
+        schema = rewritten_schema(closed_schema, schema)
     native: dict[str, Any] = {"name": tool.name, "inputSchema": {"json": schema}}
     if tool.description:
         native["description"] = tool.description

@@ -37,6 +37,7 @@ from swink_core.providers import (
     media_form,
     media_type_of,
     merged_turns,
+    rewritten_schema,
     system_blocks,
     text_of,
     unsupported,
@@ -292,5 +293,5 @@ def _tool(tool: Tool, provider: str) -> dict[str, Any]:
     if tool.description:
         native["description"] = tool.description
     if any(fact for name, fact in tool.parameters.items() if name != "type"):
-        native["parametersJsonSchema"] = inlined_schema(tool.parameters)
+        native["parametersJsonSchema"] = rewritten_schema(inlined_schema, tool.parameters)
     return with_metadata(native, tool, provider)

@@ -20,8 +20,6 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from attrs import evolve
-
 from swink_core import (
     AssistantMessage,
     Call,
@@ -31,6 +29,7 @@ from swink_core import (
     Notice,
     ProviderFailure,
     StreamOptions,
+    replace,
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
@@ -131,7 +130,7 @@ class VertexProvider(GeminiProvider):
         """
         speaker, family = self._speaker(model), _family(model.id)
         messages = [
-            evolve(message, provider=f"{self.name} {_family(message.model)}")
+            replace(message, provider=f"{self.name} {_family(message.model)}")
             if isinstance(message, AssistantMessage)
             and message.provider == self.name
             and message.model is not None
@@ -139,7 +138,7 @@ class VertexProvider(GeminiProvider):
             else message
             for message in context.messages
         ]
-        told = evolve(context, messages=messages)
+        told = replace(context, messages=messages)
         native: dict[str, Any] = (speaker.convert if speaker else super().convert)(
             model, told, options
         )

@@ -28,10 +28,12 @@ def caches_by_marks(model: Model) -> bool:
 
 def is_crowded(context: Context, cache: CacheStrategy | None, provider: str) -> bool:
     """Tell whether the caller's own marks keep a strategy's away from the end of the prompt."""
+    if cache is None or cache.mode == "none":
+        return False
     contents = [[] if isinstance(m.content, str) else m.content for m in context.messages]
     blocks = [block for content in contents for block in content]
     ends_marked = any(MARK in (b.metadata or {}) for content in contents[-1:] for b in content[-1:])
-    if cache is None or cache.mode == "none" or ends_marked:
+    if ends_marked:
         return False
     said = [b.metadata for b in blocks] + [(t.metadata or {}).get(provider) for t in context.tools]
     own = [each for each in said if each and MARK in each]

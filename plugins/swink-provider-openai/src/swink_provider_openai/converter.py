@@ -12,8 +12,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import evolve
-
 from swink_core import (
     AssistantMessage,
     AudioBlock,
@@ -33,6 +31,7 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
+    replace,
 )
 from swink_core.providers import (
     MessageConverter,
@@ -91,7 +90,7 @@ class OpenAIConverter(MessageConverter):
         """Split off the system prompt; system messages stay where the API takes them anywhere."""
         if self.native_system:
             prompt = context.system_prompt
-            return [TextBlock(prompt)] if prompt else [], evolve(context, system_prompt=None)
+            return [TextBlock(prompt)] if prompt else [], replace(context, system_prompt=None)
         return system_blocks(context)
 
     def system_text(self, content: str | Sequence[Block]) -> str | list[dict[str, Any]]:
@@ -166,17 +165,25 @@ class ChatConverter(OpenAIConverter):
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """Convert what the model said, with its reasoning where the dialect wants it."""
         calls = [self.tool_call(call) for call in message.tool_calls]
-        text, media = message.text, media_said(message, "images" in self.dialect.adds)
-        if shown := [self.part(b) for b in message.content if isinstance(b, ImageBlock)]:
-            media["images"] = [*media.get("images", ()), *shown]
+        texts, media = [b.text for b in message.content if isinstance(b, TextBlock)], {}
+        text = "".join(texts)
+        if len(texts) + len(calls) < len(message.content):  # there is something else
+            media = self._media(message)
         empty = None if calls or media else ""
         native: dict[str, Any] = {"role": "assistant", "content": text or empty, **media}
-        native.update(self.reasoning(message))
+        if self.dialect.replay is not None:
+            native.update(self.reasoning(message))
         if calls:
             native["tool_calls"] = calls
         elif not text and len(native) == 2:
             return []
         return [native]
+
+    def _media(self, message: AssistantMessage) -> dict[str, Any]:
+        media = media_said(message, "images" in self.dialect.adds)
+        if shown := [self.part(b) for b in message.content if isinstance(b, ImageBlock)]:
+            media["images"] = [*media.get("images", ()), *shown]
+        return media
 
     def reasoning(self, message: AssistantMessage) -> dict[str, Any]:
         """Return the field that takes earlier reasoning back, if there is something.
@@ -204,14 +211,14 @@ class ChatConverter(OpenAIConverter):
         if is_free_text(call):
             custom = {"name": call.name, "input": said(call)}
             return {"id": self.tool_id(call.id), "type": "custom", "custom": custom}
-        metadata = call.metadata or {}
-        extra = {name: metadata[name] for name in ("extra_content",) if name in metadata}
-        return {
+        native = {
             "id": self.tool_id(call.id),
             "type": "function",
             "function": {"name": call.name, "arguments": arguments_text(call)},
-            **extra,
         }
+        if call.metadata and "extra_content" in call.metadata:
+            native["extra_content"] = call.metadata["extra_content"]
+        return native
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         """Convert results, and after them the media that they hold."""

@@ -23,6 +23,7 @@ from swink_core import (
     StreamErrorKind,
     StreamOptions,
     Tool,
+    replace,
 )
 from swink_core.providers import (
     AiohttpClient,
@@ -34,6 +35,7 @@ from swink_core.providers import (
     closed_schema,
     first_set,
     is_own_address,
+    rewritten_schema,
     rule_of,
 )
 from swink_provider_openai.beside import media_left_out, with_kept_sound
@@ -154,9 +156,12 @@ class OpenAIProvider(HTTPProvider):
         if "set" in call.words("prefill") and _begins_anew(model):
             call.tell(" begins a new answer; what the last one says is not continued")
         if options.rules and rule_of(model).facts.get("strict_schemas"):
-            given = [evolve(t, parameters=plain_schema(t.parameters)) for t in call.context.tools]
+            given = [
+                replace(tool, parameters=rewritten_schema(plain_schema, tool.parameters))
+                for tool in call.context.tools
+            ]
             tools = [_strict(tool, call) if tool.strict else tool for tool in given]
-            call.context = evolve(call.context, tools=tools)
+            call.context = replace(call.context, tools=tools)
             if isinstance(wanted := call.options.response_format, Mapping):
                 call.options = evolve(call.options, response_format=plain_schema(wanted))
         return call
@@ -325,8 +330,8 @@ def _begins_anew(model: Model) -> bool:
 
 
 def _strict(tool: Tool, call: Fitted) -> Tool:
-    closed = closed_schema(tool.parameters)
+    closed = rewritten_schema(closed_schema, tool.parameters)
     if is_strict(closed):
-        return evolve(tool, parameters=closed)
+        return replace(tool, parameters=closed)
     call.tell(f": no strict mode for the schema of {tool.name}; left out", "option_ignored")
-    return evolve(tool, strict=None)
+    return replace(tool, strict=None)

@@ -10,7 +10,7 @@ from collections.abc import Container
 from typing import Any, get_args
 
 import msgspec
-from attrs import asdict, evolve
+from attrs import asdict
 
 from swink_core import (
     AssistantMessage,
@@ -23,6 +23,7 @@ from swink_core import (
     Model,
     StreamOptions,
     dump,
+    replace,
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
@@ -139,5 +140,5 @@ class ProxyProvider(HTTPProvider):
     def _portable(self, message: Message) -> Message:
         """Take what this proxy handed out for the own word of whatever model answers next."""
         if isinstance(message, AssistantMessage) and message.provider == self.name:
-            return evolve(message, provider=None)
+            return replace(message, provider=None)
         return message

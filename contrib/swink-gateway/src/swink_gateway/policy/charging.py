@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from swink_core import (
     Cost,
@@ -27,6 +27,7 @@ from swink_core import (
     StopReason,
     StreamErrorKind,
     Usage,
+    replace,
 )
 from swink_core.providers import Attempt, cost_of, kept_of
 from swink_gateway.policy.config import Key
@@ -114,7 +115,7 @@ class Charge:
             output = max(output or 0, tokens_of(self._seen))
         more = prompt + output - (reported.input or 0) - (reported.output or 0)
         if more > 0:
-            whole = evolve(reported, input=prompt, output=output)
+            whole = replace(reported, input=prompt, output=output)
             charged = attempt.price(reported) or Cost()  # whose total the call's cost contains
             self._tokens += more
             self._dollars += max(0.0, _dollars_of(attempt.price(whole)) - (charged.total or 0.0))

@@ -29,6 +29,7 @@ from swink_core import (
     SystemMessage,
     Tool,
     UserMessage,
+    replace,
 )
 from swink_core.providers import Fitted
 from swink_gateway.protocols import Asked
@@ -106,7 +107,7 @@ def answerable(asked: Asked) -> Context:
     if not messages or not all(isinstance(message, SystemMessage) for message in messages):
         return asked.context
     asked.dropped.append("the role of the last message")
-    return evolve(asked.context, messages=[*messages[:-1], UserMessage(messages[-1].content)])
+    return replace(asked.context, messages=[*messages[:-1], UserMessage(messages[-1].content)])
 
 
 def addressed(asked: Asked, wire_format: str, provider: str, speaks: str | None) -> Asked:
@@ -178,23 +179,23 @@ def _own_blocks(context: Context, wire_format: str) -> list[str]:
 
 def _message(message: Message, wire_format: str, provider: str) -> Message:
     if isinstance(message, AssistantMessage) and message.provider == wire_format:
-        message = evolve(message, provider=provider)
+        message = replace(message, provider=provider)
     if isinstance(message.content, str):
         return message
-    return evolve(message, content=[_block(b, wire_format, provider) for b in message.content])
+    return replace(message, content=[_block(b, wire_format, provider) for b in message.content])
 
 
 def _block(block: Block, wire_format: str, provider: str) -> Block:
     source: Any = getattr(block, "source", None)
     if isinstance(block, ExtensionBlock) and block.provider == wire_format:
-        return evolve(block, provider=provider)
+        return replace(block, provider=provider)
     if isinstance(source, FileIdSource) and source.provider == wire_format:
-        named: Any = {"source": evolve(source, provider=provider)}
-        return evolve(block, **named)
+        named: Any = {"source": replace(source, provider=provider)}
+        return replace(block, **named)
     return block
 
 
 def _tool(tool: Tool, wire_format: str, provider: str) -> Tool:
     if not tool.metadata or wire_format not in tool.metadata:
         return tool
-    return evolve(tool, metadata={provider: tool.metadata[wire_format]})
+    return replace(tool, metadata={provider: tool.metadata[wire_format]})

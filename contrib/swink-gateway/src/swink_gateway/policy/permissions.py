@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import define, evolve
 
-from swink_core import Tool
+from swink_core import Tool, replace
 from swink_gateway.protocols import Asked
 from swink_gateway.protocols.table import PROTOCOLS
 
@@ -46,7 +46,7 @@ def permitted(asked: Asked, may_ask: Callable[[str], bool]) -> Asked:
     tools = [permission.of_tool(tool) for tool in asked.context.tools]
     return evolve(
         asked,
-        context=evolve(asked.context, tools=tools),
+        context=replace(asked.context, tools=tools),
         options=options,
         own=permission.of_fields(asked.own),
         extra=permission.of_fields(asked.extra, "call.extra."),
@@ -79,7 +79,7 @@ class _Permission:
         if self._is_open(tool.metadata):
             return tool
         self.dropped.append(f"{TOOLS}.{tool.name}")
-        return evolve(tool, metadata=None)
+        return replace(tool, metadata=None)
 
     def _is_open(self, data: Any) -> bool:
         return all(map(self.may_ask, _models(data)))

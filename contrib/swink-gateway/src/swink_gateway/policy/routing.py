@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import define, evolve
 
-from swink_core import Client, InvalidModel, Model, StreamErrorKind, UsageError
+from swink_core import Client, InvalidModel, Model, StreamErrorKind, UsageError, replace
 from swink_gateway.policy.config import Config, Fault, Route, Source, Transforms
 from swink_gateway.policy.config.lines import Path, written
 from swink_gateway.policy.limits.stores import ENGINES, Store
@@ -208,7 +208,7 @@ def _transformed(asked: Asked, by: Transforms) -> Asked:
     for name in by.leave_out:
         if name == "tools" and (context.tools or "tools" in own):
             own.pop("tools", None)
-            context = evolve(context, tools=[])
+            context = replace(context, tools=[])
             for about in ("tool_choice", "parallel_tool_calls"):
                 options.pop(about, None)
             dropped.append(name)
@@ -220,5 +220,5 @@ def _transformed(asked: Asked, by: Transforms) -> Asked:
         options["max_tokens"] = min(options.get("max_tokens") or by.max_tokens, by.max_tokens)
     if by.system_prompt is not None:
         said = [by.system_prompt, *([context.system_prompt] if context.system_prompt else [])]
-        context = evolve(context, system_prompt="\n\n".join(said))
+        context = replace(context, system_prompt="\n\n".join(said))
     return evolve(asked, context=context, options=options, own=own, dropped=dropped)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from math import ceil
 
-from attrs import evolve
-
 from swink_core import (
     Error,
     InvalidModel,
@@ -14,6 +12,7 @@ from swink_core import (
     SwinkError,
     UnknownProvider,
     UsageError,
+    replace,
 )
 from swink_core import StreamErrorKind as Kind
 
@@ -170,16 +169,16 @@ def for_clients(error: Error) -> Error:
     for whoever closed it.
     """
     if error.rule == STOPPED:
-        told = evolve(error, title="The gateway was stopped", resolution="Ask again.")
+        told = replace(error, title="The gateway was stopped", resolution="Ask again.")
         told.error_message = "the gateway was stopped before the answer was whole"
         return told
     if error.phase == "connect" and error.error_kind in (Kind.NETWORK, Kind.TIMEOUT):
         said = error.error_message if error.rule == RESTS else UNREACHED
-        return evolve(error, error_message=said, resolution=NOT_NOW)
+        return replace(error, error_message=said, resolution=NOT_NOW)
     advice = error.resolution or ""
     if error.error_kind is not Kind.AUTH or KEY_HERE[0] in advice:
         return error
-    told = evolve(error, title=NOT_LET_IN, resolution=ITS_OWNER)
+    told = replace(error, title=NOT_LET_IN, resolution=ITS_OWNER)
     if error.status is not None:
         told.error_message = "the model's provider does not accept the gateway's own credentials"
     return told

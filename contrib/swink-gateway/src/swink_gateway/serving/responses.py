@@ -20,9 +20,8 @@ from functools import partial
 from typing import Any
 
 from aiohttp import WSMsgType, web
-from attrs import evolve
 
-from swink_core import AssistantMessage, Error, Message, StreamErrorKind, ToolResultMessage
+from swink_core import AssistantMessage, Error, Message, StreamErrorKind, ToolResultMessage, replace
 from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.bodies import MOST_BLOCKS, asked_of, json_of
 from swink_gateway.protocols.failures import Refused, of_bad_request, status_of
@@ -285,7 +284,7 @@ def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: o
         grown = Error(error_message="the conversation up to here is too long to go on from")
         grown.error_kind = StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
         raise Refused(grown, status_of(grown))
-    asked.context = evolve(
+    asked.context = replace(
         asked.context, messages=[*messages, *_named(asked.context.messages, messages)]
     )
     return before + size
@@ -297,7 +296,7 @@ def _named(messages: Iterable[Message], before: Iterable[Message]) -> Iterator[M
     called = {call.id: call.name for answer in answers for call in answer.tool_calls}
     for message in messages:
         if isinstance(message, ToolResultMessage) and not message.tool_name:
-            message = evolve(message, tool_name=called.get(message.tool_call_id, ""))
+            message = replace(message, tool_name=called.get(message.tool_call_id, ""))
         yield message
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import evolve
-
 from swink_core import (
     AssistantMessage,
     AudioBlock,
@@ -27,6 +25,7 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
+    replace,
 )
 from swink_judge.matrix.expected_values import Said, encoded
 
@@ -82,13 +81,13 @@ def _named(name: str) -> Context:
     """Make a conversation with a tool of that name, called once."""
     call, result = _call("call_nonceA", name), ToolResultMessage("call_nonceA", name, "nonce_found")
     messages: list[Message] = [UserMessage("nonce_question"), _calls(call), result]
-    return Context(messages, tools=[evolve(LOOK_UP, name=name)])
+    return Context(messages, tools=[replace(LOOK_UP, name=name)])
 
 
 def _schema(schema: dict[str, Any], strict: bool | None = None) -> Context:
     tool = Tool("nonce_odd", "nonce_odd_schema", schema)
     if strict is not None:
-        tool = evolve(tool, strict=strict)
+        tool = replace(tool, strict=strict)
     return Context([UserMessage("nonce_question")], tools=[tool])
 
 
@@ -192,14 +191,14 @@ _MADE: dict[str, Callable[[], Context]] = {
     "audio of another type": lambda: _asked(AudioBlock(Base64Source("audio/ogg", WAV))),
     "tools": lambda: Context([UserMessage("nonce_question")], tools=[LOOK_UP, COUNT]),
     "strict tool": lambda: Context(
-        [UserMessage("nonce_question")], tools=[evolve(LOOK_UP, strict=True)]
+        [UserMessage("nonce_question")], tools=[replace(LOOK_UP, strict=True)]
     ),
     "tool without description": lambda: Context(
-        [UserMessage("nonce_question")], tools=[evolve(LOOK_UP, description="")]
+        [UserMessage("nonce_question")], tools=[replace(LOOK_UP, description="")]
     ),
     "many tools": lambda: Context(
         [UserMessage("nonce_question")],
-        tools=[evolve(LOOK_UP, name=f"nonce_tool{n}") for n in range(130)],
+        tools=[replace(LOOK_UP, name=f"nonce_tool{n}") for n in range(130)],
     ),
     "tool used": _used,
     "tool used, then a user": lambda: _used(UserMessage("nonce_more")),

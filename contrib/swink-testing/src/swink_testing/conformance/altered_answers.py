@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from attrs import define, evolve
+from attrs import define
 
 from swink_core import (
     AssistantMessage,
@@ -17,6 +17,7 @@ from swink_core import (
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
+    replace,
 )
 from swink_judge.request_readers import strings_of
 from swink_recorder.recording import Recording
@@ -235,7 +236,7 @@ async def _require_calls(read: _Read, whole: Sequence[Event]) -> None:
             if value in names:
                 frames[number] = with_value(frames[number], path, names[0])
     found = comparable(fold(await read.events(frames))).tool_calls
-    expected = [evolve(call, name=names[0]) for call in before.tool_calls]
+    expected = [replace(call, name=names[0]) for call in before.tool_calls]
     if found != expected:
         why = f"{read.where}: where all calls are of the tool {names[0]!r}, they are others"
         fail(why, read.body(frames), expected)

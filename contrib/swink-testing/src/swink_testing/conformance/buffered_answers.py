@@ -7,9 +7,8 @@ import json
 from typing import Any
 
 import msgspec
-from attrs import evolve
 
-from swink_core import Error, Event, Model, StreamErrorKind
+from swink_core import Error, Event, Model, StreamErrorKind, replace
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.edited_answers import writer
 from swink_testing.conformance.streaming import message_difference
@@ -40,7 +39,7 @@ def check_whole_answers(subject: Subject) -> None:
                 subject.name,
                 recording.model,
             )
-            expected = evolve(recording.message, provider=subject.name)
+            expected = replace(recording.message, provider=subject.name)
             if (difference := message_difference(found, expected)) is not None:
                 fail(f"{where}: {difference}")
             half = MemoryResponse.of_recording(

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from attrs import evolve
-
 from swink_core import (
     AssistantMessage,
     Block,
@@ -27,6 +25,7 @@ from swink_core import (
     ToolResultMessage,
     UsageError,
     UserMessage,
+    replace,
 )
 from swink_judge.opening_answers import BY_API, beginning
 from swink_judge.request_readers import strings_of
@@ -166,7 +165,7 @@ def _known(subject: Subject) -> Iterator[_Answered]:
         yield (
             f"{where}, without calls,",
             subject.model,
-            evolve(message, content=content),
+            replace(message, content=content),
             known.kept,
         )
 

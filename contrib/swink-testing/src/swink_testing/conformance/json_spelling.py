@@ -7,9 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from attrs import evolve
-
-from swink_core import AssistantMessage, Block, Event, ToolCallBlock
+from swink_core import AssistantMessage, Block, Event, ToolCallBlock, replace
 from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.check import require
 from swink_testing.conformance.edited_answers import answers, data_of
@@ -51,10 +49,10 @@ def _message(events: Sequence[Event]) -> AssistantMessage:
     """Return the message without the text of arguments, which is the answer's own spelling."""
     message = comparable(fold(events))
     content: list[Block] = [
-        evolve(block, raw_arguments=None) if isinstance(block, ToolCallBlock) else block
+        replace(block, raw_arguments=None) if isinstance(block, ToolCallBlock) else block
         for block in message.content
     ]
-    return evolve(message, content=content)
+    return replace(message, content=content)
 
 
 def _rewritten(answer: Answer, write: Callable[[Any], str]) -> bytes:

@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 import msgspec
-from attrs import evolve
 
 from swink_core import (
     AssistantMessage,
@@ -19,6 +18,7 @@ from swink_core import (
     Notice,
     StopReason,
     load,
+    replace,
 )
 from swink_testing.calls import call_of
 from swink_testing.conformance.buffered_answers import events_of_call
@@ -99,14 +99,14 @@ def _compare(where: str, row: Listed, model: Model, events: list[Event]) -> None
     except CodecError as error:
         fail(f"{where}: its message cannot be read: {error}")
     provider = expected.provider or model.provider
-    expected = evolve(expected, provider=provider, model=expected.model or model.id)
+    expected = replace(expected, provider=provider, model=expected.model or model.id)
     found = fold(events, model.provider, model.id)
     sent = row.frames if row.whole is None else row.whole
     if found.stop_reason is StopReason.ERROR and expected.stop_reason is StopReason.ERROR:
         said = expected.error_message or ""
         told = found.error_message or ""
         require(said in told, f"{where} should say {said!r}: {told}", sent, said)
-        found, expected = (evolve(m, stop_reason=None) for m in (found, expected))
+        found, expected = (replace(m, stop_reason=None) for m in (found, expected))
     if (difference := message_difference(found, expected)) is not None:
         fail(f"{where}: {difference}", sent, row.message)
     cost = expected.cost or found.cost

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from swink_core import (
     AssistantMessage,
@@ -22,6 +22,7 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
+    replace,
 )
 from swink_judge.matrix.asker import Asker, Outcome
 from swink_judge.matrix.cases import Case
@@ -194,11 +195,11 @@ def _both(one: Any, other: Any) -> Context:
 
 
 def _differences() -> Iterator[_Difference]:
-    strict = evolve(LOOK_UP, strict=True)
-    loose = evolve(LOOK_UP, parameters={"type": "object"})
+    strict = replace(LOOK_UP, strict=True)
+    loose = replace(LOOK_UP, parameters={"type": "object"})
     plain = (_asked(tools=[LOOK_UP]), _asked(tools=[strict]))
     yield _Difference("strict", plain, shows="strict")
-    plain = (_asked(tools=[loose]), _asked(tools=[evolve(loose, strict=True)]))
+    plain = (_asked(tools=[loose]), _asked(tools=[replace(loose, strict=True)]))
     yield _Difference("strict of a tool that requires nothing", plain, shows="strict")
     plain = (_answered(), _answered(is_error=True))
     yield _Difference("a result's is_error", plain, shows="error")
@@ -223,8 +224,8 @@ def further_conversations() -> Iterator[Said]:
     yield Said("two results, the first an image", _both(images[:1], "nonce_more"))
     yield Said("two results, an image each", _both(images[:1], images[1:]))
     yield Said("falsy arguments", _answered(arguments=_FALSY))
-    long = evolve(_answered(_LONG), system_prompt=_LONG)
-    yield Said("long texts", evolve(long, messages=[UserMessage(_LONG), *long.messages[1:]]))
+    long = replace(_answered(_LONG), system_prompt=_LONG)
+    yield Said("long texts", replace(long, messages=[UserMessage(_LONG), *long.messages[1:]]))
     turns: list[Message] = [UserMessage("nonce_first")]
     for number in range(40):
         said = AssistantMessage([TextBlock(f"nonce_said{number}.")], stop_reason=StopReason.STOP)

@@ -6,9 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-from attrs import evolve
-
-from swink_core import Context, UserMessage
+from swink_core import Context, UserMessage, replace
 from swink_judge.matrix.asker import Asker
 from swink_judge.matrix.cases import Case
 from swink_judge.matrix.conversations import LOOK_UP
@@ -64,8 +62,8 @@ def _calls() -> Iterator[tuple[str, str, Context, dict[str, Any]]]:
             "required": [name],
             "additionalProperties": False,
         }
-        question, tool = [UserMessage("nonce_question")], evolve(LOOK_UP, parameters=schema)
-        strict = evolve(tool, strict=True)
+        question, tool = [UserMessage("nonce_question")], replace(LOOK_UP, parameters=schema)
+        strict = replace(tool, strict=True)
         yield f"a field {name} of a tool", said, Context([*question], tools=[tool]), {}
         yield f"a field {name} of a strict tool", said, Context([*question], tools=[strict]), {}
         wanted = {"response_format": schema}

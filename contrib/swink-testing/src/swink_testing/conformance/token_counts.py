@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from attrs import evolve
-
-from swink_core import AssistantMessage, StopReason
+from swink_core import AssistantMessage, StopReason, replace
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.check import DoesNotApply, fail, require
@@ -53,7 +51,7 @@ def check_missing_usage(subject: Subject) -> None:
                     body,
                     {name: None},
                 )
-            same = evolve(found, usage=whole.usage) == whole
+            same = replace(found, usage=whole.usage) == whole
             require(same, f"{where}, the message is another", body)
         if not counted:
             raise DoesNotApply(_NONE_SEEN)
@@ -117,7 +115,7 @@ def check_counts(subject: Subject) -> None:
 
 def _is_counted(found: AssistantMessage, whole: AssistantMessage) -> bool:
     """Tell whether a number is a count: with another one nothing differs but the usage."""
-    return found.usage != whole.usage and evolve(found, usage=whole.usage) == whole
+    return found.usage != whole.usage and replace(found, usage=whole.usage) == whole
 
 
 async def _require_once(

@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from attrs import evolve
-
 from swink_core import (
     AssistantMessage,
     AudioBlock,
@@ -39,6 +37,7 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
+    replace,
 )
 from swink_core.providers import called_ids, text_of, with_metadata
 from swink_provider_openai.converter import (
@@ -91,7 +90,7 @@ class ResponsesConverter(OpenAIConverter):
         kept = [getattr(m, "response_id", None) == self._previous for m in context.messages]
         if self._previous and True in kept:
             rest = context.messages[len(kept) - kept[::-1].index(True) :]
-            context = evolve(context, messages=rest)
+            context = replace(context, messages=rest)
         said = [b for m in context.messages if isinstance(m, AssistantMessage) for b in m.content]
         own = [b for b in said if getattr(b, "provider", None) == self.provider]
         self._asked = set().union(*map(called_ids, own))

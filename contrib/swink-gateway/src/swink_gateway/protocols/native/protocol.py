@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import evolve
-
 from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
@@ -28,6 +26,7 @@ from swink_core import (
     ToolCallDelta,
     dump,
     load,
+    replace,
 )
 from swink_gateway.protocols import Asked, BadRequest, Facts, Known, Reply
 from swink_gateway.protocols.failures import BROKEN_OFF, for_clients, headers_of
@@ -140,7 +139,7 @@ class NativeEncoder:
             return _DELTAS[kind] % (event.content_index, encode(event.delta))
         self.ended = kind in (Done, Error)
         if kind is Retry and event.error_kind is StreamErrorKind.NETWORK:
-            event = evolve(event, error=BROKEN_OFF)
+            event = replace(event, error=BROKEN_OFF)
         return data_frame(dump(for_clients(event) if kind is Error else event))
 
     def whole(self, message: AssistantMessage) -> bytes:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from attrs import evolve
-
 from swink_core import (
     AssistantMessage,
     AudioBlock,
@@ -29,6 +27,7 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
+    replace,
 )
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, BadRequest
@@ -328,7 +327,7 @@ def as_input(message: AssistantMessage) -> AssistantMessage:
     them: a client may have left out the reasoning that the vendor wants beside an id.
     """
     blocks = [_without_ids(block) for block in message.content]
-    return evolve(message, content=blocks)
+    return replace(message, content=blocks)
 
 
 def _without_ids(block: Block) -> Block:
@@ -340,7 +339,7 @@ def _without_ids(block: Block) -> Block:
     read = {"phase": item["phase"]} if "phase" in item else {}
     if item.get("type") == FREE_TEXT:
         read["type"] = FREE_TEXT
-    return evolve(block, metadata={**rest, "item": read} if read else rest or None)
+    return replace(block, metadata={**rest, "item": read} if read else rest or None)
 
 
 def _says(text: TextBlock) -> bool:

@@ -1,0 +1,293 @@
+"""Validation of a call's conversation, before anything is sent.
+
+Compiled code does it: msgspec takes the conversation apart and reads it again, by the annotations
+of the classes. (It returns an existing object of the expected class without a look inside, hence
+the detour.) `_has_classes` checks classes first, which taking apart would hide; files, media and
+the order of messages are checked after. A conversation that does not pass is read once more, field
+by field, for an error message with the place and the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import product
+from operator import attrgetter
+from types import NoneType
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from swink_core.arguments import check_json, expect
+from swink_core.failures.exceptions import InvalidContext
+from swink_core.providers.conversion import called_ids
+from swink_core.providers.media import (
+    MOST_CALL_BYTES,
+    MOST_CHECKED_AT_ONCE,
+    MOST_FILE_BYTES,
+    check_base64,
+    check_file,
+)
+from swink_core.vocabulary.checks import annotations_of, held_to
+from swink_core.vocabulary.codec import CodecError, load
+from swink_core.vocabulary.messages import (
+    AssistantMessage,
+    AudioBlock,
+    Base64Source,
+    Block,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    FileIdSource,
+    FileSource,
+    ImageBlock,
+    MediaBlock,
+    Message,
+    Prompt,
+    Source,
+    SystemMessage,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UrlSource,
+    UserMessage,
+)
+from swink_core.vocabulary.outcome import Cost, Usage
+from swink_core.vocabulary.structs import replace
+
+_FORM = (
+    "In swink's form (docs/reference/messages.md) a developer's role is system and a tool's "
+    "tool_result; a picture is an image block with a source, tool calls are blocks of the content."
+)
+
+
+def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context:
+    """Return the conversation that a call is given. Raises InvalidContext."""
+    try:
+        given: Any = prompt
+        if isinstance(prompt, list | tuple) and not _PARTS_OF.keys() >= {*map(type, prompt)}:
+            given = []
+            for each in prompt:
+                given.append(load(Message, each, exact=True) if isinstance(each, Mapping) else each)
+        context = Context.of(given)
+    except CodecError as error:
+        raise InvalidContext(f"message {len(given)}: {error}", resolution=_FORM) from error
+    except TypeError as error:
+        raise InvalidContext(str(error)) from error
+    if system_prompt is not None:
+        context = replace(context, system_prompt=system_prompt)
+    if tools is not None:
+        expect(tools, Sequence, "tools are", "Pass a list of Tool.")
+        context = replace(context, tools=list(tools))
+    return context
+
+
+def check_context(context: Context, continued: bool = False) -> None:
+    """Refuse a conversation that no provider accepts.
+
+    `continued`: the provider keeps what came before, which may hold calls that are answered. Large
+    media are checked later, in a thread, see `read_media`. Raises InvalidContext, which names the
+    message and the fault, or MediaError for a file.
+    """
+    expect(context.messages, list | tuple, "the messages are", "Pass a list of messages.")
+    expect(context.tools, list | tuple, "the tools are", "Pass a list of Tool.")
+    is_sound = _is_sound(context)
+    calls: set[str] = set()
+    left = _Left()
+    for number, message in enumerate(context.messages):
+        if not is_sound:
+            _check_message(number, message)
+        content: Any = message.content
+        if type(content) is not str:
+            for block in content:
+                if type(block) in _PLAIN:
+                    continue
+                if isinstance(block, MediaBlock):
+                    left.take(block.source, number)
+                elif isinstance(message, AssistantMessage):
+                    calls |= {block.id} if isinstance(block, ToolCallBlock) else called_ids(block)
+        if isinstance(message, ToolResultMessage) and not (
+            continued or message.tool_call_id in calls
+        ):
+            raise InvalidContext(
+                f"message {number} answers tool call {message.tool_call_id!r}, which no "
+                "message before it makes",
+                resolution="Keep the assistant message with the call before its result.",
+            )
+    if not any(_says_something(message) for message in context.messages):
+        raise InvalidContext(
+            "the conversation is empty", resolution="Pass at least one user message with content."
+        )
+    expect(context.system_prompt, str | None, "the system prompt is", "Pass it as a string.")
+    _check_tools(context.tools, is_sound)
+
+
+_PLAIN = frozenset({TextBlock, ThinkingBlock})
+"""Blocks that name nothing outside the message."""
+
+
+class _Left:
+    """Follows how many bytes of files, and characters of media to check at once, are left."""
+
+    def __init__(self) -> None:
+        self.file_bytes, self.characters = MOST_CALL_BYTES, MOST_CHECKED_AT_ONCE
+
+    def take(self, source: Source, number: int) -> None:
+        """Take one source of a message. Raises InvalidContext or MediaError."""
+        if isinstance(source, FileSource):
+            self.file_bytes -= check_file(source, min(self.file_bytes, MOST_FILE_BYTES))
+        elif isinstance(source, Base64Source):
+            self.characters -= len(source.data)
+            if self.characters >= 0:
+                check_base64(source, f"message {number}")
+
+
+# -- what compiled code checks -------------------------------------------------------------------
+
+_OTHERS = (bytes, bytearray, memoryview, date, time, timedelta, datetime, Decimal, UUID)
+"""Values that msgspec would write as text, which they are not."""
+
+_MEDIA = frozenset({ImageBlock, DocumentBlock, AudioBlock})
+_PARTS_OF: dict[type, frozenset[type]] = {
+    SystemMessage: frozenset({TextBlock}),
+    UserMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
+    ToolResultMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
+    AssistantMessage: frozenset({TextBlock, ThinkingBlock, ToolCallBlock, ExtensionBlock}) | _MEDIA,
+}
+"""Messages by their class, and the blocks in them that compiled code reads."""
+
+_SOURCES = frozenset({Base64Source, UrlSource, FileSource, FileIdSource})
+
+_OBJECT = frozenset({dict, NoneType})
+"""Classes of a field that is a JSON object: msgspec would take structs and dataclasses too."""
+
+_metadata = attrgetter("metadata")
+_facts = attrgetter("usage", "cost", "total_usage", "total_cost", "metadata")
+_FACTS = frozenset(product(*[(Usage, NoneType), (Cost, NoneType)] * 2, (dict, NoneType)))
+"""The classes that the facts of an answer may have together."""
+
+
+def _is_sound(context: Context) -> bool:
+    """Tell whether a conversation is of the classes and values that it should be.
+
+    `False` may also be due to a subclass, for example: whoever asks looks more closely.
+    """
+    try:
+        if not (all(map(_has_classes, context.messages)) and all(map(_is_tool, context.tools))):
+            return False
+        plain = msgspec.to_builtins(context, builtin_types=_OTHERS, str_keys=True)
+        msgspec.convert(plain, Context)
+    except Exception:  # of whatever objects are in it, too
+        return False
+    return True
+
+
+def _has_classes(message: Message) -> bool:
+    """Tell whether a message and what is in it are of the classes that compiled code looks into."""
+    kind = type(message)
+    parts = _PARTS_OF.get(kind)
+    if parts is None or (kind is AssistantMessage and (*map(type, _facts(message)),) not in _FACTS):
+        return False
+    content: Any = message.content
+    if type(content) is str:
+        return kind is not AssistantMessage
+    kinds = {*map(type, content)}
+    return (
+        type(content) is list
+        and kinds <= parts
+        and _OBJECT.issuperset(map(type, map(_metadata, content)))
+        and (kinds <= _PLAIN or all(_is_part(block, kind) for block in content))
+    )
+
+
+def _is_part(block: Block, kind: type[Message]) -> bool:
+    if isinstance(block, ToolCallBlock):
+        return type(block.arguments) is dict
+    if isinstance(block, MediaBlock):
+        data = getattr(block.source, "data", "")
+        return type(block.source) in _SOURCES and type(data) is str
+    if isinstance(block, ExtensionBlock):
+        return kind is AssistantMessage or type(block.data) is dict
+    return True
+
+
+def _is_tool(tool: Tool) -> bool:
+    return type(tool) is Tool and type(tool.parameters) is dict and type(tool.metadata) in _OBJECT
+
+
+# -- what says what is wrong ---------------------------------------------------------------------
+
+
+def _check_message(number: int, message: Message) -> None:
+    where = f"message {number}"
+    known = "Use SystemMessage, UserMessage, AssistantMessage or ToolResultMessage."
+    expect(message, Message, f"{where} is", known)
+    _check_fields(where, message)
+    _check_content(where, message)
+
+
+def _says_something(message: Message) -> bool:
+    if isinstance(message, SystemMessage | ToolResultMessage):
+        return isinstance(message, ToolResultMessage)  # an instruction is nothing to answer
+    if isinstance(message.content, str):
+        return bool(message.content)
+    return any(not isinstance(b, TextBlock) or b.text or b.metadata for b in message.content)
+
+
+def _check_content(where: str, message: Message) -> None:
+    content: Any = message.content
+    if isinstance(content, str) and not isinstance(message, AssistantMessage):
+        return
+    expect(content, list | tuple, f"{where}: content is", "Pass a string or a list of blocks.")
+    for block in content:
+        known = "Use the blocks of swink_core: TextBlock, ImageBlock, …"
+        expect(block, Block, f"a block of {where} is", known)
+        if not isinstance(block, _HOLDS.get(type(message), Block)):
+            raise InvalidContext(
+                f"{where}: {block.type} in a message with the role {message.role}",
+                resolution="Thinking and tool calls are the model's; instructions are text alone.",
+            )
+        _check_fields(where, block)
+        if isinstance(block, ExtensionBlock) and type(message) in _HOLDS:
+            expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
+
+
+_PARTS = TextBlock | MediaBlock | ExtensionBlock
+
+_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
+"""Blocks that a message may hold; an answer holds any."""
+
+
+def _check_fields(where: str, value: Any) -> None:
+    """Check the fields of a message, block, source or tool against their annotations."""
+    kind: Any = type(value)
+    for name, annotation in annotations_of(kind).items():
+        if name != "content":  # which has messages of its own
+            try:
+                held_to(annotation, held := getattr(value, name))
+            except ValueError as error:
+                what = f"{where}: {name}: {error}"
+                raise InvalidContext(what, resolution=f"Correct the {kind.__name__}.") from None
+            if isinstance(held, Source):
+                _check_fields(where, held)
+            elif kind is not Base64Source:
+                check_json(held, f"{where}: {name}", InvalidContext)
+
+
+def _check_tools(tools: Sequence[Tool], are_sound: bool) -> None:
+    names: set[str] = set()
+    for number, tool in enumerate(tools):
+        expect(tool, Tool, f"tool {number} is", "Use Tool.")
+        if not tool.name:
+            raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
+        if not are_sound:
+            _check_fields(f"tool {tool.name!r}", tool)
+        if tool.name in names:
+            raise InvalidContext(
+                f"two tools are called {tool.name!r}", resolution="Give each tool its own name."
+            )
+        names.add(tool.name)

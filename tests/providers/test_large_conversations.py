@@ -1,0 +1,182 @@
+"""Large media and long requests are worked on in a thread; unchanged parts are not copied."""
+
+from __future__ import annotations
+
+import binascii
+import threading
+from typing import Any
+
+import pytest
+
+from swink_core import (
+    AssistantMessage,
+    Base64Source,
+    Client,
+    Context,
+    ImageBlock,
+    InvalidContext,
+    StreamErrorKind,
+    TextBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    replace,
+)
+from swink_core.conversation import check_context
+from swink_core.providers import closed_schema, media, rewritten_schema, schemas
+from swink_core.providers.conversion import normalise
+from swink_core.providers.media import MOST_CHECKED_AT_ONCE, MOST_ENCODED_AT_ONCE, read_media
+from swink_testing.acme import AcmeProvider, acme_answer, acme_host
+from swink_testing.driver import MemoryHTTPClient
+
+LARGE = 4 * 1024 * 1024
+"""Characters of an image of 3 MB."""
+
+
+def images(*sizes: int, last: str = "") -> Context:
+    """Make a conversation with images of these sizes, the last one of which ends in `last`."""
+    data = ["A" * size for size in sizes]
+    data[-1] = data[-1][: len(data[-1]) - len(last)] + last
+    return Context([UserMessage([ImageBlock(Base64Source("image/png", each)) for each in data])])
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, int]]:
+    """Note each piece of base64 that is decoded: whether in this thread, and how long it is."""
+    found: list[tuple[bool, int]] = []
+    here, decode = threading.current_thread(), binascii.a2b_base64
+
+    class Noting:
+        @staticmethod
+        def a2b_base64(data: str, *, strict_mode: bool) -> bytes:
+            found.append((threading.current_thread() is here, len(data)))
+            return decode(data, strict_mode=strict_mode)
+
+    monkeypatch.setattr(media, "binascii", Noting)
+    return found
+
+
+async def test_ten_large_images_are_checked_in_a_thread(decoded: list[tuple[bool, int]]) -> None:
+    context = images(*[LARGE] * 10)
+    check_context(context)
+    assert decoded == []
+    assert await read_media(context) is context
+    assert decoded == [(False, LARGE)] * 10
+
+
+async def test_small_images_are_checked_in_the_call(decoded: list[tuple[bool, int]]) -> None:
+    context = images(MOST_CHECKED_AT_ONCE // 2, MOST_CHECKED_AT_ONCE // 2)
+    check_context(context)
+    assert decoded == [(True, MOST_CHECKED_AT_ONCE // 2)] * 2
+    await read_media(context)
+    assert len(decoded) == 2
+
+
+async def test_no_more_than_a_bound_is_checked_in_the_call(decoded: list[tuple[bool, int]]) -> None:
+    check_context(images(*[1000] * 1000))
+    assert sum(size for _, size in decoded) <= MOST_CHECKED_AT_ONCE
+
+
+OWN = {"api_key": "test-key", "base_url": "http://acme.invalid"}
+
+
+def client_of(http: MemoryHTTPClient) -> Client:
+    return Client(host=acme_host(), http=http, providers={"acme": OWN})
+
+
+async def test_large_media_that_are_not_base64_are_refused_before_anything_is_sent() -> None:
+    http = MemoryHTTPClient()
+    async with client_of(http) as client:
+        with pytest.raises(InvalidContext, match="message 0: the data of a Base64Source"):
+            client.stream("acme/large", images(1000, last="?").messages)
+        message = await _failed(client, images(LARGE, last="?"))
+    assert message.error_kind is StreamErrorKind.INVALID_REQUEST
+    assert "message 0: the data of a Base64Source is no base64" in str(message.error_message)
+    assert http.requests == []
+
+
+async def _failed(client: Client, context: Context) -> AssistantMessage:
+    async with client.stream("acme/large", context) as stream:
+        async for _ in stream:
+            pass
+    return stream.message
+
+
+@pytest.mark.parametrize(
+    ("characters", "in_thread"), [(10, False), (MOST_ENCODED_AT_ONCE + 1, True)]
+)
+async def test_a_long_request_is_written_in_a_thread(
+    characters: int, in_thread: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
+    write = AcmeProvider.request
+
+    def request(self: Any, *given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return write(self, *given)
+
+    monkeypatch.setattr(AcmeProvider, "request", request)
+    http = MemoryHTTPClient(acme_answer({"text": "Hi"}, {"stop": "stop"}))
+    async with client_of(http) as client:
+        await client.complete("acme/large", "x" * characters)
+    assert [thread is not threading.current_thread() for thread in threads] == [in_thread]
+
+
+# -- copies ----------------------------------------------------------------------------------------
+
+CALL = ToolCallBlock("c", "look", {"q": 1}, '{"q": 1}')
+ANSWER = AssistantMessage([TextBlock("Let me look."), CALL], "acme")
+TALK = [UserMessage("?"), ANSWER, ToolResultMessage("c", "look", "found"), UserMessage("thanks")]
+
+
+def test_messages_that_stay_as_they_are_are_not_copied() -> None:
+    for given, found in zip(TALK, normalise(Context([*TALK]), "acme"), strict=True):
+        assert found is given
+
+
+def test_a_message_that_changes_is_copied_and_the_given_one_kept() -> None:
+    marked = replace(ANSWER, content=[TextBlock("x", {"a": 1}), TextBlock("")])
+    [found] = normalise(Context([marked]), "other")
+    assert found == replace(ANSWER, content=[TextBlock("x")])
+    assert marked.content == [TextBlock("x", {"a": 1}), TextBlock("")]
+
+
+# -- schemas ---------------------------------------------------------------------------------------
+
+
+def test_a_schema_is_rewritten_once_for_its_bytes() -> None:
+    calls = []
+
+    def rewrite(schema: Any, *more: Any) -> dict[str, Any]:
+        calls.append(schema)
+        return {**schema, "more": more}
+
+    first = rewritten_schema(rewrite, {"type": "object"}, "a")
+    assert first == {"type": "object", "more": ("a",)}
+    assert rewritten_schema(rewrite, {"type": "object"}, "a") is first
+    assert rewritten_schema(rewrite, {"type": "object"}, "b") == {"type": "object", "more": ("b",)}
+    assert rewritten_schema(rewrite, {"type": "array"}, "a")["type"] == "array"
+    assert len(calls) == 3
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"description": "x" * schemas.LONGEST_REMEMBERED},
+        {"description": "half a character: \ud800"},
+        {"default": object()},
+    ],
+    ids=["long", "half_a_character", "no_json"],
+)
+def test_other_schemas_are_rewritten_each_time(schema: dict[str, Any]) -> None:
+    assert rewritten_schema(closed_schema, schema) == schema
+    assert rewritten_schema(closed_schema, schema) is not rewritten_schema(closed_schema, schema)
+
+
+def test_a_schema_that_changes_in_place_is_rewritten_anew() -> None:
+    tool = Tool("f")
+    assert "x" not in rewritten_schema(closed_schema, tool.parameters)["properties"]
+    tool.parameters["properties"]["x"] = {"type": "object"}
+    found = rewritten_schema(closed_schema, tool.parameters)
+    assert found["properties"]["x"] == {"type": "object", "additionalProperties": False}
