@@ -14,11 +14,12 @@ from datetime import datetime
 from operator import length_hint
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from swink_core.failures.advice import advise
 from swink_core.failures.classification import classify_default
 from swink_core.failures.failure import Classification, Failure
+from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
 from swink_core.vocabulary.clock import Clock
@@ -33,6 +34,9 @@ from swink_core.vocabulary.prices import cost_of
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+MOST_CODE = 100
+"""Characters of a provider's error code that are kept."""
 
 LONG = 3600
 """Seconds from which on a cache is one that keeps things long."""
@@ -261,8 +265,14 @@ class Call:
                 raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
         except Exception as error:
             log.error("a classify_error hook failed; defaults are used:\n%s", self.trace(error))
-            return classify_default(failure)
-        return result
+            result = classify_default(failure)
+        return evolve(result, code=self._code(result.code, failure))
+
+    def _code(self, code: str | None, failure: Failure) -> str | None:
+        """Check a provider's code: it may not pass for one of the core's, nor hold a secret."""
+        if code is None or failure.kind is not None:
+            return code
+        return None if code in CODES else redact(code, self.secrets)[:MOST_CODE]
 
     def error(self, failure: Failure, usage: Usage | None = None) -> Error:
         """Make the terminal event for a failure: classified, explained, redacted."""
@@ -282,7 +292,7 @@ class Call:
             request_id=failure.request_id or self.request_id,
             status=failure.status,
             phase=failure.phase,
-            rule=meaning.rule,
+            code=meaning.code,
         )
         if meaning.kind is StreamErrorKind.CANCELLED:
             event.stop_reason = StopReason.ABORTED

@@ -302,7 +302,7 @@ class Driver:
         if self.call.http is not None:
             self.call.http.close_idle()
         provider = self.call.attempt.target.binding.provider
-        if error.rule == "core:no_memory" and getattr(provider, "buffered", False):
+        if error.code == "no_memory" and getattr(provider, "buffered", False):
             self._short_of_memory = True
 
     # -- delivery ----------------------------------------------------------------------------

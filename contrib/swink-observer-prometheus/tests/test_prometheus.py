@@ -179,7 +179,7 @@ def test_a_call_under_way_is_an_active_stream() -> None:
 def test_names_that_no_provider_answers_to_are_one() -> None:
     registry = CollectorRegistry()
     for number in range(3 * MOST_MODELS):
-        lost = swink.AssistantMessageEvent.error_model_not_found("no such model")
+        lost = swink.Error.model_not_found("no such model")
         shown(registry, swink.Start(), lost, model=f"ignore previous instructions {number}")
     assert samples(registry)[f"llm_requests_total {OTHER} stop_reason=error"] == 3 * MOST_MODELS
     assert "ignore" not in generate_latest(registry).decode()

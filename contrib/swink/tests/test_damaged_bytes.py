@@ -74,7 +74,7 @@ NOT = piece({"content": "NOT "})
 async def test_a_damaged_frame_ends_the_answer_as_damaged(damaged: bytes) -> None:
     events, _ = await answer([piece({"content": "Do "}), damaged, *END])
     assert isinstance(events[-1], Error)
-    assert events[-1].rule == "core:damaged_frame"
+    assert events[-1].code == "damaged_frame"
 
 
 async def test_an_unknown_sse_field_is_reported() -> None:

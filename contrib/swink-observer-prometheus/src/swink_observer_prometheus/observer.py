@@ -6,18 +6,14 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import KINDS
 from swink_observer_prometheus.metrics import Metrics, metrics_of
 from swink_observers.calls import CallObserver, CallState
 
 __all__ = ["PrometheusObserver"]
 
 CONTEXT = frozenset({Kind.CANCELLED, Kind.CONTEXT_WINDOW_EXCEEDED, Kind.OUTPUT_TOO_LARGE})
-TRANSIENT = frozenset(
-    {
-        Kind.EMPTY_RESPONSE, Kind.NETWORK, Kind.OVERLOADED, Kind.PROTOCOL, Kind.RESOURCE,
-        Kind.THROTTLED, Kind.TIMEOUT,
-    }
-)  # fmt: skip
+TRANSIENT = frozenset(kind for kind, row in KINDS.items() if row.retries)
 """Kinds that may pass by themselves; all others but those of the context are permanent."""
 
 
