@@ -74,6 +74,13 @@ class Attempt:
     counts the network reads of its body, so that what came together can be told from what came
     one by one. `usage` is what has been reported; `reported_cost` is in US dollars, where the
     provider says it.
+
+    Times are seconds of the call's clock. `started_at`: the attempt began (`None`: it has not, or a
+    gate refused it). `first_event_at`: its first content came; `Start` and notices are not content
+    (`None`: no content yet). `read_at`: the latest input came, whether or not it held events
+    (`None`: no input yet). `ended_at`: it completed, failed or was closed (`None`: it is under
+    way). An event that the network brought came at `read_at`, the last event of an attempt at
+    `ended_at`.
     """
 
     target: Target
@@ -87,6 +94,10 @@ class Attempt:
     usage: Usage | None = None
     reads: int = 0
     reported_cost: float | None = None
+    started_at: float | None = None
+    first_event_at: float | None = None
+    read_at: float | None = None
+    ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
     _rest: Iterator[Event] = field(factory=lambda: iter(()), repr=False, init=False)
 
@@ -141,6 +152,22 @@ class Attempt:
             cost.total = self.reported_cost
         return cost
 
+    def begin(self, at: float) -> None:
+        """Set when the attempt began, in seconds of the call's clock."""
+        self.started_at = at
+
+    def hear(self, at: float) -> None:
+        """Set when the latest input came."""
+        self.read_at = at
+
+    def show_content(self, now: float) -> None:
+        """Set when the first content came: with the latest input, or else `now`."""
+        self.first_event_at = now if self.read_at is None else self.read_at
+
+    def end(self, at: float) -> None:
+        """Set when the attempt ended."""
+        self.ended_at = at
+
     def count_read(self) -> None:
         """Take note of a network read."""
         self.reads += 1
@@ -180,9 +207,8 @@ class Call:
     """A call and what is known of it so far.
 
     `attempt` is the try under way, or the last one; `attempts` is how many have begun; `model`,
-    `options` and what else names the provider answer for it. Times are the clock's seconds:
-    `started_at`; `first_event_at`, when content first came (`None`: none has; `Start` and
-    notices are no content); `ended_at` (`None`: it has not ended).
+    `options` and what else names the provider answer for it. `started_at` and
+    `ended_at` (`None`: it has not ended) are seconds of `clock`; further times are the attempt's.
     `totals` sums all attempts, `shared_totals` those of all calls of the client.
     `headers` go out with every request of the call and may be changed (trace context); each of
     `taps` is called as `tap(attempt, data)` with every piece of an answer's body as it was read,
@@ -197,7 +223,6 @@ class Call:
     http: HTTPClient | None = field(default=None, repr=False)
     attempts: int = 0
     started_at: float = 0.0
-    first_event_at: float | None = None
     ended_at: float | None = None
     totals: Totals = field(factory=Totals, repr=False)
     shared_totals: Totals = field(factory=Totals, repr=False)
@@ -325,11 +350,6 @@ class Call:
         keys = (attempt.options.api_key, *map(os.environ.get, info.api_key_env))
         self.secrets.update(key.strip() for key in keys if key)
         self.hide(attempt.options.headers, attempt.options.base_url or "")
-
-    def show_content(self) -> None:
-        """Take note of the time at which content first came."""
-        if self.first_event_at is None:
-            self.first_event_at = self.clock.time()
 
     def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
         """Add what an attempt took to the sums."""

@@ -128,7 +128,9 @@ class Driver:
                     else:
                         if source.completed:
                             watchdog.expect_end(SETTLE_SECONDS)
-                        batch = source.take(await source.pull())
+                        made = await source.pull()
+                        self.call.attempt.hear(self.call.clock.time())
+                        batch = source.take(made)
                 except asyncio.CancelledError:
                     batch = self._interrupted(watchdog.recover())
                 except Exception as error:
@@ -190,6 +192,7 @@ class Driver:
             if is_fault or not self._retries.pass_over(error.error_message):
                 return [*told, ev.Start(), error]
         attempt = self._attempt = call.attempt
+        attempt.begin(call.clock.time())
         call.attempts += 1
         self._content_shown = False
         self._limit = attempt.options.max_output_chars or inf
@@ -219,6 +222,8 @@ class Driver:
     def _settle_attempt(self, batch: Batch) -> None:
         """Take the attempt, whose last events these are, as over, and tell who is to know."""
         terminal: Any = batch[-1]
+        if self._attempt is not None:
+            self._attempt.end(self.call.clock.time())
         self._account(terminal)
         self._gates.leave(terminal)
         self._attempt = None
@@ -312,7 +317,7 @@ class Driver:
         call = self.call
         if not (self._content_shown or CONTENT.isdisjoint(map(type, batch))):
             self._content_shown = True
-            call.show_content()
+            call.attempt.show_content(call.clock.time())
         self._builder.feed(batch)  # first: who changes events spoils no message
         terminal: Any = batch[-1]
         if type(terminal) in TERMINAL:

@@ -867,7 +867,7 @@ async def test_a_call_knows_when_content_first_came() -> None:
         reader = asyncio.create_task(collect(stream))
         for piece in HELLO[1:]:
             await clock.advance(3)
-            assert stream.call.first_event_at == (None if piece is HELLO[1] else 3)
+            assert stream.call.attempt.first_event_at == (None if piece is HELLO[1] else 3)
             pipe.send(piece)
             await settled()
         await reader

@@ -42,7 +42,7 @@ for a reason to ask five times more."""
 _OVERLOADED: Words = ("server_error", "server_is_overloaded")
 _WRONG: Words = ("invalid_request_error", "invalid_prompt")
 
-_FINAL = {
+_FINAL: dict[Kind, Words] = {
     kind: _WRONG
     for kind, status in STATUSES.items()
     if kind is Kind.AUTH
