@@ -76,11 +76,11 @@ class Attempt:
     provider says it.
 
     Times are seconds of the call's clock. `started_at`: the attempt began (`None`: it has not, or a
-    gate refused it). `first_event_at`: its first content came; `Start` and notices are not content
-    (`None`: no content yet). `read_at`: the latest input came, whether or not it held events
-    (`None`: no input yet). `ended_at`: it completed, failed or was closed (`None`: it is under
-    way). An event that the network brought came at `read_at`, the last event of an attempt at
-    `ended_at`.
+    gate refused it). `first_event_at`: its first content came: a delta, a tool call or an
+    extension (`None`: no content yet). `read_at`: the latest input came, whether or not it held
+    events (`None`: no input yet). `ended_at`: it completed, failed or was closed (`None`: it is
+    under way). An event that the network brought came at `read_at`, the last event of an attempt
+    at `ended_at`.
     """
 
     target: Target

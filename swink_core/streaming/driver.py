@@ -33,13 +33,16 @@ from swink_core.streaming.observers import Observers, log_end
 from swink_core.streaming.retries import Retries
 from swink_core.streaming.watchdog import Watchdog
 from swink_core.vocabulary import events as ev
-from swink_core.vocabulary.grammar import CONTENT, TERMINAL
+from swink_core.vocabulary.grammar import CONTENT, DELTAS, TERMINAL
 from swink_core.vocabulary.messages import AssistantMessage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 log = logging.getLogger(__name__)
 
 Batch = list[ev.Event]
+
+SAYING = DELTAS | {ev.ToolCallStart, ev.Extension}
+"""Events that hold content: more than that a block of text or thinking begins."""
 
 
 class Driver:
@@ -317,7 +320,9 @@ class Driver:
         call = self.call
         if not (self._content_shown or CONTENT.isdisjoint(map(type, batch))):
             self._content_shown = True
-            call.attempt.show_content(call.clock.time())
+        attempt = call.attempt
+        if attempt.first_event_at is None and not SAYING.isdisjoint(map(type, batch)):
+            attempt.show_content(call.clock.time())
         self._builder.feed(batch)  # first: who changes events spoils no message
         terminal: Any = batch[-1]
         if type(terminal) in TERMINAL:

@@ -860,7 +860,7 @@ async def test_a_retry_event_names_the_model_that_comes_next() -> None:
     assert (stream.message.provider, stream.message.model) == ("two", "large-2")
 
 
-async def test_a_call_knows_when_content_first_came() -> None:
+async def test_an_attempt_knows_when_content_first_came() -> None:
     clock, pipe = ManualClock(), Pipe(HELLO[0])
     async with client_of(http=PipeClient(pipe), clock=clock) as client:
         stream = client.stream(MODEL, "Hi")

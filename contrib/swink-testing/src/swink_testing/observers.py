@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 from swink_core import Call, PluginError
 from swink_core.plugins.binding import Binding
 from swink_core.plugins.call import Attempt
+from swink_core.streaming.driver import SAYING
 from swink_core.streaming.observers import Observers
 from swink_core.vocabulary import events as ev
 from swink_testing.calls import new_call
@@ -184,7 +185,7 @@ def set_times(call: Call, event: ev.AssistantMessageEvent, now: float) -> None:
         return
     attempt.hear(now)
     attempt.count_read()
-    if attempt.first_event_at is None and not isinstance(event, ev.Notice):
+    if attempt.first_event_at is None and type(event) in SAYING:
         attempt.show_content(now)
 
 
