@@ -33,7 +33,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused_once(tmp_path: P
         with pytest.raises(swink.NetworkError) as caught:
             await client.complete(MODEL, "Hi", base_url=url)
         assert chaos.exchanges == []
-    assert caught.value.rule == "core:tls"
+    assert caught.value.code == "tls"
     assert caught.value.attempts == 1
     assert caught.value.title == "No secure connection to Toy"
 
@@ -110,7 +110,7 @@ async def main(has_idle):
                 await client.complete(MODEL, "Hi", base_url=url)
                 outcome = {}
             except StreamError as error:
-                outcome = {"rule": error.rule, "title": error.title, "advice": error.resolution}
+                outcome = {"code": error.code, "title": error.title, "advice": error.resolution}
             for each in held:
                 os.close(each)
             retries = [event.error_kind for event in observer.events if event.type == "retry"]
@@ -135,6 +135,6 @@ def test_without_descriptors_idle_connections_are_closed_and_the_call_is_made_ag
 def test_without_descriptors_and_nothing_to_close_the_advice_says_what_to_raise() -> None:
     outcome = without_descriptors("nothing")
     assert outcome["retries"] == ["resource", "resource"]
-    assert outcome["rule"] == "core:no_descriptors"
+    assert outcome["code"] == "no_descriptors"
     assert outcome["title"] == "Too many open files"
     assert "ulimit -n" in outcome["advice"]

@@ -17,45 +17,12 @@ import swink_core as swink
 from swink_core import ProviderInfo
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.advice import advise
-from swink_core.failures.kinds import KINDS, most_retries
+from swink_core.failures.kinds import CODES, KINDS, STALE
+from swink_core.plugins.call import MOST_CODE
 from swink_core.providers.source import MALFORMED_IN_A_ROW, MALFORMED_IN_ALL, SETTLE_SECONDS
 from swink_core.vocabulary import outcome
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "failures.md"
-
-CHECKS: list[tuple[str, str, Kind]] = [
-    ("nothing listens at the address", "core:connection_refused", Kind.NETWORK),
-    ("the host's name does not resolve", "core:dns", Kind.NETWORK),
-    ("no TLS, or a certificate that is not accepted", "core:tls", Kind.NETWORK),
-    ("a pooled connection that the server had closed", "core:stale", Kind.NETWORK),
-    ("closed before an answer", "core:disconnected", Kind.NETWORK),
-    ("reset", "core:connection", Kind.NETWORK),
-    ("the body ends before the provider completed its answer", "core:cut", Kind.NETWORK),
-    ("no connection within `connect`", "core:connect", Kind.TIMEOUT),
-    ("no event within `first_event`", "core:first_event", Kind.TIMEOUT),
-    ("no byte within `idle`, after the first event", "core:idle", Kind.TIMEOUT),
-    ("only keep-alives within `no_progress`", "core:no_progress", Kind.TIMEOUT),
-    ("slower than `min_chars_per_second` over `window`", "core:throughput", Kind.TIMEOUT),
-    ("the whole call took longer than `total`", "core:total", Kind.TIMEOUT),
-    ("completed with neither text nor a tool call", "core:empty_response", Kind.EMPTY_RESPONSE),
-    ("a 200 that is not a stream: a proxy's page", "core:content_type", Kind.PROTOCOL),
-    ("a content encoding that cannot be undone", "core:encoding", Kind.PROTOCOL),
-    ("not HTTP", "core:http", Kind.PROTOCOL),
-    ("a redirect", "core:redirect", Kind.PROTOCOL),
-    ("a frame that is damaged and may have held content", "core:damaged_frame", Kind.PROTOCOL),
-    ("malformed frames beyond the bound", "core:malformed", Kind.PROTOCOL),
-    ("a frame beyond the decoder's limit", "core:frame", Kind.PROTOCOL),
-    ("events against the grammar, from a plugin", "core:grammar", Kind.PROTOCOL),
-    ("a gateway's event that is none, or against the grammar", "core:bad_event", Kind.PROTOCOL),
-    ("no credentials are set", "core:no_credentials", Kind.AUTH),
-    ("the answer passed `max_output_chars`", "core:size", Kind.OUTPUT_TOO_LARGE),
-    ("no file descriptor", "core:no_descriptors", Kind.RESOURCE),
-    ("no memory", "core:no_memory", Kind.RESOURCE),
-    ("left by the caller", "core:closed", Kind.CANCELLED),
-    ("a plugin raised", "core:plugin", Kind.INTERNAL),
-    ("a gate raised", "core:gate", Kind.INTERNAL),
-]
-"""What happens, the rule that names it in `Error.rule`, and its kind."""
 
 
 def sources() -> dict[str, str]:
@@ -93,13 +60,13 @@ def kinds() -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def checks() -> Iterator[str]:
-    """Yield the rows of the table of rules."""
-    for what, rule, kind in CHECKS:
-        bound, retries = most_retries(rule), KINDS[kind].retries
-        retries = retries if bound is None else min(bound, retries)
-        note = f"{retries}, and one that does not count" if rule == "core:stale" else str(retries)
-        yield f"| {what} | `{rule}` | `{kind}` | {note} |"
+def codes() -> Iterator[str]:
+    """Yield the rows of the table of the core's own codes."""
+    for code, row in CODES.items():
+        retries, bound = KINDS[row.kind].retries, row.most_retries
+        count = str(retries if bound is None else min(bound, retries))
+        note = f"{count}, and one that does not count" if code == STALE else count
+        yield f"| {row.meaning} | `{code}` | `{row.kind}` | {note} |"
 
 
 def page() -> str:
@@ -125,12 +92,18 @@ retries for faults. `RetryPolicy.retries` names the kinds for which it is anothe
 
 ## What the core checks
 
-`Error.rule` names what matched: `core:…` for a check of the core's, `status:…`, `code:…` or
-`wording:…` for what the provider said. A rule may allow fewer retries than its kind.
+`Error.code`, `Retry.code` and `StreamError.code` hold a code of this list for what the core finds
+itself. No provider's code is taken for one of them. A code may allow fewer retries than its kind.
 
-| what happens | rule | kind | retries |
+| what happens | code | kind | retries |
 |---|---|---|---|
-{chr(10).join(checks())}
+{chr(10).join(codes())}
+
+For everything else `code` is the provider's own error code, as far as its answer has one: the word
+that decided the kind, or else the error's `code`, `status` or `type`. It has at most {MOST_CODE}
+characters. A failure of the kind `unsupported` that is found before anything is sent has the name
+of the feature for its code, and what a plugin finds has a code of that plugin's. `None`: there is
+no code.
 
 * A stream is `Done` only if the provider said so in its own protocol's terms. Where it has, and
   the connection then stays open or breaks, the answer is whole; an open one is waited for

@@ -7,7 +7,6 @@ make, and a test compares each with its file.
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -37,6 +36,7 @@ from swink_core.plugins import hookspecs
 from swink_core.vocabulary import events
 from swink_core.vocabulary import grammar as protocol
 from swink_core.vocabulary import options as model
+from swink_core.vocabulary.outcome import ErrorConstructors
 from swink_testing import observers
 from swink_testing.conformance import LEVELS, PROVIDER_CHECKS, Check, ProviderConformance
 from swink_testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS
@@ -118,9 +118,10 @@ def event_classes() -> str:
             yield fields(kind)
 
     makers = [
-        (code(f"{name}({', '.join(arguments(maker))})"), about(maker).splitlines()[0])
-        for name, maker in inspect.getmembers(events.AssistantMessageEvent, inspect.isfunction)
-        if name.startswith("error")
+        (code(f"Error.{name}({', '.join(arguments(maker))})"), about(maker).splitlines()[0])
+        for name in sorted(vars(ErrorConstructors))
+        if not name.startswith("_")
+        for maker in (getattr(events.Error, name),)
     ]
     return joined(
         "# Events",
@@ -131,9 +132,9 @@ def event_classes() -> str:
         about(events),
         *sections(),
         "## Errors by kind",
-        "`AssistantMessageEvent` makes an `Error` for each kind of failure;\n"
+        "`Error` has a constructor for each kind of failure;\n"
         "[Failures](failures.md) says what the kinds mean.",
-        table(("function", "what it does"), makers),
+        table(("constructor", "what it does"), makers),
     )
 
 

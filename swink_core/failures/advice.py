@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from swink_core.failures.failure import Failure
-from swink_core.failures.kinds import CODES, KINDS, NOT_ASKED, CodeRow
+from swink_core.failures.kinds import CODES, KINDS, NOT_SENT
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -37,10 +37,15 @@ def advise(
 
     What the failure itself says of either comes first.
     """
-    row, special, said = KINDS[kind], CodeRow(), failure.message or ""
-    if failure.status is None or failure.code == "redirect":  # other codes are the provider's
-        not_asked = failure.kind is Kind.INVALID_REQUEST and failure.phase in ("connect", "request")
-        special = CODES.get(failure.code or "", NOT_ASKED if not_asked else special)
+    row, said = KINDS[kind], failure.message or ""
+    title, resolution = row.title, row.resolution
+    not_sent = failure.status is None and failure.phase in ("connect", "request")
+    if not_sent and failure.kind is Kind.INVALID_REQUEST:
+        title, resolution = NOT_SENT
+    if failure.kind is not None and failure.code in CODES:  # other codes are the provider's
+        special = CODES[failure.code]
+        title = special.title or title
+        resolution = special.resolution or resolution
     wait = duration_text(retry_after) if retry_after else None
     words = {
         "provider": (info.title if info else "") or model.provider,
@@ -54,9 +59,9 @@ def advise(
         "wait": f"Wait {wait}" if wait else "Wait a moment",
         "reset": f"Wait {wait}" if wait else "Wait for the reset",
     }
-    title = failure.title or (special.title or row.title).format(**words)
-    hint = failure.resolution or (special.resolution or row.resolution).format(**words)
-    return Advice(title, hint)
+    return Advice(
+        failure.title or title.format(**words), failure.resolution or resolution.format(**words)
+    )
 
 
 def duration_text(seconds: float) -> str:

@@ -21,6 +21,7 @@ from attrs import define, field
 
 from swink_core.failures.failure import Failure
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core.vocabulary.outcome import for_every_kind
 
 if TYPE_CHECKING:
     from swink_core.vocabulary.messages import AssistantMessage
@@ -94,7 +95,8 @@ class StreamError(SwinkError):
     """A call that failed. What had arrived is in `partial`.
 
     `attempts` counts all attempts made, `elapsed` is in seconds. `retryable` says whether the
-    same call may succeed later without a change.
+    same call may succeed later without a change. `code` is as on `Error`: the provider's own error
+    code, or one of the core's; `None` without a code.
     """
 
     message: str
@@ -110,7 +112,7 @@ class StreamError(SwinkError):
     request_id: str | None = field(default=None, kw_only=True)
     retry_after: float | None = field(default=None, kw_only=True)
     retryable: bool = field(default=False, kw_only=True)
-    rule: str | None = field(default=None, kw_only=True)
+    code: str | None = field(default=None, kw_only=True)
     partial: AssistantMessage | None = field(default=None, kw_only=True)
 
     @kind.default
@@ -133,7 +135,7 @@ class StreamError(SwinkError):
     @classmethod
     def for_kind(cls, kind: Kind | None) -> type[StreamError]:
         """Return the subclass that bears the name of a kind."""
-        return _BY_KIND.get(kind or Kind.UNKNOWN, StreamError)
+        return _BY_KIND[kind or Kind.UNKNOWN]
 
 
 class NetworkError(StreamError, kind=Kind.NETWORK):
@@ -208,4 +210,6 @@ class UnknownFailure(StreamError, kind=Kind.UNKNOWN):
     """A failure that nothing recognised."""
 
 
-_BY_KIND: dict[Kind, type[StreamError]] = {cls.kind: cls for cls in StreamError.__subclasses__()}
+_BY_KIND: dict[Kind, type[StreamError]] = for_every_kind(
+    "subclasses of StreamError", {cls.kind: cls for cls in StreamError.__subclasses__()}
+)

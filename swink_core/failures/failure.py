@@ -47,11 +47,15 @@ class Failure:
 
 @define
 class Classification:
-    """What a failure means. `retry_after` is in seconds; `rule` names what matched."""
+    """The meaning of a failure.
+
+    `retry_after` is in seconds, `None` without a known wait. `code` is the provider's own error
+    code, or that of the code that found the failure; `None` without one.
+    """
 
     kind: StreamErrorKind
     retry_after: float | None = None
-    rule: str = ""
+    code: str | None = None
 
 
 class MalformedFrame(ValueError):

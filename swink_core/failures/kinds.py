@@ -1,22 +1,34 @@
-"""The kinds of failure, a row each: title, advice, retries, fallback, statuses.
+"""The kinds of failure, a row each, and the codes of the failures that the core itself finds.
 
-A new kind is a member of `StreamErrorKind` with its docstring, a row here, and a subclass of
-`StreamError`. Titles and resolutions are for people; `advice` fills in their names in braces.
+A new kind is a member of `StreamErrorKind` with its docstring and its constructor, a row here, and
+a subclass of `StreamError`. Other modules and distributions derive their decisions from
+the row. Titles and resolutions are for people; `advice` fills in their names in braces.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from swink_core.vocabulary.events import Done, Error
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core.vocabulary.outcome import for_every_kind
+
+Scope = Literal["request", "answer", "account", "service", "machine", "caller", "plugin", "unknown"]
+"""What a failure is about.
+
+`request`: this request, whoever sends it. `answer`: this one answer. `account`: what the
+credentials may do, so that the next request with them fails as well. `service`: the provider or the
+way to it. `machine`: this one. `caller`: whoever reads the stream. `plugin`: its code.
+"""
 
 
 class KindRow(NamedTuple):
     """A kind's facts.
 
-    `retries` is how often an attempt that failed so is made again on its model, unless the policy
-    says otherwise. `falls_back`: the next model of a chain is tried. `healthy` is what the kind
+    `scope` is what the failure is about. `reply` is the HTTP status with which a gateway
+    reports the failure to its client (RFC 9110 section 15). `retries` is how
+    often an attempt that failed so is made again on its model, unless the policy says otherwise.
+    `falls_back`: the next model of a chain is tried. `healthy` is what the kind
     says of the target to the circuit breaker: `False` counts against it, `True` (the fault is
     this one request's) closes its circuit, `None` says nothing. `statuses` are the HTTP statuses
     that mean this kind where the provider has not said more (RFC 9110 section 15; 529 is what
@@ -25,184 +37,239 @@ class KindRow(NamedTuple):
 
     title: str
     resolution: str
+    scope: Scope
+    reply: int
     retries: int = 0
     falls_back: bool = False
     healthy: bool | None = None
     statuses: tuple[int, ...] = ()
 
 
-KINDS: dict[Kind, KindRow] = {
+KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
     Kind.THROTTLED: KindRow(
         "Rate limited by {provider}",
         "{wait} and try again. If it persists, send fewer requests at a time or raise the "
         "account's limits{portal}.",
-        retries=5, falls_back=True, healthy=False, statuses=(429,),
+        scope="account", reply=429, retries=5, falls_back=True, healthy=False, statuses=(429,),
     ),
     Kind.OVERLOADED: KindRow(
         "{provider} is overloaded",
         "The service has no capacity just now. Try again later, or name a second model to "
         "fall back to.",
-        retries=5, falls_back=True, healthy=False, statuses=(503, 529),
+        scope="service", reply=503, retries=5, falls_back=True, healthy=False, statuses=(503, 529),
     ),
     Kind.NETWORK: KindRow(
         "{provider} or the connection to it failed",
         "Check {connection}. If the service is down, try again later.",
-        retries=3, falls_back=True, healthy=False, statuses=(408,),
+        scope="service", reply=502, retries=3, falls_back=True, healthy=False, statuses=(408,),
     ),
     Kind.EMPTY_RESPONSE: KindRow(
         "{provider} sent no usable answer",
         "Try again. If it persists, rephrase the request, raise max_tokens or use another model.",
-        retries=1, falls_back=True,
+        scope="answer", reply=502, retries=1, falls_back=True,
     ),
     Kind.TIMEOUT: KindRow(
         "{provider} took too long",
         "Try again, raise the limit that passed (timeouts=Timeouts(…)), or make the task smaller.",
-        retries=3, falls_back=True, healthy=False,
+        scope="service", reply=504, retries=3, falls_back=True, healthy=False,
     ),
     Kind.PROTOCOL: KindRow(
         "{provider} sent something unexpected",
         "Check that the address ({endpoint}) is the right API and that no proxy alters the "
         "answer. If both are right, please report it with a recording.",
-        retries=1, falls_back=True,
+        scope="answer", reply=502, retries=1, falls_back=True,
     ),
     Kind.AUTH: KindRow(
         "{provider} does not accept the credentials",
         "Check {variables}. Make a new key{portal} if it has expired or was revoked, and check "
         "that it may use {model}.",
-        statuses=(401, 403),
+        scope="account", reply=502, statuses=(401, 403),
     ),
     Kind.QUOTA_EXHAUSTED: KindRow(
         "The quota at {provider} is used up",
         "{reset}, add credit or upgrade the plan{portal}, or use another provider.",
-        falls_back=True, healthy=False, statuses=(402,),
+        scope="account", reply=429, falls_back=True, healthy=False, statuses=(402,),
     ),
     Kind.CONTEXT_WINDOW_EXCEEDED: KindRow(
         "The conversation is too long for {model}",
         "Shorten or summarise it, or use a model with a larger context window.",
-        healthy=True,
+        scope="request", reply=400, healthy=True,
     ),
     Kind.CONTENT_FILTERED: KindRow(
         "{provider} refused the request",
         "A content filter stopped it. Change the conversation, or use another model.",
-        healthy=True,
+        scope="request", reply=400, healthy=True,
     ),
     Kind.MODEL_NOT_FOUND: KindRow(
         "Model {model} is not available",
         "Check the name (swink models {name} lists known ones){address} and that the account "
         "may use it{portal}.",
-        falls_back=True, statuses=(404, 410),
+        scope="account", reply=404, falls_back=True, statuses=(404, 410),
     ),
     Kind.INVALID_REQUEST: KindRow(
         "{provider} does not accept the request",
         "Change what the message names. Options in extra= go to the provider as they are.",
-        healthy=True, statuses=(400, 405, 406, 413, 415, 422),
+        scope="request", reply=400, healthy=True, statuses=(400, 405, 406, 413, 415, 422),
     ),
     Kind.UNSUPPORTED: KindRow(
         "{model} cannot do that",
         "Leave the feature out, or use a model that has it.",
-        falls_back=True,
+        scope="request", reply=400, falls_back=True,
     ),
     Kind.OUTPUT_TOO_LARGE: KindRow(
-        "The answer grew too large", "Raise max_output_chars, or lower max_tokens."
+        "The answer grew too large", "Raise max_output_chars, or lower max_tokens.",
+        scope="request", reply=502,
     ),
     Kind.RESOURCE: KindRow(
         "This machine ran out of something",
         "Close what is not needed; raise the limit on open files (ulimit -n) or the memory "
         "available; look for streams that are never closed.",
-        retries=2, falls_back=True,
+        scope="machine", reply=503, retries=2, falls_back=True,
     ),
     Kind.CANCELLED: KindRow(
-        "Stopped before the end", "What had arrived is kept in the partial message."
+        "Stopped before the end", "What had arrived is kept in the partial message.",
+        scope="caller", reply=503,
     ),
     Kind.INTERNAL: KindRow(
         "A plugin failed",
         "This is a bug in the plugin: please report it with the message above.",
+        scope="plugin", reply=500,
     ),
     Kind.UNKNOWN: KindRow(
         "{provider} failed",
         "Nothing is known of this failure: see the message, and the log at DEBUG level.",
+        scope="unknown", reply=502,
     ),
-}  # fmt: skip
+})  # fmt: skip
 
 
 class CodeRow(NamedTuple):
-    """What differs from its kind for one of the core's own codes; `None`: nothing.
+    """One of the core's own codes: what happened, and the kind that it is one of.
 
-    `most_retries` bounds the retries, whatever the policy allows more, after failures that rarely
-    pass by themselves.
+    `title` and `resolution` are those of the kind where they are `None`. `most_retries` bounds the
+    retries, whatever the policy allows more, after failures that rarely pass by themselves; `None`:
+    no bound but the policy's. `unsent`: the provider cannot have seen the request.
     """
 
+    meaning: str
+    kind: Kind
     title: str | None = None
     resolution: str | None = None
     most_retries: int | None = None
+    unsent: bool = False
 
 
 CODES: dict[str, CodeRow] = {
     "connection_refused": CodeRow(
+        "nothing listens at the address", Kind.NETWORK,
         "Cannot connect to {provider}",
         "Nothing listens at {endpoint}. Check the address, that the service is running, and the "
         "firewall.",
-        most_retries=1,
+        most_retries=1, unsent=True,
     ),
     "dns": CodeRow(
+        "the host's name does not resolve", Kind.NETWORK,
         "Cannot find {provider}",
         "The host of {endpoint} does not resolve. Check the base URL and the network's DNS.",
-        most_retries=1,
+        most_retries=1, unsent=True,
     ),
     "tls": CodeRow(
+        "no TLS, or a certificate that is not accepted", Kind.NETWORK,
         "No secure connection to {provider}",
         "The certificate of {endpoint} was not accepted. Check the address, the clock and the "
         "installed certificates.",
-        most_retries=0,
+        most_retries=0, unsent=True,
     ),
-    "first_event": CodeRow(most_retries=1),
-    "total": CodeRow(most_retries=0),
-    "no_credentials": CodeRow(
-        "No credentials for {provider}", "Set {variables}, or pass api_key=…{portal}."
+    "stale": CodeRow("a pooled connection that the server had closed", Kind.NETWORK, unsent=True),
+    "disconnected": CodeRow("closed before an answer", Kind.NETWORK),
+    "connection": CodeRow("reset", Kind.NETWORK),
+    "cut": CodeRow("the body ends before the provider completed its answer", Kind.NETWORK),
+    "connect": CodeRow("no connection within `connect`", Kind.TIMEOUT, unsent=True),
+    "first_event": CodeRow("no event within `first_event`", Kind.TIMEOUT, most_retries=1),
+    "idle": CodeRow("no byte within `idle`, after the first event", Kind.TIMEOUT),
+    "no_progress": CodeRow("only keep-alives within `no_progress`", Kind.TIMEOUT),
+    "throughput": CodeRow("slower than `min_chars_per_second` over `window`", Kind.TIMEOUT),
+    "total": CodeRow("the whole call took longer than `total`", Kind.TIMEOUT, most_retries=0),
+    "circuit_open": CodeRow(
+        "a target of a chain that keeps failing is passed over", Kind.OVERLOADED,
+        most_retries=0, unsent=True,
     ),
-    "no_descriptors": CodeRow(
-        "Too many open files",
-        "Connections that nobody used were closed. If it persists, raise the limit (ulimit -n) "
-        "and look for streams that are never closed.",
-    ),
-    "no_memory": CodeRow(
-        "Memory ran out",
-        "Where the provider can answer whole, that is asked for next. If it persists, lower "
-        "max_tokens, shorten the conversation or make more memory available.",
-    ),
+    "empty_response": CodeRow("completed with neither text nor a tool call", Kind.EMPTY_RESPONSE),
+    "content_type": CodeRow("a 200 that is not a stream: a proxy's page", Kind.PROTOCOL),
+    "encoding": CodeRow("a content encoding that cannot be undone", Kind.PROTOCOL),
+    "http": CodeRow("not HTTP", Kind.PROTOCOL),
     "redirect": CodeRow(
+        "a redirect", Kind.PROTOCOL,
         "{provider} redirects elsewhere",
         "Redirects are not followed, since they would hand over the key. Set the base URL to "
         "the address that the message names, if you trust it.",
         most_retries=0,
     ),
     "damaged_frame": CodeRow(
+        "a frame that is damaged and may have held content", Kind.PROTOCOL,
         "The answer of {provider} came damaged",
         "A part of it may be lost. Try again, and check that no proxy alters the answer; "
         'malformed="skip" takes what came for the answer.',
     ),
-    "bad_event": CodeRow(most_retries=0),
-    "gate": CodeRow(
-        "A gate raised an exception",
-        "Correct the gate. To refuse a target on purpose, raise ProviderFailure or a StreamError, "
-        "for example QuotaExhausted.",
-    ),
+    "malformed": CodeRow("malformed frames beyond the bound", Kind.PROTOCOL),
+    "frame": CodeRow("a frame beyond the decoder's limit", Kind.PROTOCOL),
     "grammar": CodeRow(
+        "events against the grammar, from a plugin", Kind.PROTOCOL,
         "A plugin broke the rules of events",
         "This is a bug in what the message names: please report it.",
         most_retries=0,
     ),
-}
+    "bad_event": CodeRow(
+        "a gateway's event that does not parse or breaks the grammar", Kind.PROTOCOL, most_retries=0
+    ),
+    "no_credentials": CodeRow(
+        "no credentials are set", Kind.AUTH,
+        "No credentials for {provider}", "Set {variables}, or pass api_key=…{portal}.",
+        unsent=True,
+    ),
+    "retired": CodeRow(
+        "the model's date of retirement has passed", Kind.MODEL_NOT_FOUND, unsent=True
+    ),
+    "url": CodeRow("the base URL is not an address", Kind.INVALID_REQUEST, unsent=True),
+    "no_base_url": CodeRow("no base URL is set", Kind.INVALID_REQUEST, unsent=True),
+    "proxy": CodeRow("the proxy's URL is not an address", Kind.INVALID_REQUEST, unsent=True),
+    "header": CodeRow("a header that HTTP cannot carry", Kind.INVALID_REQUEST, unsent=True),
+    "size": CodeRow("the answer passed `max_output_chars`", Kind.OUTPUT_TOO_LARGE),
+    "blocks": CodeRow("the answer has too many blocks", Kind.OUTPUT_TOO_LARGE),
+    "no_descriptors": CodeRow(
+        "no file descriptor", Kind.RESOURCE,
+        "Too many open files",
+        "Connections that nobody used were closed. If it persists, raise the limit (ulimit -n) "
+        "and look for streams that are never closed.",
+        unsent=True,
+    ),
+    "no_memory": CodeRow(
+        "no memory", Kind.RESOURCE,
+        "Memory ran out",
+        "Where the provider can answer whole, that is asked for next. If it persists, lower "
+        "max_tokens, shorten the conversation or make more memory available.",
+    ),
+    "closed": CodeRow("left by the caller", Kind.CANCELLED),
+    "plugin": CodeRow("a plugin raised", Kind.INTERNAL),
+    "gate": CodeRow(
+        "a gate raised", Kind.INTERNAL,
+        "A gate raised an exception",
+        "Correct the gate. To refuse a target on purpose, raise ProviderFailure or a StreamError, "
+        "for example QuotaExhausted.",
+        unsent=True,
+    ),
+}  # fmt: skip
+"""The core's own codes, all of them; a provider's code is none of these words.
 
-NOT_ASKED = CodeRow("{provider} was not asked", "Correct what the message names: nothing was sent.")
-"""Of a call that something here stands in the way of."""
+Beside them, a failure of the kind `unsupported` has the name of the feature for its code, and what
+a plugin finds itself a code of that plugin's.
+"""
 
-CORE = "core:"
-"""How the rules begin that name a code, or a kind, of the core's own."""
+NOT_SENT = ("{provider} was not asked", "Correct what the message names: nothing was sent.")
+"""Title and resolution of an invalid request that never left this machine."""
 
-
-STALE = CORE + "stale"
-"""The rule of a failure on a pooled connection that the server had already closed."""
+STALE = "stale"
+"""The code of a failure on a pooled connection that the server had already closed."""
 
 
 def health_of(terminal: Done | Error) -> bool | None:
@@ -213,12 +280,12 @@ def health_of(terminal: Done | Error) -> bool | None:
     """
     if isinstance(terminal, Done):
         return True
-    if terminal.rule == STALE:
+    if terminal.code == STALE:
         return None
     return KINDS[terminal.error_kind or Kind.UNKNOWN].healthy
 
 
-def most_retries(rule: str | None) -> int | None:
-    """Return the bound that a rule sets on retries; `None` where it sets none."""
-    code = (rule or "").removeprefix(CORE)
-    return CODES[code].most_retries if code != rule and code in CODES else None
+def most_retries(code: str | None) -> int | None:
+    """Return the bound that a code sets on retries; `None` where it sets none."""
+    row = CODES.get(code or "")
+    return row.most_retries if row is not None else None

@@ -14,11 +14,12 @@ from datetime import datetime
 from operator import length_hint
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from swink_core.failures.advice import advise
 from swink_core.failures.classification import classify_default
 from swink_core.failures.failure import Classification, Failure
+from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
 from swink_core.vocabulary.clock import Clock
@@ -33,6 +34,9 @@ from swink_core.vocabulary.prices import cost_of
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+MOST_CODE = 100
+"""Characters of a provider's error code that are kept."""
 
 LONG = 3600
 """Seconds from which on a cache is one that keeps things long."""
@@ -70,6 +74,13 @@ class Attempt:
     counts the network reads of its body, so that what came together can be told from what came
     one by one. `usage` is what has been reported; `reported_cost` is in US dollars, where the
     provider says it.
+
+    Times are seconds of the call's clock. `started_at`: the attempt began (`None`: it has not, or a
+    gate refused it). `first_event_at`: its first content came: a delta, a tool call or an
+    extension (`None`: no content yet). `read_at`: the latest input came, whether or not it held
+    events (`None`: no input yet). `ended_at`: it completed, failed or was closed (`None`: it is
+    under way). An event that the network brought came at `read_at`, the last event of an attempt
+    at `ended_at`.
     """
 
     target: Target
@@ -83,6 +94,10 @@ class Attempt:
     usage: Usage | None = None
     reads: int = 0
     reported_cost: float | None = None
+    started_at: float | None = None
+    first_event_at: float | None = None
+    read_at: float | None = None
+    ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
     _rest: Iterator[Event] = field(factory=lambda: iter(()), repr=False, init=False)
 
@@ -137,6 +152,22 @@ class Attempt:
             cost.total = self.reported_cost
         return cost
 
+    def begin(self, at: float) -> None:
+        """Set when the attempt began, in seconds of the call's clock."""
+        self.started_at = at
+
+    def hear(self, at: float) -> None:
+        """Set when the latest input came."""
+        self.read_at = at
+
+    def show_content(self, now: float) -> None:
+        """Set when the first content came: with the latest input, or else `now`."""
+        self.first_event_at = now if self.read_at is None else self.read_at
+
+    def end(self, at: float) -> None:
+        """Set when the attempt ended."""
+        self.ended_at = at
+
     def count_read(self) -> None:
         """Take note of a network read."""
         self.reads += 1
@@ -176,9 +207,8 @@ class Call:
     """A call and what is known of it so far.
 
     `attempt` is the try under way, or the last one; `attempts` is how many have begun; `model`,
-    `options` and what else names the provider answer for it. Times are the clock's seconds:
-    `started_at`; `first_event_at`, when content first came (`None`: none has; `Start` and
-    notices are no content); `ended_at` (`None`: it has not ended).
+    `options` and what else names the provider answer for it. `started_at` and
+    `ended_at` (`None`: it has not ended) are seconds of `clock`; further times are the attempt's.
     `totals` sums all attempts, `shared_totals` those of all calls of the client.
     `headers` go out with every request of the call and may be changed (trace context); each of
     `taps` is called as `tap(attempt, data)` with every piece of an answer's body as it was read,
@@ -193,7 +223,6 @@ class Call:
     http: HTTPClient | None = field(default=None, repr=False)
     attempts: int = 0
     started_at: float = 0.0
-    first_event_at: float | None = None
     ended_at: float | None = None
     totals: Totals = field(factory=Totals, repr=False)
     shared_totals: Totals = field(factory=Totals, repr=False)
@@ -261,8 +290,14 @@ class Call:
                 raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
         except Exception as error:
             log.error("a classify_error hook failed; defaults are used:\n%s", self.trace(error))
-            return classify_default(failure)
-        return result
+            result = classify_default(failure)
+        return evolve(result, code=self._code(result.code, failure))
+
+    def _code(self, code: str | None, failure: Failure) -> str | None:
+        """Check a provider's code: it may not pass for one of the core's, nor hold a secret."""
+        if code is None or failure.kind is not None:
+            return code
+        return None if code in CODES else redact(code, self.secrets)[:MOST_CODE]
 
     def error(self, failure: Failure, usage: Usage | None = None) -> Error:
         """Make the terminal event for a failure: classified, explained, redacted."""
@@ -282,7 +317,7 @@ class Call:
             request_id=failure.request_id or self.request_id,
             status=failure.status,
             phase=failure.phase,
-            rule=meaning.rule,
+            code=meaning.code,
         )
         if meaning.kind is StreamErrorKind.CANCELLED:
             event.stop_reason = StopReason.ABORTED
@@ -315,11 +350,6 @@ class Call:
         keys = (attempt.options.api_key, *map(os.environ.get, info.api_key_env))
         self.secrets.update(key.strip() for key in keys if key)
         self.hide(attempt.options.headers, attempt.options.base_url or "")
-
-    def show_content(self) -> None:
-        """Take note of the time at which content first came."""
-        if self.first_event_at is None:
-            self.first_event_at = self.clock.time()
 
     def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
         """Add what an attempt took to the sums."""

@@ -2,7 +2,7 @@
 
 from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase
-from swink_core.failures.kinds import health_of
+from swink_core.failures.kinds import CODES, KINDS, health_of
 from swink_core.failures.redaction import redact
 from swink_core.failures.waits import duration_seconds, retry_after_seconds
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
@@ -54,8 +54,8 @@ from swink_core.vocabulary.options import THINKING_BUDGETS
 from swink_core.vocabulary.prices import cost_of
 
 __all__ = [
-    "DEFAULT_FRAME_LIMIT", "MOST_BLOCKS", "THINKING_BUDGETS", "AiohttpClient", "Attempt",
-    "Automaton", "Catalog", "Clock", "Decoder", "EventSource", "EventWriter", "Fitted",
+    "CODES", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "THINKING_BUDGETS", "AiohttpClient",
+    "Attempt", "Automaton", "Catalog", "Clock", "Decoder", "EventSource", "EventWriter", "Fitted",
     "FrameError", "FrameTooLong", "Gate", "HTTPClient", "HTTPProvider", "HTTPRequest",
     "HTTPResponse", "LoopClock", "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Parser",
     "Phase", "SSEDecoder", "Source", "Timer", "accepted_id", "arguments_object",

@@ -12,6 +12,7 @@ from attrs import evolve
 
 from swink_core.failures.exceptions import ProviderFailure, UsageError
 from swink_core.failures.failure import Failure
+from swink_core.failures.kinds import STALE
 from swink_core.failures.redaction import basic_credentials
 from swink_core.providers.network import _client_error, failure_of, is_own_address
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse
@@ -167,10 +168,6 @@ def _sendable(request: HTTPRequest) -> HTTPRequest:
     if "authorization" not in map(str.lower, headers):
         headers["Authorization"] = credentials
     return evolve(request, url=url, headers=headers)
-
-
-STALE = "stale"
-"""The code of a failure of a pooled connection that the server had given up meanwhile."""
 
 
 MOST_AT_ONCE = 512 * 1024

@@ -321,7 +321,8 @@ class EventSource:
             answered = out.has_answer or self._ends_an_agent
             if not (failure or answered) and out.stop_reason in _ANSWERS:
                 why = "the answer has neither text nor a tool call"
-                failure = Failure("finalize", kind=Kind.EMPTY_RESPONSE, message=why)
+                kind = Kind.EMPTY_RESPONSE
+                failure = Failure("finalize", kind=kind, code=kind.value, message=why)
         elif failure is None:
             why = "the stream ended before the provider completed its answer"
             cut = Failure(self._phase, kind=Kind.NETWORK, code="cut", message=why)

@@ -33,13 +33,16 @@ from swink_core.streaming.observers import Observers, log_end
 from swink_core.streaming.retries import Retries
 from swink_core.streaming.watchdog import Watchdog
 from swink_core.vocabulary import events as ev
-from swink_core.vocabulary.grammar import CONTENT, TERMINAL
+from swink_core.vocabulary.grammar import CONTENT, DELTAS, TERMINAL
 from swink_core.vocabulary.messages import AssistantMessage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 log = logging.getLogger(__name__)
 
 Batch = list[ev.Event]
+
+SAYING = DELTAS | {ev.ToolCallStart, ev.Extension}
+"""Events that hold content: more than that a block of text or thinking begins."""
 
 
 class Driver:
@@ -128,7 +131,9 @@ class Driver:
                     else:
                         if source.completed:
                             watchdog.expect_end(SETTLE_SECONDS)
-                        batch = source.take(await source.pull())
+                        made = await source.pull()
+                        self.call.attempt.hear(self.call.clock.time())
+                        batch = source.take(made)
                 except asyncio.CancelledError:
                     batch = self._interrupted(watchdog.recover())
                 except Exception as error:
@@ -190,6 +195,7 @@ class Driver:
             if is_fault or not self._retries.pass_over(error.error_message):
                 return [*told, ev.Start(), error]
         attempt = self._attempt = call.attempt
+        attempt.begin(call.clock.time())
         call.attempts += 1
         self._content_shown = False
         self._limit = attempt.options.max_output_chars or inf
@@ -219,6 +225,8 @@ class Driver:
     def _settle_attempt(self, batch: Batch) -> None:
         """Take the attempt, whose last events these are, as over, and tell who is to know."""
         terminal: Any = batch[-1]
+        if self._attempt is not None:
+            self._attempt.end(self.call.clock.time())
         self._account(terminal)
         self._gates.leave(terminal)
         self._attempt = None
@@ -302,7 +310,7 @@ class Driver:
         if self.call.http is not None:
             self.call.http.close_idle()
         provider = self.call.attempt.target.binding.provider
-        if error.rule == "core:no_memory" and getattr(provider, "buffered", False):
+        if error.code == "no_memory" and getattr(provider, "buffered", False):
             self._short_of_memory = True
 
     # -- delivery ----------------------------------------------------------------------------
@@ -312,7 +320,9 @@ class Driver:
         call = self.call
         if not (self._content_shown or CONTENT.isdisjoint(map(type, batch))):
             self._content_shown = True
-            call.show_content()
+        attempt = call.attempt
+        if attempt.first_event_at is None and not SAYING.isdisjoint(map(type, batch)):
+            attempt.show_content(call.clock.time())
         self._builder.feed(batch)  # first: who changes events spoils no message
         terminal: Any = batch[-1]
         if type(terminal) in TERMINAL:

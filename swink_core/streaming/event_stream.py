@@ -18,7 +18,7 @@ from swink_core.streaming.retries import is_retryable
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.messages import AssistantMessage
 
-_SAID_OF_FAILURES = ("phase", "status", "request_id", "retry_after", "rule")
+_SAID_OF_FAILURES = ("phase", "status", "request_id", "retry_after", "code")
 
 READ_BY_ANOTHER = "the stream is being read by another task"
 

@@ -21,13 +21,13 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 log = logging.getLogger(__name__)
 
-FINAL = "core:total"
-"""The rule of the limit over the whole call, after which there is no time left for anything."""
+FINAL = "total"
+"""The code of the limit over the whole call, after which there is no time left for anything."""
 
 
 def is_retryable(error: ev.Error) -> bool:
     """Tell whether the same call may succeed later, whatever the policy allows."""
-    return KINDS[error.error_kind or Kind.UNKNOWN].retries > 0 and most_retries(error.rule) != 0
+    return KINDS[error.error_kind or Kind.UNKNOWN].retries > 0 and most_retries(error.code) != 0
 
 
 class Retries:
@@ -60,7 +60,7 @@ class Retries:
 
     def after(self, error: ev.Error) -> ev.Retry | None:
         """Return what follows a failed attempt; `None` if the failure is final."""
-        if error.rule == FINAL:
+        if error.code == FINAL:
             return None
         kind = error.error_kind or Kind.UNKNOWN
         falls_back = KINDS[kind].falls_back or kind in self._policy.fall_back_on
@@ -83,9 +83,9 @@ class Retries:
         kind = error.error_kind or Kind.UNKNOWN
         policy = self._policy
         allowed = policy.retries.get(kind, KINDS[kind].retries)
-        most = most_retries(error.rule)
+        most = most_retries(error.code)
         left = (allowed if most is None else min(allowed, most)) - self._retries[kind]
-        if error.rule == STALE and not self._stale:
+        if error.code == STALE and not self._stale:
             self._stale = True  # not the provider's fault, so it does not count
             return self._retry(error, self._made, self._made + left)
         too_long = (error.retry_after or 0.0) > policy.retry_after_cap
@@ -145,4 +145,4 @@ class Retries:
             "call %s: %s failed (%s: %s); attempt %d/%d on %s in %.2f s",
             call.id, call.model, kind, why, number, most, model, delay,
         )  # fmt: skip
-        return ev.Retry(number, most, delay, why, model, kind, error.rule)
+        return ev.Retry(number, most, delay, why, model, kind, error.code)

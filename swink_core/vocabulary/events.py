@@ -5,55 +5,22 @@ Events are structs that are not frozen, for speed; nobody changes one after it w
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.outcome import (
+    Cost,
+    ErrorConstructors,
+    StopReason,
+    StreamErrorKind,
+    Usage,
+)
 from swink_core.vocabulary.structs import Finite, Record
 
 
-class _MakeError(Protocol):
-    def __call__(self, message: str, retry_after: float | None = None) -> Error: ...
-
-
-def _error(kind: StreamErrorKind) -> _MakeError:
-    def make(message: str, retry_after: float | None = None) -> Error:
-        return Error(error_message=message, error_kind=kind, retry_after=retry_after)
-
-    make.__doc__ = f"Make an error of the kind `{kind}`; `retry_after` is in seconds."
-    return make
-
-
 class AssistantMessageEvent(Record):
-    """The base of all events. `type` is the tag in JSON.
-
-    The constructors are for adapters that yield events themselves: one for each kind of error.
-    """
+    """The base of all events. `type` is the tag in JSON."""
 
     type: ClassVar[str] = ""
-
-    @staticmethod
-    def error(message: str) -> Error:
-        """Make an error of no stated kind."""
-        return Error(error_message=message)
-
-    error_throttled = staticmethod(_error(StreamErrorKind.THROTTLED))
-    error_overloaded = staticmethod(_error(StreamErrorKind.OVERLOADED))
-    error_network = staticmethod(_error(StreamErrorKind.NETWORK))
-    error_empty_response = staticmethod(_error(StreamErrorKind.EMPTY_RESPONSE))
-    error_timeout = staticmethod(_error(StreamErrorKind.TIMEOUT))
-    error_protocol = staticmethod(_error(StreamErrorKind.PROTOCOL))
-    error_auth = staticmethod(_error(StreamErrorKind.AUTH))
-    error_quota_exhausted = staticmethod(_error(StreamErrorKind.QUOTA_EXHAUSTED))
-    error_context_overflow = staticmethod(_error(StreamErrorKind.CONTEXT_WINDOW_EXCEEDED))
-    error_content_filtered = staticmethod(_error(StreamErrorKind.CONTENT_FILTERED))
-    error_model_not_found = staticmethod(_error(StreamErrorKind.MODEL_NOT_FOUND))
-    error_invalid_request = staticmethod(_error(StreamErrorKind.INVALID_REQUEST))
-    error_unsupported = staticmethod(_error(StreamErrorKind.UNSUPPORTED))
-    error_output_too_large = staticmethod(_error(StreamErrorKind.OUTPUT_TOO_LARGE))
-    error_resource = staticmethod(_error(StreamErrorKind.RESOURCE))
-    error_cancelled = staticmethod(_error(StreamErrorKind.CANCELLED))
-    error_internal = staticmethod(_error(StreamErrorKind.INTERNAL))
-    error_unknown = staticmethod(_error(StreamErrorKind.UNKNOWN))
 
 
 class Start(AssistantMessageEvent, tag="start"):
@@ -146,16 +113,17 @@ class Retry(AssistantMessageEvent, tag="retry"):
 
     `attempt` is the number of the attempt that follows, counted from 1 on its model, of
     `max_attempts`; it begins after `delay` seconds, on `model` (`provider/id`, the same one or
-    the next of the fallback chain). `error` is why, and `rule` names what matched.
+    the next of the fallback chain). `error` says why; `error_kind` and `code` are those of the
+    failed attempt's `Error`.
     """
 
     attempt: int
     max_attempts: int
     delay: Finite
-    error: str  # type: ignore[assignment]  # the design's name; shadows the helper on purpose
+    error: str
     model: str
     error_kind: StreamErrorKind | None = None
-    rule: str | None = None
+    code: str | None = None
 
 
 class Done(AssistantMessageEvent, tag="done"):
@@ -173,12 +141,16 @@ class Done(AssistantMessageEvent, tag="done"):
     metadata: dict[str, Any] | None = None
 
 
-class Error(AssistantMessageEvent, tag="error"):
+class Error(ErrorConstructors, AssistantMessageEvent, tag="error"):
     """The stream failed, or was aborted; what came before stays valid.
 
     `error_kind` is `None` only where an adapter did not say. `retry_after` is in seconds, as the
-    provider asked. `title` and `resolution` are for people; `rule` names what matched;
-    `metadata` is as on `Done`.
+    provider asked. `title` and `resolution` are for people. `code` is the provider's own error
+    code, or one of the core's for what the core found itself (`no_credentials`; the page on
+    failures lists them); `None` without a code. `metadata` is as on `Done`.
+
+    `Error.throttled("slow down", 7)` makes an error of that kind, for adapters that yield events
+    themselves. There is such a constructor for each kind.
     """
 
     stop_reason: StopReason = StopReason.ERROR
@@ -194,7 +166,7 @@ class Error(AssistantMessageEvent, tag="error"):
     phase: str | None = None
     title: str | None = None
     resolution: str | None = None
-    rule: str | None = None
+    code: str | None = None
     metadata: dict[str, Any] | None = None
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from operator import attrgetter
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import field
 
@@ -70,6 +71,64 @@ class StreamErrorKind(StrEnum):
     """A plugin raised."""
     UNKNOWN = "unknown"
     """Nothing recognised the failure; it is never guessed."""
+
+
+T = TypeVar("T")
+E_co = TypeVar("E_co", covariant=True)
+
+
+def for_every_kind(name: str, rows: Mapping[StreamErrorKind, T]) -> dict[StreamErrorKind, T]:
+    """Return a table of all kinds. Raises LookupError, which names the kinds that it lacks."""
+    if missing := [kind.name for kind in StreamErrorKind if kind not in rows]:
+        raise LookupError(f"{name}: no row for {', '.join(missing)}")
+    return {kind: rows[kind] for kind in StreamErrorKind}
+
+
+class _Make(Protocol, Generic[E_co]):
+    def __call__(self, message: str, retry_after: float | None = None) -> E_co: ...
+
+
+class _Constructor:
+    """A constructor for errors of one kind, on whatever class it is looked up."""
+
+    def __init__(self, kind: StreamErrorKind) -> None:
+        self.kind = kind
+
+    def __get__(self, _: object, cls: type[T]) -> _Make[T]:
+        kind = self.kind
+        new: Any = cls
+
+        def make(message: str, retry_after: float | None = None) -> T:
+            error: T = new(error_message=message, error_kind=kind, retry_after=retry_after)
+            return error
+
+        make.__doc__ = f"Make an error of the kind `{kind}`; `retry_after` is in seconds."
+        return make
+
+
+class ErrorConstructors:
+    """The constructors of `Error`, one for each kind; a new kind adds its line here."""
+
+    __slots__ = ()
+
+    throttled = _Constructor(StreamErrorKind.THROTTLED)
+    overloaded = _Constructor(StreamErrorKind.OVERLOADED)
+    network = _Constructor(StreamErrorKind.NETWORK)
+    empty_response = _Constructor(StreamErrorKind.EMPTY_RESPONSE)
+    timeout = _Constructor(StreamErrorKind.TIMEOUT)
+    protocol = _Constructor(StreamErrorKind.PROTOCOL)
+    auth = _Constructor(StreamErrorKind.AUTH)
+    quota_exhausted = _Constructor(StreamErrorKind.QUOTA_EXHAUSTED)
+    context_overflow = _Constructor(StreamErrorKind.CONTEXT_WINDOW_EXCEEDED)
+    content_filtered = _Constructor(StreamErrorKind.CONTENT_FILTERED)
+    model_not_found = _Constructor(StreamErrorKind.MODEL_NOT_FOUND)
+    invalid_request = _Constructor(StreamErrorKind.INVALID_REQUEST)
+    unsupported = _Constructor(StreamErrorKind.UNSUPPORTED)
+    output_too_large = _Constructor(StreamErrorKind.OUTPUT_TOO_LARGE)
+    resource = _Constructor(StreamErrorKind.RESOURCE)
+    cancelled = _Constructor(StreamErrorKind.CANCELLED)
+    internal = _Constructor(StreamErrorKind.INTERNAL)
+    unknown = _Constructor(StreamErrorKind.UNKNOWN)
 
 
 def _add(a: Any, b: Any) -> Any:

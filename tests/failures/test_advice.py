@@ -29,18 +29,23 @@ def test_every_kind_has_a_title_and_something_to_do_with_every_gap_filled(
     assert advice.resolution.endswith(".")
 
 
+def found(kind: StreamErrorKind, code: str, status: int | None = None) -> Failure:
+    """Return a failure that the core found itself."""
+    return Failure("connect", status, kind=kind, code=code)
+
+
 # (kind, failure, parts of the advice)
 SAID = [
     (StreamErrorKind.AUTH, Failure("request", 401), ["Acme Inc.", "ACME_API_KEY or ACME_KEY",
      "https://acme.example/keys", "acme/large"]),
-    (StreamErrorKind.AUTH, Failure("request", code="no_credentials"), ["No credentials for Acme",
-     "Set ACME_API_KEY or ACME_KEY", "api_key="]),
-    (StreamErrorKind.NETWORK, Failure("connect", code="connection_refused"), ["Cannot connect",
-     "http://localhost:1"]),
-    (StreamErrorKind.NETWORK, Failure("connect", code="dns"), ["does not resolve"]),
-    (StreamErrorKind.NETWORK, Failure("connect", code="tls"), ["certificate"]),
-    (StreamErrorKind.PROTOCOL, Failure("request", 307, code="redirect"), ["not followed"]),
-    (StreamErrorKind.RESOURCE, Failure("connect", code="no_descriptors"), ["ulimit -n"]),
+    (StreamErrorKind.AUTH, found(StreamErrorKind.AUTH, "no_credentials"),
+     ["No credentials for Acme", "Set ACME_API_KEY or ACME_KEY", "api_key="]),
+    (StreamErrorKind.NETWORK, found(StreamErrorKind.NETWORK, "connection_refused"),
+     ["Cannot connect", "http://localhost:1"]),
+    (StreamErrorKind.NETWORK, found(StreamErrorKind.NETWORK, "dns"), ["does not resolve"]),
+    (StreamErrorKind.NETWORK, found(StreamErrorKind.NETWORK, "tls"), ["certificate"]),
+    (StreamErrorKind.PROTOCOL, found(StreamErrorKind.PROTOCOL, "redirect", 307), ["not followed"]),
+    (StreamErrorKind.RESOURCE, found(StreamErrorKind.RESOURCE, "no_descriptors"), ["ulimit -n"]),
     (StreamErrorKind.MODEL_NOT_FOUND, Failure("request", 404), ["swink models acme"]),
     (StreamErrorKind.MODEL_NOT_FOUND, Failure("request", 404, message="no such page"),
      ["the address (http://localhost:1)"]),
@@ -64,10 +69,10 @@ def test_advice_names_what_is_known(
 
 
 def test_a_providers_own_code_is_not_taken_for_one_of_the_cores() -> None:
-    failure = Failure("request", 400, code="dns")
-    assert advise(StreamErrorKind.INVALID_REQUEST, failure, MODEL).title == (
-        "acme does not accept the request"
-    )
+    for failure in (Failure("request", 400, code="dns"), Failure("streaming", code="dns")):
+        assert advise(StreamErrorKind.INVALID_REQUEST, failure, MODEL).title == (
+            "acme does not accept the request"
+        )
 
 
 def test_a_404_that_names_the_model_is_no_question_of_the_address() -> None:

@@ -139,14 +139,16 @@ STATUSES = [
 
 @pytest.mark.parametrize(("status", "kind"), STATUSES)
 def test_a_status_means_what_http_says_it_means(status: int | None, kind: Kind) -> None:
-    rule = "none" if kind is Kind.UNKNOWN else f"status:{status}"
-    assert classify_default(Failure("request", status)) == Classification(kind, None, rule)
+    assert classify_default(Failure("request", status)) == Classification(kind)
+    given = Failure("request", status, code="E17", type="bad")
+    assert classify_default(given) == Classification(kind, None, "E17")
+    assert classify_default(Failure("request", status, type="bad")).code == "bad"
 
 
 def test_what_the_core_itself_found_outranks_the_status() -> None:
     failure = Failure("request", 200, kind=Kind.PROTOCOL, code="content_type", retry_after=2.0)
-    assert classify_default(failure) == Classification(Kind.PROTOCOL, 2.0, "core:content_type")
-    assert classify_default(Failure("request", kind=Kind.TIMEOUT)).rule == "core:timeout"
+    assert classify_default(failure) == Classification(Kind.PROTOCOL, 2.0, "content_type")
+    assert classify_default(Failure("request", kind=Kind.TIMEOUT)).code is None
 
 
 CODES = {"overloaded_error": Kind.OVERLOADED, "insufficient_quota": Kind.QUOTA_EXHAUSTED}
@@ -158,27 +160,30 @@ WORDINGS = [
 # (name, failure, what it means by the tables)
 TABLES: list[tuple[str, Failure, Classification | None]] = [
     ("a_code", Failure("request", 429, code="insufficient_quota"),
-     Classification(Kind.QUOTA_EXHAUSTED, None, "code:insufficient_quota")),
+     Classification(Kind.QUOTA_EXHAUSTED, None, "insufficient_quota")),
     ("a_type", Failure("request", type="overloaded_error"),
-     Classification(Kind.OVERLOADED, None, "code:overloaded_error")),
+     Classification(Kind.OVERLOADED, None, "overloaded_error")),
     ("a_code_outranks_a_type",
      Failure("request", code="insufficient_quota", type="overloaded_error"),
-     Classification(Kind.QUOTA_EXHAUSTED, None, "code:insufficient_quota")),
+     Classification(Kind.QUOTA_EXHAUSTED, None, "insufficient_quota")),
     ("a_code_outranks_a_wording", Failure("request", code="overloaded_error", message="filtered"),
-     Classification(Kind.OVERLOADED, None, "code:overloaded_error")),
+     Classification(Kind.OVERLOADED, None, "overloaded_error")),
     ("a_wording", Failure("request", 400, message="The Maximum Context Length is 10"),
-     Classification(Kind.CONTEXT_WINDOW_EXCEEDED, None, "wording:maximum context length")),
-    ("a_wording_outranks_a_status", Failure("request", 418, message="filtered"),
-     Classification(Kind.CONTENT_FILTERED, None, "wording:filtered")),
+     Classification(Kind.CONTEXT_WINDOW_EXCEEDED, None, None)),
+    ("a_wording_beside_a_code_that_says_less",
+     Failure("request", 400, code="bad_request", message="The maximum context length is 10"),
+     Classification(Kind.CONTEXT_WINDOW_EXCEEDED, None, "bad_request")),
+    ("a_wording_outranks_a_status", Failure("request", 418, message="filtered", type="teapot"),
+     Classification(Kind.CONTENT_FILTERED, None, "teapot")),
     ("a_status_of_the_providers_own", Failure("request", 418),
-     Classification(Kind.QUOTA_EXHAUSTED, None, "status:418")),
+     Classification(Kind.QUOTA_EXHAUSTED, None, None)),
     ("another_status", Failure("request", 429), None),
     ("an_unknown_code", Failure("request", code="new", message="so"), None),
     ("with_a_wait", Failure("request", headers={"Retry-After": "5"}, code="overloaded_error"),
-     Classification(Kind.OVERLOADED, 5.0, "code:overloaded_error")),
+     Classification(Kind.OVERLOADED, 5.0, "overloaded_error")),
     ("with_a_wait_in_the_error_itself",
      Failure("streaming", headers={"Retry-After": "5"}, code="overloaded_error", retry_after=2.0),
-     Classification(Kind.OVERLOADED, 2.0, "code:overloaded_error")),
+     Classification(Kind.OVERLOADED, 2.0, "overloaded_error")),
 ]  # fmt: skip
 
 

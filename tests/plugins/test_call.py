@@ -25,7 +25,8 @@ from swink_core import (
     hookimpl,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.plugins.call import Attempt
+from swink_core.failures.kinds import CODES
+from swink_core.plugins.call import MOST_CODE, Attempt
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of
@@ -72,7 +73,7 @@ def test_an_error_carries_the_facts_of_the_failure_and_the_call() -> None:
     call.attempt.answer(ResponseHead(200, {}, 0.0), "q1")
     call.attempt.learn("r1", "large-2", None)
     error = call.error(Failure("streaming", 503, retry_after=2.0))
-    assert (error.error_kind, error.rule) == (Kind.OVERLOADED, "status:503")
+    assert (error.error_kind, error.code) == (Kind.OVERLOADED, None)
     assert (error.status, error.phase, error.retry_after) == (503, "streaming", 2.0)
     assert (error.response_id, error.model, error.request_id) == ("r1", "large-2", "q1")
     assert error.title == "Acme is overloaded"
@@ -141,12 +142,27 @@ def test_targets_are_themselves_too_though_a_chain_may_name_one_twice() -> None:
     assert len({made, same}) == 2
 
 
+@pytest.mark.parametrize("code", CODES)
+def test_a_providers_code_does_not_pass_for_one_of_the_cores(code: str) -> None:
+    kind = CODES[code].kind
+    assert call_with().error(Failure("streaming", code=code)).code is None
+    assert call_with().error(Failure("streaming", code=code, kind=kind)).code == code
+
+
+def test_a_providers_code_is_bounded_and_hides_the_key() -> None:
+    call = call_with()
+    call.secrets.add("sk-very-secret")
+    error = call.error(Failure("streaming", code="no sk-very-secret here" + "x" * 999))
+    assert error.code is not None
+    assert "sk-very-secret" not in error.code
+    assert error.code.startswith("no ")
+    assert len(error.code) == MOST_CODE
+
+
 def test_where_the_hook_fails_a_failure_is_classified_by_the_core() -> None:
     provider = Acme()
     provider.broken = True
-    assert call_with(provider).classify(Failure("request", 429)) == Classification(
-        Kind.THROTTLED, None, "status:429"
-    )
+    assert call_with(provider).classify(Failure("request", 429)) == Classification(Kind.THROTTLED)
 
 
 def test_a_call_answers_for_its_attempt() -> None:
@@ -185,7 +201,7 @@ def test_what_is_no_classification_is_logged_and_the_core_classifies(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     classified = call_of(Odd(), "large").classify(Failure("request", 429))
-    assert classified == Classification(Kind.THROTTLED, None, "status:429")
+    assert classified == Classification(Kind.THROTTLED)
     assert "a classify_error hook returned a str" in caplog.text
 
 

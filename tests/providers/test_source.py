@@ -220,7 +220,7 @@ async def test_malformed_frames_are_skipped_up_to_a_bound_and_seen(
     events = await events_of(frame(text="a"), *bad, *HELLO[-2:], malformed="skip")
     assert types(events).count("notice") == notices
     if fails:
-        assert (events[-1].error_kind, events[-1].rule) == (Kind.PROTOCOL, "core:malformed")
+        assert (events[-1].error_kind, events[-1].code) == (Kind.PROTOCOL, "malformed")
         assert "broken" in events[-1].error_message
     else:
         assert isinstance(events[-1], Done)
@@ -260,13 +260,13 @@ async def test_a_damaged_frame_at_any_place_means_what_the_policy_says(at: int) 
         events = await events_of(*pieces, malformed=policy)
         codes = [e.code for e in events if isinstance(e, Notice)]
         kind = getattr(events[-1], "error_kind", None)
-        ends[policy] = (fold(events).text, codes, kind, getattr(events[-1], "rule", None))
+        ends[policy] = (fold(events).text, codes, kind, getattr(events[-1], "code", None))
     before = "".join(event.delta for event in await events_of(*HELLO[:at]) if is_text(event))
     notices = ["malformed_frame"]
     assert ends == {
-        "read_on": ("Hello", notices, Kind.PROTOCOL, "core:damaged_frame"),
+        "read_on": ("Hello", notices, Kind.PROTOCOL, "damaged_frame"),
         "skip": ("Hello", notices, None, None),
-        "fail": (before, [], Kind.PROTOCOL, "core:damaged_frame"),
+        "fail": (before, [], Kind.PROTOCOL, "damaged_frame"),
     }
 
 
@@ -307,7 +307,7 @@ DAMAGED = {
 async def test_a_part_of_an_answer_is_never_given_out_as_the_whole(way: str) -> None:
     events = await events_of(frame(text="Do "), DAMAGED[way], frame(text="delete it."), END)
     assert isinstance(events[-1], Error)
-    assert (events[-1].error_kind, events[-1].rule) == (Kind.PROTOCOL, "core:damaged_frame")
+    assert (events[-1].error_kind, events[-1].code) == (Kind.PROTOCOL, "damaged_frame")
     assert fold(events).text == "Do delete it."
 
 
@@ -316,7 +316,7 @@ async def test_a_stream_without_its_completing_frame_was_damaged_if_a_frame_was(
     malformed: str, code: str
 ) -> None:
     events = await events_of(frame(text="a"), BAD, malformed=malformed)
-    assert events[-1].rule == f"core:{code}"
+    assert events[-1].code == code
 
 
 async def test_what_was_damaged_in_an_answer_that_is_begun_anew_is_void() -> None:
@@ -338,7 +338,7 @@ async def test_a_parser_that_raises_something_else_is_not_taken_for_a_malformed_
 async def test_a_frame_that_is_too_long_fails_after_those_before_it() -> None:
     events = await events_of(frame(text="a") + frame(text="b" * 200), *HELLO, limit=100)
     assert fold(events).text == "a"
-    assert (events[-1].error_kind, events[-1].rule) == (Kind.PROTOCOL, "core:frame")
+    assert (events[-1].error_kind, events[-1].code) == (Kind.PROTOCOL, "frame")
     assert "100 bytes" in events[-1].error_message
 
 

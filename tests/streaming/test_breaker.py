@@ -110,7 +110,7 @@ async def test_the_last_target_of_a_chain_is_let_in_however_open_its_circuit() -
 
 async def test_a_stale_connection_counts_against_nobody() -> None:
     breaker, _ = await broken(2)
-    breaker.leave(first(), Error(error_kind=Kind.NETWORK, rule="core:stale"), None)
+    breaker.leave(first(), Error(error_kind=Kind.NETWORK, code="stale"), None)
     assert await lets_in(breaker)
 
 

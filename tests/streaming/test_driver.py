@@ -122,7 +122,7 @@ async def test_a_violation_of_the_grammar_ends_the_stream_and_names_rule_and_plu
     assert events == observer.events
     assert isinstance(events[-1], Error)
     assert events[-1].error_kind is Kind.PROTOCOL
-    assert (events[-1].phase, events[-1].rule) == ("streaming", "core:grammar")
+    assert (events[-1].phase, events[-1].code) == ("streaming", "grammar")
     assert rule in events[-1].error_message
     assert 'plugin "toy"' in events[-1].error_message
 
@@ -348,7 +348,7 @@ async def test_closing_an_inner_stream_is_not_mistaken_for_a_cancellation_by_oth
 
 
 async def test_an_error_that_a_plugin_made_itself_is_explained() -> None:
-    error = swink.AssistantMessageEvent.error_throttled("slow down", 2.0)
+    error = swink.Error.throttled("slow down", 2.0)
     events = await run_of(lambda: events_of(Start(), error))
     assert events[-1].title == "Rate limited by toy"
     assert events[-1].resolution.startswith("Wait 2 s")
@@ -658,7 +658,7 @@ class Patient:
 async def test_a_wrapper_that_breaks_the_grammar_is_named() -> None:
     async with client_of(Deaf(), http=PipeClient(Pipe(*HELLO))) as client:
         events = await collect(client.stream(MODEL, "Hi"))
-    assert (events[-1].error_kind, events[-1].rule) == (Kind.PROTOCOL, "core:grammar")
+    assert (events[-1].error_kind, events[-1].code) == (Kind.PROTOCOL, "grammar")
     assert events[-1].error_message.startswith('plugin "deaf#0" broke the event grammar: done with')
     assert "address" not in events[-1].resolution
 
@@ -806,7 +806,7 @@ async def test_an_answer_that_passes_its_size_limit_ends_there_and_is_closed() -
         stream = client.stream(MODEL, "Hi")
         events = await collect(stream)
     assert broken_rules(events) == []
-    assert (events[-1].error_kind, events[-1].rule) == (Kind.OUTPUT_TOO_LARGE, "core:size")
+    assert (events[-1].error_kind, events[-1].code) == (Kind.OUTPUT_TOO_LARGE, "size")
     assert "35 characters" in events[-1].error_message
     assert stream.message.text == "x" * 40
     assert pipe.closed
@@ -859,14 +859,14 @@ async def test_a_retry_event_names_the_model_that_comes_next() -> None:
     assert (stream.message.provider, stream.message.model) == ("two", "large-2")
 
 
-async def test_a_call_knows_when_content_first_came() -> None:
+async def test_an_attempt_knows_when_content_first_came() -> None:
     clock, pipe = ManualClock(), Pipe(HELLO[0])
     async with client_of(http=PipeClient(pipe), clock=clock) as client:
         stream = client.stream(MODEL, "Hi")
         reader = asyncio.create_task(collect(stream))
         for piece in HELLO[1:]:
             await clock.advance(3)
-            assert stream.call.first_event_at == (None if piece is HELLO[1] else 3)
+            assert stream.call.attempt.first_event_at == (None if piece is HELLO[1] else 3)
             pipe.send(piece)
             await settled()
         await reader

@@ -599,7 +599,7 @@ async def test_reading_a_closed_stream_ends_with_its_terminal_event() -> None:
     await scene.stream.aclose()
     events = await collect(scene.stream)
     assert types(events) == ["start", "error"]
-    assert (events[-1].rule, events[-1].phase) == ("core:closed", "streaming")
+    assert (events[-1].code, events[-1].phase) == ("closed", "streaming")
     assert types(await collect(scene.stream)) == []
 
 

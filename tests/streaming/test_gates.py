@@ -141,7 +141,7 @@ async def test_an_exception_from_enter_ends_the_call_and_names_the_gate_and_the_
     events, http = await asked(gates, models=CHAIN, retry=AT_ONCE)
     assert types(events) == ["start", "error"]
     error = events[-1]
-    assert (error.error_kind, error.rule) == (Kind.INTERNAL, "core:gate")
+    assert (error.error_kind, error.code) == (Kind.INTERNAL, "gate")
     assert error.title == "A gate raised an exception"
     place = r"\(streaming/test_gates\.py:\d+\)"
     assert re.fullmatch(
@@ -157,7 +157,7 @@ async def test_an_exception_from_leave_fails_the_next_attempt_alone() -> None:
     async with client_of(http=PipeClient(good(), good()), gates=gates) as client:
         ends = [(await collect(client.stream(MODEL, "Hi")))[-1] for _ in range(3)]
     assert [end.type for end in ends] == ["done", "error", "done"]
-    assert (ends[1].error_kind, ends[1].rule) == (Kind.INTERNAL, "core:gate")
+    assert (ends[1].error_kind, ends[1].code) == (Kind.INTERNAL, "gate")
     assert "gate Broken raised ZeroDivisionError in leave" in ends[1].error_message
 
 

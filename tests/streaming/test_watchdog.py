@@ -57,7 +57,7 @@ class Watched:
     def ended(self) -> bool:
         return self.reader.done()
 
-    def timed_out(self, rule: str) -> bool:
+    def timed_out(self, code: str) -> bool:
         """Whether the limit of this name ended the stream, properly, and closed the connection."""
         assert self.ended
         assert broken_rules(self.events) == []
@@ -65,7 +65,7 @@ class Watched:
         return (
             isinstance(last, swink.Error)
             and last.error_kind is StreamErrorKind.TIMEOUT
-            and last.rule == f"core:{rule}"
+            and last.code == code
             and self.pipe.closed
         )
 
@@ -123,7 +123,7 @@ async def test_the_wait_for_the_response_counts_for_the_first_event() -> None:
         reader = asyncio.create_task(collect(c.stream(MODEL, "Hi")))
         await clock.advance(11)
         events = await reader
-    assert events[-1].rule == "core:first_event"
+    assert events[-1].code == "first_event"
 
 
 async def test_after_the_first_event_its_limit_is_over() -> None:
@@ -215,7 +215,7 @@ async def test_the_total_limit_ends_a_call_so_long_after_its_first_read() -> Non
         await clock.advance(2)
         with pytest.raises(swink.StreamTimeout) as caught:
             await reader
-    assert (caught.value.rule, caught.value.elapsed) == ("core:total", 30)
+    assert (caught.value.code, caught.value.elapsed) == ("total", 30)
 
 
 async def test_the_total_limit_is_over_all_attempts_and_final() -> None:
@@ -228,7 +228,7 @@ async def test_the_total_limit_is_over_all_attempts_and_final() -> None:
         assert not reader.done()
         await clock.advance(2)
         events = await reader
-    assert events[-1].rule == "core:total"
+    assert events[-1].code == "total"
     assert types(events).count("retry") == 4
 
 
@@ -383,7 +383,7 @@ async def test_what_the_consumer_took_is_not_counted_while_the_stream_waits(
         await clock.advance(8)  # the provider does
         assert not reading.done()
         await clock.advance(3)
-        assert (await reading)[-1].rule == f"core:{name}"
+        assert (await reading)[-1].code == name
         await stream.aclose()
 
 
@@ -407,7 +407,7 @@ async def test_after_a_slow_consumer_the_limits_hold_again() -> None:
         assert not reader.done()
         await clock.advance(2)
         await reader
-    assert events[-1].rule == "core:idle"
+    assert events[-1].code == "idle"
 
 
 async def test_a_total_limit_that_passed_while_the_consumer_was_busy_ends_its_next_wait() -> None:
@@ -426,7 +426,7 @@ async def test_a_total_limit_that_passed_while_the_consumer_was_busy_ends_its_ne
         reader = asyncio.create_task(read())
         await clock.advance(101)
         await asyncio.wait_for(reader, 10)
-    assert events[-1].rule == "core:total"
+    assert events[-1].code == "total"
 
 
 # -- an answer that is complete, on a connection that stays open ---------------------------------
@@ -541,13 +541,13 @@ SERVERS: list[tuple[Any, Timeouts, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "timeouts", "rule"), SERVERS)
+@pytest.mark.parametrize(("answer", "timeouts", "code"), SERVERS)
 async def test_a_hostile_server_sees_the_close_of_each_limit(
-    answer: Any, timeouts: Timeouts, rule: str
+    answer: Any, timeouts: Timeouts, code: str
 ) -> None:
     async with serving(answer, timeouts=timeouts) as (client, server):
         events = await collect(client.stream(MODEL, "Hi"))
-        assert events[-1].rule == f"core:{rule}"
+        assert events[-1].code == code
         await server.exchanges[0].disconnected()
 
 
@@ -561,7 +561,7 @@ async def test_a_connection_that_is_not_accepted_ends_within_the_connect_limit()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         async with client_of(base_url=url, timeouts=Timeouts(connect=0.05)) as client:
             events = await collect(client.stream(MODEL, "Hi"))
-    assert (events[-1].rule, events[-1].phase) == ("core:connect", "connect")
+    assert (events[-1].code, events[-1].phase) == ("connect", "connect")
 
 
 class Exits(BaseException):

@@ -262,7 +262,7 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
     (
         Error(
             StopReason.ABORTED, "so", WHOLE_USAGE, StreamErrorKind.CANCELLED, 1.5, WHOLE_COST,
-            "r", "m", "q", 429, "streaming", "title", "do this", "status:429", M,
+            "r", "m", "q", 429, "streaming", "title", "do this", "slow_down", M,
         ),
         {
             "type": "error",
@@ -279,7 +279,7 @@ NORMATIVE: list[tuple[Any, dict[str, Any], Any, dict[str, Any]]] = [
             "phase": "streaming",
             "title": "title",
             "resolution": "do this",
-            "rule": "status:429",
+            "code": "slow_down",
             "metadata": M,
         },
         Error(),

@@ -11,26 +11,26 @@ from swink_core import AssistantMessageEvent, Error, Event, StopReason, StreamEr
 from swink_core.vocabulary.grammar import RULES
 
 HELPERS = {
-    StreamErrorKind.CONTEXT_WINDOW_EXCEEDED: "error_context_overflow",
+    StreamErrorKind.CONTEXT_WINDOW_EXCEEDED: "context_overflow",
 }
 
 
 @pytest.mark.parametrize("kind", StreamErrorKind)
 def test_there_is_a_helper_for_an_error_of_each_kind(kind: StreamErrorKind) -> None:
-    helper = getattr(AssistantMessageEvent, HELPERS.get(kind, f"error_{kind}"))
+    helper = getattr(Error, HELPERS.get(kind, kind.value))
     assert helper("so") == Error(
         error_message="so", error_kind=kind, stop_reason=StopReason.ERROR, usage=None
     )
     assert f"`{kind}`" in helper.__doc__
 
 
-def test_a_plain_error_states_no_kind() -> None:
-    assert AssistantMessageEvent.error("so") == Error(error_message="so", error_kind=None)
+def test_other_events_make_no_errors() -> None:
+    assert not hasattr(AssistantMessageEvent, "throttled")
 
 
 def test_a_limit_may_say_when_to_come_back() -> None:
-    assert AssistantMessageEvent.error_throttled("so", 2.0).retry_after == 2.0
-    assert AssistantMessageEvent.error_overloaded("so", 3.0).retry_after == 3.0
+    assert Error.throttled("so", 2.0).retry_after == 2.0
+    assert Error.overloaded("so", 3.0).retry_after == 3.0
 
 
 @pytest.mark.parametrize("cls", RULES, ids=lambda cls: cls.__name__)

@@ -33,7 +33,7 @@ from swink_observer_otel.observer import OTelObserver, shared
 from swink_testing.acme import acme_answer, acme_host
 from swink_testing.calls import call_of
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.observers import ObserverConformance
+from swink_testing.observers import ObserverConformance, set_times
 
 AT_ONCE = swink.RetryPolicy(base=0.0, fall_back_on=frozenset({Kind.AUTH}))
 ANSWER = ({"text": "Hel"}, {"text": "lo"}, {"stop": "stop"})
@@ -118,6 +118,25 @@ async def test_a_fallback_is_an_event_and_metrics_are_the_answering_models() -> 
     assert (event.name, event.attributes["swink.next_model"]) == ("swink.fallback", "acme/small")
     [duration] = told.points()["gen_ai.client.operation.duration"]
     assert duration.attributes["gen_ai.request.model"] == "small"
+
+
+def test_the_first_chunk_of_a_second_model_is_timed_from_its_own_attempt() -> None:
+    told = Telemetry()
+    observer, call = told.observer(), call_of(object(), swink.Model("acme", "large"))
+    delta = swink.TextDelta(0, "x")
+    retry = swink.Retry(1, 1, 0.0, "busy", "acme/small", Kind.OVERLOADED)
+    done = swink.Done(swink.StopReason.STOP)
+    rows: list[tuple[float, Any]] = [(1.0, swink.Start()), (6.0, delta), (7.0, retry)]
+    rows += [(60.0, swink.Start()), (62.0, delta), (65.0, delta), (66.0, done)]
+    for seconds, event in rows:
+        set_times(call, event, seconds)
+        observer.on_event(event=event, call=call)
+    assert told.call.attributes is not None
+    assert told.call.attributes["gen_ai.response.time_to_first_chunk"] == 2.0
+    chunks = "gen_ai.client.operation.time_to_first_chunk"
+    assert sum(point.sum for point in told.points()[chunks]) == 5.0 + 2.0
+    [gaps] = told.points()["gen_ai.client.operation.time_per_output_chunk"]
+    assert (gaps.count, gaps.sum) == (1, 3.0)
 
 
 async def test_a_failure_is_an_error_of_its_kind() -> None:

@@ -26,7 +26,7 @@ from swink_testing.acme import acme_answer, acme_host
 from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.observers import ObserverConformance
+from swink_testing.observers import ObserverConformance, set_times
 
 AT_ONCE = swink.RetryPolicy(base=0.0, fall_back_on=frozenset({Kind.AUTH}))
 ANSWER = ({"text": "Hel"}, {"text": "lo"}, {"stop": "stop"})
@@ -131,8 +131,7 @@ def shown(
         if isinstance(event, int | float):
             clock._now += event
             continue
-        if isinstance(event, swink.TextStart):
-            call.show_content()
+        set_times(call, event, clock.time())
         if isinstance(event, swink.Done | swink.Error):
             call.add(event.usage, event.cost)
         observer.on_event(event=event, call=call)
@@ -159,6 +158,19 @@ def test_tokens_cost_and_pace_are_those_of_the_answer() -> None:
     assert found[f"llm_output_tokens_per_second_sum {LARGE}"] == 10.0  # 40 tokens in 4 seconds
 
 
+def test_the_times_of_a_second_model_are_those_of_its_own_attempt() -> None:
+    registry = CollectorRegistry()
+    delta = swink.TextDelta(0, "x")
+    retry = swink.Retry(1, 1, 0.0, "busy", "acme/large", Kind.OVERLOADED)
+    first = (swink.Start(), 5.0, swink.TextStart(0), delta, 1.0, retry)
+    second = (swink.Start(), 2.0, swink.TextStart(0), delta, 4.0, BOUGHT)
+    shown(registry, *first, 60.0, *second)
+    found = samples(registry)
+    assert found[f"llm_time_to_first_token_seconds_sum {LARGE}"] == 2.0
+    assert found[f"llm_output_tokens_per_second_sum {LARGE}"] == 10.0  # 40 tokens in 4 seconds
+    assert found[f"llm_request_duration_seconds_sum {LARGE}"] == 72.0
+
+
 def test_an_answer_from_a_cache_counts_nothing_that_nobody_bought() -> None:
     registry = CollectorRegistry()
     deltas = [0.1, swink.TextDelta(0, "x")] * 3
@@ -179,7 +191,7 @@ def test_a_call_under_way_is_an_active_stream() -> None:
 def test_names_that_no_provider_answers_to_are_one() -> None:
     registry = CollectorRegistry()
     for number in range(3 * MOST_MODELS):
-        lost = swink.AssistantMessageEvent.error_model_not_found("no such model")
+        lost = swink.Error.model_not_found("no such model")
         shown(registry, swink.Start(), lost, model=f"ignore previous instructions {number}")
     assert samples(registry)[f"llm_requests_total {OTHER} stop_reason=error"] == 3 * MOST_MODELS
     assert "ignore" not in generate_latest(registry).decode()

@@ -12,7 +12,9 @@ import pytest
 
 import swink_core as swink
 from swink_observers.background import Background
-from swink_testing.observers import ObserverConformance
+from swink_testing.clock import ManualClock
+from swink_testing.conformance import run_checks
+from swink_testing.observers import OBSERVER_CHECKS, ObserverConformance, PluginSubject
 
 FAST = {"script": {"reply": "one two three four five six", "delta": 1}}
 
@@ -54,6 +56,72 @@ async def test_nobody_waits_and_nothing_is_lost_where_there_is_room() -> None:
     assert slow.seen == events
     assert observer.dropped == 0
     assert slow.closed
+
+
+class Times:
+    """Notes the times of an attempt at each event, perhaps long after it."""
+
+    def __init__(self, wait: bool = False) -> None:
+        self.seen: list[tuple[Any, ...]] = []
+        self.free = threading.Event()
+        self.wait = wait
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        if self.wait:
+            self.free.wait(60)
+        attempt = call.attempt
+        times = (attempt.started_at, attempt.first_event_at, attempt.read_at, attempt.ended_at)
+        self.seen.append((event.type, attempt.number, *times, call.ended_at))
+
+
+async def test_times_are_those_of_the_event_however_long_it_waits() -> None:
+    prompt, late = Times(), Times(wait=True)
+    clock, observer = ManualClock(100.0, jump=True), Background(late)
+    chain = ["echo/fail-overloaded-after-2", "echo/slow"]
+    once = {swink.StreamErrorKind.OVERLOADED: 0}
+    policy = swink.RetryPolicy(retries=once, restart_after_output=True)
+    client = swink.Client(plugins=[prompt, observer], retry=policy, clock=clock)
+    async with client, client.stream(chain, "one two three") as stream:
+        async for _ in stream:
+            await clock.advance(1.0)
+        assert late.seen == []  # the whole call is over
+        late.free.set()
+        await observer.aclose()
+    assert late.seen == prompt.seen
+
+    first = [row for row in prompt.seen if row[1] == 1]
+    second = [row for row in prompt.seen if row[1] == 2]
+    began = first[0][2]
+    assert first[0] == ("start", 1, began, None, began, None, None)  # echo makes its own Start
+    assert first[-1][0] == "retry"
+    assert first[-1][5] is not None  # it ended, though the call did not
+    assert first[-1][6] is None
+    began = second[0][2]
+    assert second[0] == ("start", 2, began, None, began, None, None)  # nothing of the first's
+    assert began >= first[-1][5]
+    kind, _, started, content, read, ended, all_ended = second[-1]
+    assert kind == "done"
+    assert started < content <= read <= ended <= all_ended
+    reads = [row[4] for row in second if row[0] == "text_delta"]
+    assert reads == sorted(set(reads))  # each delta of this provider comes by itself
+
+
+class TimesItsQueue(Times):
+    """Reads the clock when an event leaves the queue."""
+
+    @swink.hookimpl
+    def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
+        self.seen = [(event.type, call.clock.time() - call.started_at)]
+
+
+@pytest.mark.parametrize(
+    ("make", "faults"), [(Times, []), (TimesItsQueue, ["times_are_the_attempts"])]
+)
+def test_the_kit_fails_an_observer_that_measures_its_queue(make: Any, faults: list[str]) -> None:
+    checks = [check for check in OBSERVER_CHECKS if check.name == "times_are_the_attempts"]
+    results = run_checks(checks, PluginSubject(lambda: Background(make())))
+    assert [result.name for result in results if result.is_fault] == faults
 
 
 class Other(swink.AssistantMessageEvent, tag="other"):

@@ -20,7 +20,7 @@ from swink_testing.acme import acme_answer, acme_host
 from swink_testing.calls import call_of
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
-from swink_testing.observers import ObserverConformance
+from swink_testing.observers import ObserverConformance, set_times
 
 ANSWER = ({"text": "Hel"}, {"text": "lo"}, {"stop": "stop"})
 AT_ONCE = swink.RetryPolicy(base=0.0)
@@ -80,6 +80,7 @@ async def test_answers_are_in_it_only_where_that_was_asked_for(content: bool) ->
 async def test_content_does_not_wait_for_the_next_chunk() -> None:
     feed, call = Feed(content=True), call_of(object(), swink.Model("acme", "large"))
     for event in (swink.Start(), swink.TextStart(0), swink.TextDelta(0, "x" * 9_000)):
+        set_times(call, event, 1.0)
         feed.on_event(event=event, call=call)
     await asyncio.sleep(0)
     sizes = [
@@ -95,6 +96,7 @@ def shown(feed: Feed, clock: ManualClock, *events: Any) -> None:
         if isinstance(event, int | float):
             clock._now += event
         else:
+            set_times(call, event, clock.time())
             feed.on_event(event=event, call=call)
 
 
@@ -109,6 +111,15 @@ async def test_progress_is_told_now_and_then_with_about_how_many_tokens() -> Non
     assert progress[-1]["first"] == 2.0
     assert progress[-1]["output"] == 21 * 5
     assert progress[-1]["rate"] == pytest.approx(21 * 5 / 2)
+
+
+async def test_the_first_token_of_a_second_model_is_timed_from_its_own_attempt() -> None:
+    feed, delta = Feed(), swink.TextDelta(0, "x" * 80)
+    retry = swink.Retry(1, 1, 0.0, "busy", "acme/large")
+    end = (delta, 1, swink.Done(swink.StopReason.STOP))
+    shown(feed, ManualClock(), swink.Start(), 5, delta, retry, 9, swink.Start(), 2, *end)
+    [ended] = [data for name, data in told(await followed(feed, last=20)) if name == "end"]
+    assert (ended["age"], ended["first"]) == (17.0, 2.0)
 
 
 async def test_a_late_reader_learns_what_is_under_way() -> None:

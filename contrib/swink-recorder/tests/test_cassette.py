@@ -161,7 +161,7 @@ async def test_a_provider_that_reads_no_bytes_is_replayed_event_by_event(path: P
         recorded = await ask("one two")
     with Cassette(path) as cassette:
         assert await ask("one two") == recorded
-        assert (await ask("three"))[-1].rule == "core:unrecorded"
+        assert (await ask("three"))[-1].code == "unrecorded"
     assert len(cassette.unrecorded) == 1
 
 
@@ -248,7 +248,7 @@ async def test_what_was_asked_otherwise_is_not_replayed(
 ) -> None:
     with Cassette(recorded) as cassette:
         end = await _ask_acme(acme(), **changed)
-    assert end.rule == "core:unrecorded"
+    assert end.code == "unrecorded"
     [why] = cassette.unrecorded
     assert "the nearest differs in" in why
 
@@ -314,7 +314,7 @@ async def test_no_provider_is_replayed_for_another_tool_option_or_model(
             assert await ask() == recorded
         for changed in ELSE.values():
             with Cassette(path, "none"):
-                assert (await ask(**changed)).rule == "core:unrecorded"
+                assert (await ask(**changed)).code == "unrecorded"
 
 
 # -- several calls ---------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ async def test_equal_calls_get_their_answers_in_order_and_none_a_second_time(pat
             await events_of(acme(said(text)))
     with Cassette(path) as cassette:
         assert [_text(await events_of(acme())) for _ in range(2)] == ["first", "second"]
-        assert (await events_of(acme()))[-1].rule == "core:unrecorded"
+        assert (await events_of(acme()))[-1].code == "unrecorded"
     assert "more often than the 2 times" in cassette.unrecorded[0]
 
 
@@ -377,7 +377,7 @@ async def test_a_failure_without_an_answer_is_replayed_as_it_was(
         recorded = await events_of(acme(*most * [broken]))
     with Cassette(path):
         assert await events_of(acme()) == recorded
-    assert recorded[-1].rule == f"core:{code}"
+    assert recorded[-1].code == code
     retries = [event for event in recorded if isinstance(event, swink.Retry)]
     assert [event.attempt for event in retries] == [*range(2, most + 1)]
     assert {event.max_attempts for event in retries} == {most}
@@ -467,7 +467,7 @@ async def test_a_stream_that_was_left_can_be_left_there_again_and_read_no_furthe
     assert cassette.unrecorded == []
     with Cassette(path) as cassette:
         events = await events_of(acme())
-    assert events[-1].rule == "core:unrecorded"
+    assert events[-1].code == "unrecorded"
     assert "read further" in cassette.unrecorded[0]
 
 
@@ -563,7 +563,7 @@ async def test_a_call_whose_words_hold_its_key_is_replayed_with_the_key_and_with
         with Cassette(path):
             assert await events_of(acme(api_key=other), prompt) == recorded
     with Cassette(path):
-        assert (await events_of(acme(api_key=key), f"Was it {key}?"))[-1].rule == "core:unrecorded"
+        assert (await events_of(acme(api_key=key), f"Was it {key}?"))[-1].code == "unrecorded"
 
 
 async def test_a_file_is_written_whole_and_leaves_nothing_beside_it(path: Path) -> None:
@@ -595,7 +595,7 @@ async def test_none_never_asks(path: Path) -> None:
     client = acme(said("Hello"))
     with Cassette(path, "none") as cassette:
         end = (await events_of(client))[-1]
-    assert end.rule == "core:unrecorded"
+    assert end.code == "unrecorded"
     assert end.resolution.startswith("Record it with the mode `once`")
     assert "nothing is recorded" in cassette.unrecorded[0]
     assert kept(path) == ""

@@ -53,7 +53,7 @@ class Moody(SOUND):  # type: ignore[valid-type, misc]  # a class that a function
     @swink.hookimpl
     def stream(self, context: swink.Context) -> AsyncIterator[swink.AssistantMessageEvent]:
         if "Count" in text_of(context.messages[-1].content):
-            return self._events([swink.AssistantMessageEvent.error_content_filtered("no")])
+            return self._events([swink.Error.content_filtered("no")])
         return super().stream(context)  # type: ignore[no-any-return]  # as above
 
 
@@ -101,7 +101,7 @@ def test_a_fault_fails_its_own_check_and_no_other(name: str, provider: Any, chec
 
 
 def test_a_call_that_fails_says_what_the_provider_said() -> None:
-    refused = swink.AssistantMessageEvent.error_auth("the key has expired")
+    refused = swink.Error.auth("the key has expired")
 
     results = {r.name: r for r in run_checks(LIVE_CHECKS, live(talks([refused], [refused])))}
 

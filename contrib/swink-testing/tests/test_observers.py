@@ -90,6 +90,31 @@ class Sleeps:
             time.sleep(0.002)
 
 
+class TimesItsQueue:
+    """Reads the clock when it gets an event, which may have waited in a queue."""
+
+    def __init__(self) -> None:
+        self.first: float | None = None
+
+    @swink.hookimpl
+    def on_event(self, event: Any, call: Any) -> None:
+        if isinstance(event, swink.TextDelta) and self.first is None:
+            self.first = call.clock.time() - call.started_at
+
+
+class TimesTheAttempt:
+    """The same, with the times of the attempt."""
+
+    def __init__(self) -> None:
+        self.first: list[float] = []
+
+    @swink.hookimpl
+    def on_event(self, event: Any, call: Any) -> None:
+        attempt = call.attempt
+        if isinstance(event, swink.Done | swink.Error) and attempt.first_event_at is not None:
+            self.first[:] = [attempt.first_event_at - attempt.started_at]
+
+
 class Shouts:
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent) -> None:
@@ -233,6 +258,7 @@ BROKEN_OBSERVERS = [
     (ExpectsUsage, "never_raises"),
     (ExpectsOneCall, "never_raises"),
     (Sleeps, "never_blocks"),
+    (TimesItsQueue, "times_are_the_attempts"),
     (Shouts, "changes_nothing"),
     (Hoards, "keeps_nothing leaks_nothing"),
     (KeepsCalls, "keeps_nothing leaks_nothing"),
@@ -259,6 +285,12 @@ def test_a_fault_of_an_observer_fails_its_own_check_and_no_other(
 
 def test_what_is_bounded_may_be_filled_late() -> None:
     results = run_checks(OBSERVER_CHECKS, subject_of(Samples))
+
+    assert [result.name for result in results if result.is_fault] == []
+
+
+def test_an_observer_may_measure_attempts() -> None:
+    results = run_checks(OBSERVER_CHECKS, subject_of(TimesTheAttempt))
 
     assert [result.name for result in results if result.is_fault] == []
 

@@ -372,4 +372,4 @@ async def test_batches_of_a_wrapper_are_held_to_the_grammar(seams: Any) -> None:
     ):
         events = [event async for event in stream]
     assert [event.type for event in events] == ["start", "error"]
-    assert events[-1].rule == "core:grammar"
+    assert events[-1].code == "grammar"

@@ -189,7 +189,7 @@ async def test_an_answer_that_does_not_fit_at_last_is_kept_with_the_error(
 
 
 async def test_a_model_that_says_it_has_no_structured_output_is_made_to_call_a_tool() -> None:
-    lacking = swink.AssistantMessageEvent.error_unsupported("no structured output")
+    lacking = swink.Error.unsupported("no structured output")
     plugin = Scripted(lacking, '{"name": "Tom"}')
     async with swink.Client(plugins=[plugin], retry=False) as client:
         stream = client.stream("echo/echo", "Who?", type=Cat)

@@ -77,7 +77,7 @@ NOT = piece({"content": "NOT "})
 async def test_a_damaged_frame_ends_the_answer_as_damaged(damaged: bytes) -> None:
     events, _ = await answer([piece({"content": "Do "}), damaged, *END])
     assert isinstance(events[-1], Error)
-    assert events[-1].rule == "core:damaged_frame"
+    assert events[-1].code == "damaged_frame"
 
 
 @pytest.mark.parametrize("damaged", [b"e" + NOT[1:], b"event: x\x0b" + NOT, b"id: 1*" + NOT])

@@ -95,4 +95,4 @@ async def test_a_wrong_type_in_a_known_field_is_damage(
     ):
         *_, last = [event async for event in stream]
     assert isinstance(last, Error)
-    assert last.rule == "core:damaged_frame"
+    assert last.code == "damaged_frame"

@@ -307,7 +307,7 @@ async def test_a_frame_that_does_not_parse_leaves_a_part_of_the_answer() -> None
     events = await drive_bytes(PROVIDER, "any", [good, bad, body(ended(), STOP)])
     assert [event.code for event in events if isinstance(event, Notice)] == ["malformed_frame"]
     assert isinstance(events[-1], Error)
-    assert events[-1].rule == "core:damaged_frame"
+    assert events[-1].code == "damaged_frame"
 
 
 # -- answers that are not streamed -----------------------------------------------------------

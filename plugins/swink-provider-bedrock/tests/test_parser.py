@@ -268,7 +268,7 @@ def test_an_unknown_stop_reason_is_said_in_a_notice() -> None:
 @pytest.mark.parametrize("metadata", [METADATA, b""], ids=["with metadata", "without"])
 def test_output_that_bedrock_could_not_read_is_a_failure(reason: str, metadata: bytes) -> None:
     error = _error(said(TEXT, reason=reason, metadata=metadata))
-    assert (error.error_kind, error.rule) == (Kind.PROTOCOL, f"code:{reason}")
+    assert (error.error_kind, error.code) == (Kind.PROTOCOL, f"{reason}")
     assert (error.usage is not None) is bool(metadata)
 
 
@@ -425,7 +425,7 @@ def test_a_wrong_checksum_is_damage_and_the_rest_is_read(at: int) -> None:
     frames = [START, delta(0, text="Hel"), delta(0, text="lo"), stop()]
     frames[at] = frames[at][:-1] + bytes([frames[at][-1] ^ 1])
     error = _error(b"".join(frames))
-    assert (error.error_kind, error.rule) == (Kind.PROTOCOL, "core:damaged_frame")
+    assert (error.error_kind, error.code) == (Kind.PROTOCOL, "damaged_frame")
     assert _message(b"".join(frames)).text == ["Hello", "lo", "Hel", "Hello"][at]
 
 

@@ -508,7 +508,7 @@ async def test_what_no_schema_says_is_refused_before_the_command_runs(
     events, _ = await run(response_format=wanted)
     assert isinstance(events[-1], swink.Error)
     assert events[-1].error_kind is Kind.UNSUPPORTED
-    assert code in (events[-1].rule or "")
+    assert code in (events[-1].code or "")
     assert not (command.folder / "asked.json").exists()
 
 

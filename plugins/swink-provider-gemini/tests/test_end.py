@@ -207,7 +207,7 @@ async def test_a_frame_that_is_not_json_leaves_a_part_of_the_answer() -> None:
     events = await drive_bytes(PROVIDER, "any", [data])
     assert [e.code for e in events if isinstance(e, Notice)] == ["malformed_frame"]
     assert isinstance(events[-1], Error)
-    assert events[-1].rule == "core:damaged_frame"
+    assert events[-1].code == "damaged_frame"
 
 
 # -- usage ---------------------------------------------------------------------------------------

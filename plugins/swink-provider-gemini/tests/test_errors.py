@@ -43,15 +43,15 @@ PER_MINUTE = "GenerateContentInputTokensPerModelPerMinute-FreeTier"
 ERRORS: list[tuple[dict[str, Any], Classification]] = [
     (
         _error(400, "INVALID_ARGUMENT", "Request contains an invalid argument.", DEBUG),
-        Classification(Kind.INVALID_REQUEST, None, "code:INVALID_ARGUMENT"),
+        Classification(Kind.INVALID_REQUEST, None, "INVALID_ARGUMENT"),
     ),
     (
         _error(400, "INVALID_ARGUMENT", "API key not valid.", _reason("API_KEY_INVALID")),
-        Classification(Kind.AUTH, None, "code:API_KEY_INVALID"),
+        Classification(Kind.AUTH, None, "API_KEY_INVALID"),
     ),
     (
         _error(400, "INVALID_ARGUMENT", "API key expired. Please renew the API key."),
-        Classification(Kind.AUTH, None, "wording:api key expired"),
+        Classification(Kind.AUTH, None, "INVALID_ARGUMENT"),
     ),
     (
         _error(
@@ -59,95 +59,93 @@ ERRORS: list[tuple[dict[str, Any], Classification]] = [
             "INVALID_ARGUMENT",
             "The input token count (9) exceeds the maximum number of tokens allowed (8).",
         ),
-        Classification(
-            Kind.CONTEXT_WINDOW_EXCEEDED, None, "wording:exceeds the maximum number of tokens"
-        ),
+        Classification(Kind.CONTEXT_WINDOW_EXCEEDED, None, "INVALID_ARGUMENT"),
     ),
     (
         _error(400, "FAILED_PRECONDITION", "User location is not supported for the API use."),
-        Classification(Kind.UNSUPPORTED, None, "wording:user location is not supported"),
+        Classification(Kind.UNSUPPORTED, None, "FAILED_PRECONDITION"),
     ),
     (
         _error(
             401, "UNAUTHENTICATED", "API keys are not supported.", _reason("CREDENTIALS_MISSING")
         ),
-        Classification(Kind.AUTH, None, "code:UNAUTHENTICATED"),
+        Classification(Kind.AUTH, None, "UNAUTHENTICATED"),
     ),
     (
         _error(403, "PERMISSION_DENIED", "Not used before.", _reason("SERVICE_DISABLED")),
-        Classification(Kind.AUTH, None, "code:PERMISSION_DENIED"),
+        Classification(Kind.AUTH, None, "PERMISSION_DENIED"),
     ),
     (
         _error(403, "PERMISSION_DENIED", "Enable billing first.", _reason("BILLING_DISABLED")),
-        Classification(Kind.QUOTA_EXHAUSTED, None, "code:BILLING_DISABLED"),
+        Classification(Kind.QUOTA_EXHAUSTED, None, "BILLING_DISABLED"),
     ),
     (
         _error(403, "PERMISSION_DENIED", "CachedContent not found (or permission denied)"),
-        Classification(Kind.INVALID_REQUEST, None, "wording:cachedcontent"),
+        Classification(Kind.INVALID_REQUEST, None, "PERMISSION_DENIED"),
     ),
     (
         _error(404, "NOT_FOUND", "Not found: cache content metadata 875."),
-        Classification(Kind.INVALID_REQUEST, None, "wording:cache content"),
+        Classification(Kind.INVALID_REQUEST, None, "NOT_FOUND"),
     ),
     (
         _error(404, "NOT_FOUND", "models/x is not found for API version v1beta"),
-        Classification(Kind.MODEL_NOT_FOUND, None, "code:NOT_FOUND"),
+        Classification(Kind.MODEL_NOT_FOUND, None, "NOT_FOUND"),
     ),
     (
         _error(429, "RESOURCE_EXHAUSTED", "Resource exhausted. Please try again later."),
-        Classification(Kind.THROTTLED, None, "code:RESOURCE_EXHAUSTED"),
+        Classification(Kind.THROTTLED, None, "RESOURCE_EXHAUSTED"),
     ),
     (
         _error(429, "RESOURCE_EXHAUSTED", "Too many.", _quota(PER_MINUTE), _delay("46s")),
-        Classification(Kind.THROTTLED, 46, "code:RESOURCE_EXHAUSTED"),
+        Classification(Kind.THROTTLED, 46, "RESOURCE_EXHAUSTED"),
     ),
     (
         _error(429, "RESOURCE_EXHAUSTED", "Too many. Please retry in 46.5s."),
-        Classification(Kind.THROTTLED, 46.5, "code:RESOURCE_EXHAUSTED"),
+        Classification(Kind.THROTTLED, 46.5, "RESOURCE_EXHAUSTED"),
     ),
     (
         _error(429, "RESOURCE_EXHAUSTED", "Too many. Please retry in 250ms."),
-        Classification(Kind.THROTTLED, 0.25, "code:RESOURCE_EXHAUSTED"),
+        Classification(Kind.THROTTLED, 0.25, "RESOURCE_EXHAUSTED"),
     ),
     (
         _error(429, "RESOURCE_EXHAUSTED", "Too many.", _delay("1.25s")),
-        Classification(Kind.THROTTLED, 1.25, "code:RESOURCE_EXHAUSTED"),
+        Classification(Kind.THROTTLED, 1.25, "RESOURCE_EXHAUSTED"),
     ),
     (
         _error(429, "RESOURCE_EXHAUSTED", "Too many.", _quota(PER_MINUTE, PER_DAY), _delay("9s")),
-        Classification(Kind.QUOTA_EXHAUSTED, None, f"code:{PER_DAY}"),
+        Classification(Kind.QUOTA_EXHAUSTED, None, f"{PER_DAY}"),
     ),
     (
         _error(429, "RESOURCE_EXHAUSTED", "Quota exceeded for metric: m, limit: 0, model: x"),
-        Classification(Kind.QUOTA_EXHAUSTED, None, "wording:limit: 0"),
+        Classification(Kind.QUOTA_EXHAUSTED, None, "RESOURCE_EXHAUSTED"),
     ),
     (
         _error(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted."),
-        Classification(Kind.QUOTA_EXHAUSTED, None, "wording:credits are depleted"),
+        Classification(Kind.QUOTA_EXHAUSTED, None, "RESOURCE_EXHAUSTED"),
     ),
     (
         _error(429, "RESOURCE_EXHAUSTED", "No capacity.", _reason("MODEL_CAPACITY_EXHAUSTED")),
-        Classification(Kind.OVERLOADED, None, "code:MODEL_CAPACITY_EXHAUSTED"),
+        Classification(Kind.OVERLOADED, None, "MODEL_CAPACITY_EXHAUSTED"),
     ),
     (
         _error(499, "CANCELLED", "The operation was cancelled."),
-        Classification(Kind.NETWORK, None, "code:CANCELLED"),
+        Classification(Kind.NETWORK, None, "CANCELLED"),
     ),
     (
         _error(500, "INTERNAL", "An internal error has occurred."),
-        Classification(Kind.NETWORK, None, "code:INTERNAL"),
+        Classification(Kind.NETWORK, None, "INTERNAL"),
     ),
     (
         _error(501, "UNIMPLEMENTED", "Operation is not implemented."),
-        Classification(Kind.UNSUPPORTED, None, "code:UNIMPLEMENTED"),
+        Classification(Kind.UNSUPPORTED, None, "UNIMPLEMENTED"),
     ),
     (
         _error(503, "UNAVAILABLE", "The model is overloaded."),
-        Classification(Kind.OVERLOADED, None, "code:UNAVAILABLE"),
+        Classification(Kind.OVERLOADED, None, "UNAVAILABLE"),
     ),
     (
         _error(504, "DEADLINE_EXCEEDED", "Deadline expired before operation could complete."),
-        Classification(Kind.NETWORK, None, "code:DEADLINE_EXCEEDED"),
+        Classification(Kind.NETWORK, None, "DEADLINE_EXCEEDED"),
     ),
 ]
 
@@ -159,7 +157,7 @@ def _failed(data: bytes, status: int) -> Failure:
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"), ERRORS, ids=[f"{e['error']['code']}-{c.rule}" for e, c in ERRORS]
+    ("error", "expected"), ERRORS, ids=[f"{e['error']['code']}-{c.code}" for e, c in ERRORS]
 )
 @pytest.mark.parametrize("in_array", [False, True], ids=["", "in an array"])
 def test_http_errors(error: dict[str, Any], expected: Classification, in_array: bool) -> None:
@@ -171,7 +169,7 @@ def test_http_errors(error: dict[str, Any], expected: Classification, in_array: 
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"), ERRORS, ids=[f"{e['error']['code']}-{c.rule}" for e, c in ERRORS]
+    ("error", "expected"), ERRORS, ids=[f"{e['error']['code']}-{c.code}" for e, c in ERRORS]
 )
 async def test_the_same_errors_in_a_stream(error: dict[str, Any], expected: Classification) -> None:
     last = (await drive_bytes(PROVIDER, "any", [body(error)]))[-1]

@@ -654,7 +654,7 @@ async def test_a_known_frame_that_does_not_parse_is_malformed(frame: bytes) -> N
 
     assert "malformed_frame" in notices(events)
     assert isinstance(events[-1], Error)
-    assert events[-1].rule == "core:damaged_frame"
+    assert events[-1].code == "damaged_frame"
 
 
 async def test_lone_surrogates_do_not_lose_a_frame() -> None:

@@ -415,7 +415,7 @@ def test_a_known_event_of_the_wrong_form_is_malformed(frame: dict[str, Any]) -> 
 
     assert [e.code for e in events if isinstance(e, Notice)] == ["malformed_frame"]
     assert isinstance(events[-1], Error)
-    assert events[-1].rule == "core:damaged_frame"
+    assert events[-1].code == "damaged_frame"
 
 
 # -- answers that are not streamed -------------------------------------------------------------

@@ -260,7 +260,7 @@ async def test_a_server_that_is_not_there_is_no_refusal() -> None:
 
     assert isinstance(terminal, Error)
     assert terminal.error_kind is Kind.NETWORK
-    assert terminal.rule == "core:connection_refused"
+    assert terminal.code == "connection_refused"
 
 
 # -- the end of a socket -----------------------------------------------------------------------

@@ -179,7 +179,7 @@ TABLE = [
     ("nothing_at_all", [], Kind.NETWORK),
     (
         "the_upstreams_error_keeps_its_kind",
-        frames(*HELLO, swink.AssistantMessageEvent.error_overloaded("full", 3.0)),
+        frames(*HELLO, swink.Error.overloaded("full", 3.0)),
         Kind.OVERLOADED,
     ),
 ]

@@ -3,39 +3,29 @@ from beginning."""
 
 from __future__ import annotations
 
-from swink_core import StreamError, StreamErrorKind, SwinkError, UsageError
+from swink_core import StreamError, SwinkError, UsageError
+from swink_core.providers import KINDS
 
 __all__ = ["HOPELESS", "MOST_HOPELESS", "PASSING", "refusal_of"]
 
-HOPELESS = frozenset(
-    {
-        StreamErrorKind.AUTH,
-        StreamErrorKind.QUOTA_EXHAUSTED,
-        StreamErrorKind.MODEL_NOT_FOUND,
-        StreamErrorKind.THROTTLED,  # after all retries
-    }
-)
+HOPELESS = frozenset(kind for kind, row in KINDS.items() if row.scope == "account")
 """Failures that the next row has as well."""
 
 MOST_HOPELESS = 10
 """So many of them in a row end a run."""
 
-PASSING = HOPELESS | {
-    StreamErrorKind.OVERLOADED,
-    StreamErrorKind.NETWORK,
-    StreamErrorKind.TIMEOUT,
-    StreamErrorKind.RESOURCE,
-    StreamErrorKind.CANCELLED,
-}
+PASSING = HOPELESS | frozenset(
+    kind for kind, row in KINDS.items() if row.scope in ("service", "machine", "caller")
+)
 """Failures that say nothing of the row: the next run asks it again."""
 
-NO_CREDENTIALS = "core:no_credentials"
-"""The rule of a call for which there was nothing to send."""
+NO_CREDENTIALS = "no_credentials"
+"""The code of a call for which there was nothing to send."""
 
 
 def refusal_of(error: SwinkError) -> UsageError | None:
     """Return why no row can be asked, where a row's failure says so: no credentials are here, which
     showed before a request was made."""
-    if not isinstance(error, StreamError) or error.rule != NO_CREDENTIALS or error.attempts > 1:
+    if not isinstance(error, StreamError) or error.code != NO_CREDENTIALS or error.attempts > 1:
         return None
     return UsageError(error.message, title=error.title, resolution=error.resolution)

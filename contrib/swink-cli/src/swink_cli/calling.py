@@ -157,7 +157,7 @@ def explain(call: swink.Call, error: swink.Error) -> None:
 def _advice(call: swink.Call, error: swink.Error) -> str:
     """Return what to do; of an address that is none, and of a key, where it comes from."""
     said, info = error.resolution or "", call.provider_info
-    if error.rule == "core:url":
+    if error.code == "url":
         whence = "the base URL that was given, or configured"
         if info is not None and not call.options.base_url:
             whence = next(filter(os.environ.get, info.base_url_env), whence)

@@ -130,7 +130,7 @@ class _Call(CallState):
             "stop": event.stop_reason,
             "attempts": call.attempts,
             "seconds": _seconds(call.started_at, call.ended_at),
-            "first_event_s": _seconds(call.started_at, call.first_event_at),
+            "first_event_s": _seconds(call.attempt.started_at, call.attempt.first_event_at),
             "input_tokens": usage.input,
             "output_tokens": usage.output,
             "cached_tokens": usage.cache_read,
@@ -164,8 +164,8 @@ class _Lazily:
         return pairs(self._fields)
 
 
-def _seconds(start: float, end: float | None) -> float | None:
-    return None if end is None else round(end - start, 6)
+def _seconds(start: float | None, end: float | None) -> float | None:
+    return None if start is None or end is None else round(end - start, 6)
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> LogObserver | None:

@@ -24,6 +24,7 @@ from opentelemetry.util.genai.handler import TelemetryHandler
 from opentelemetry.util.genai.types import Error
 
 import swink_core as swink
+from swink_core.providers import Attempt
 from swink_observer_otel.content import Answer, definitions, input_messages, system_parts
 from swink_observer_otel.conventions import FINISH_REASONS, address_of, provider_name
 from swink_observer_otel.runs import Run, Runs
@@ -103,6 +104,7 @@ class _Call(CallState):
         self._describe(call.options)
         self._attempt: Span | None = None
         self._answers = False  # whether the attempt's answer has begun
+        self._timed = 0  # the number of the attempt whose chunks are timed
         self._answer = Answer() if handler.should_capture_content() else None
         self.deltas = self._answer is not None
 
@@ -130,7 +132,7 @@ class _Call(CallState):
             if not self._answers:  # the metrics of chunks say who does, as the others do
                 self._answers = True
                 self._say_who_answers(call)
-            self._invocation.record_stream_chunk()
+            self._record_chunk(call.attempt)
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Begin and end spans, and take down what happened."""
@@ -152,6 +154,22 @@ class _Call(CallState):
                 self._end(event, call, Error(event.error_message, kind) if is_failure else None)
             case swink.Notice(code=code) if self._attempt is not None:
                 self._attempt.add_event("swink.notice", {"swink.notice.code": code})
+
+    def _record_chunk(self, attempt: Attempt) -> None:
+        """Record a chunk at the time of the network read, counted from the attempt's start.
+
+        The library's `record_stream_chunk` counts from the start of the call, by another clock, so
+        the time to the first chunk of a second model would include the first model's.
+        """
+        timed: Any = self._invocation
+        if attempt.read_at is None:
+            timed.record_stream_chunk()
+            return
+        if attempt.number != self._timed:
+            self._timed = attempt.number
+            timed._ttfc_seconds = None
+            timed._stream_last_chunk_at = attempt.started_at
+        timed._on_stream_chunk(attempt.read_at)
 
     def _begin_attempt(self, call: swink.Call) -> None:
         # metrics are told of the model that is asked now; the span's name keeps the first

@@ -6,18 +6,14 @@ from prometheus_client import REGISTRY, CollectorRegistry
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import KINDS
 from swink_observer_prometheus.metrics import Metrics, metrics_of
 from swink_observers.calls import CallObserver, CallState
 
 __all__ = ["PrometheusObserver"]
 
 CONTEXT = frozenset({Kind.CANCELLED, Kind.CONTEXT_WINDOW_EXCEEDED, Kind.OUTPUT_TOO_LARGE})
-TRANSIENT = frozenset(
-    {
-        Kind.EMPTY_RESPONSE, Kind.NETWORK, Kind.OVERLOADED, Kind.PROTOCOL, Kind.RESOURCE,
-        Kind.THROTTLED, Kind.TIMEOUT,
-    }
-)  # fmt: skip
+TRANSIENT = frozenset(kind for kind, row in KINDS.items() if row.retries)
 """Kinds that may pass by themselves; all others but those of the context are permanent."""
 
 
@@ -58,7 +54,9 @@ class _Call(CallState):
         """Time the gap since the chunk before."""
         if self.cached:
             return  # the cache's pace is not the model's
-        now = call.clock.time()
+        now = call.attempt.read_at
+        if now is None:
+            return
         if self._last is None:
             self._first = now
             self._turn_to(call, answered=True)
@@ -101,9 +99,9 @@ class _Call(CallState):
         for name, count in taken.tokens.items():
             self._metrics.tokens[name].labels(*self._labels).inc(count)
         self._metrics.cost.labels(*self._labels).inc(taken.cost)
-        output, first = taken.tokens.get("output"), self._first
-        if output and first is not None and (seconds := call.clock.time() - first) > 0:
-            self._metrics.rate.labels(*self._labels).observe(output / seconds)
+        output, first, end = taken.tokens.get("output"), self._first, call.attempt.ended_at
+        if output and first is not None and end is not None and end > first:
+            self._metrics.rate.labels(*self._labels).observe(output / (end - first))
 
     def _end(self, event: swink.Done | swink.Error, call: swink.Call) -> None:
         metrics, labels = self._metrics, self._labels
@@ -113,10 +111,11 @@ class _Call(CallState):
         if self.cached:
             metrics.cache_hits.labels(*labels).inc()
             return  # its times are not the model's
-        now = call.clock.time()
-        metrics.duration.labels(*labels).observe(now - call.started_at)
-        if call.first_event_at is not None:
-            metrics.first.labels(*labels).observe(call.first_event_at - call.started_at)
+        if call.ended_at is not None:
+            metrics.duration.labels(*labels).observe(call.ended_at - call.started_at)
+        attempt = call.attempt
+        if attempt.started_at is not None and attempt.first_event_at is not None:
+            metrics.first.labels(*labels).observe(attempt.first_event_at - attempt.started_at)
         if isinstance(event, swink.Error):
             kind = event.error_kind or Kind.UNKNOWN
             metrics.errors.labels(*labels, kind, _category(kind)).inc()

@@ -20,6 +20,7 @@ from typing import Any, Self
 from attrs import evolve
 
 import swink_core as swink
+from swink_core.providers import Attempt
 from swink_observers.calls import EVENTS
 
 __all__ = ["Background"]
@@ -39,8 +40,9 @@ class Background:
     """Shows events to `observer` in a thread of its own, in order.
 
     `size` is how many deltas may wait, `flush_seconds` how long `aclose()` waits for what is
-    queued. The observer gets copies of the call: one made with each event that is no delta, which
-    the deltas after it share. What it raises is logged, and it gets no more events of that call.
+    queued. The observer gets copies of the call and of its attempt, made with the event, so that
+    the times in them are those of the event and not of the queue. The deltas of one network read
+    share a copy. What it raises is logged, and it gets no more events of that call.
     `dropped` counts the events that it will not see. Raises PluginError where its `on_event` takes
     something else.
     """
@@ -70,7 +72,9 @@ class Background:
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Queue an event, or drop it."""
         is_delta = isinstance(event, _DELTAS)
-        view = self._calls[call.id] if is_delta else _copied(call)
+        view = self._calls.get(call.id) if is_delta else None
+        if view is None or not _is_of_now(view.attempt, call.attempt):
+            view = _copied(call)
         if isinstance(event, swink.Done | swink.Error):
             self._calls.pop(call.id, None)
         elif type(event) in EVENTS:
@@ -129,6 +133,15 @@ class Background:
             copy_context().run(self._observer.on_event, **given)
 
 
+def _is_of_now(kept: Attempt, attempt: Attempt) -> bool:
+    """Tell whether a copy was made in the same network read of the same attempt."""
+    return (kept.number, kept.reads, kept.read_at) == (
+        attempt.number,
+        attempt.reads,
+        attempt.read_at,
+    )
+
+
 def _copied(call: swink.Call) -> swink.Call:
-    """Return the call as it is now, which the event loop goes on changing."""
-    return evolve(call, totals=swink.replace(call.totals))
+    """Copy the call and its attempt, which the event loop goes on changing."""
+    return evolve(call, attempt=evolve(call.attempt), totals=swink.replace(call.totals))

@@ -201,8 +201,9 @@ class _Call(CallState):
         self._feed = feed
         self._clock = call.clock
         self._began = call.started_at
+        self._attempt = call.attempt
         self._first: float | None = None
-        self._last_told = call.clock.time()
+        self._last_told = call.started_at
         self._characters = 0  # of the attempt
         self._pieces: list[str] = []
         self._facts: dict[str, Any] = {"call": call.id, "model": str(call.model)}
@@ -213,13 +214,17 @@ class _Call(CallState):
         time = self._clock.now().isoformat(timespec="milliseconds")
         self._feed.publish(name, {"time": time, **self._facts, **told})
 
-    def told(self) -> dict[str, Any]:
-        """Return how far the call is; seconds, and about how many tokens."""
-        now, first = self._clock.time(), self._first
+    def told(self, at: float | None = None) -> dict[str, Any]:
+        """Describe how far the call is, in seconds and an estimate of tokens.
+
+        `at` is a time of the call's clock; `None`: now.
+        """
+        now = self._clock.time() if at is None else at
+        first, began = self._first, self._attempt.started_at
         return {
             **self._facts,
             "age": round(now - self._began, 3),
-            "first": None if first is None else round(first - self._began, 3),
+            "first": None if first is None or began is None else round(first - began, 3),
             "output": self._characters // PER_TOKEN,
             "rate": self._rate(self._characters / PER_TOKEN, now),
             "retries": self._retries,
@@ -231,7 +236,9 @@ class _Call(CallState):
 
     def chunk(self, call: swink.Call) -> None:
         """Tell of progress, now and then, and of the content when all of the chunk is here."""
-        now = call.clock.time()
+        now = call.attempt.read_at
+        if now is None:
+            return
         if self._first is None:
             self._first = now
         if self._feed.content:
@@ -239,7 +246,7 @@ class _Call(CallState):
                 asyncio.get_running_loop().call_soon(self._tell_content)
         if now - self._last_told >= PROGRESS_SECONDS:
             self._last_told = now
-            self._publish("progress", **self.told())
+            self._publish("progress", **self.told(now))
 
     def delta(self, event: Delta, call: swink.Call) -> None:
         """Count what came, and keep it where it is to be told."""
@@ -256,6 +263,7 @@ class _Call(CallState):
                 self._kind = event.type.removesuffix("_start")
             case swink.Start():
                 self._characters, self._first = 0, None
+                self._attempt = call.attempt
                 self._facts["model"] = str(call.model)
             case swink.Notice(code=code):
                 self._publish("notice", code=code)
@@ -277,16 +285,17 @@ class _Call(CallState):
 
     def _tell_end(self, event: swink.Done | swink.Error, call: swink.Call) -> None:
         usage, cost = call.usage or swink.Usage(), call.cost or swink.Cost()
+        end = call.clock.time() if call.ended_at is None else call.ended_at
         told: dict[str, Any] = {"stop": event.stop_reason}
         if self.cached:
             told |= {"cached": True, "output": None, "rate": None}
         else:
             told |= {"input": usage.input, "output": usage.output, "cost": cost.total}
             if event.usage is not None and event.usage.output is not None:
-                told["rate"] = self._rate(event.usage.output, call.clock.time())
+                told["rate"] = self._rate(event.usage.output, end)
         if isinstance(event, swink.Error):
             told |= {"kind": event.error_kind, "error": _said(event.error_message, call)}
-        self._publish("end", **{**self.told(), **told})
+        self._publish("end", **{**self.told(end), **told})
 
 
 def _said(text: str, call: swink.Call) -> str:

@@ -92,7 +92,7 @@ class AttemptTape:
         self.error: Error | Retry | None = None
         self.kept: list[KeptEvent | KeptDeltas] = []
         self._clock = clock
-        self._began = clock.time()
+        self._began = clock.time() if attempt.started_at is None else attempt.started_at
         self._head: ResponseHead | None = None
         self._now = 0.0
         # the deltas that are kept now: of one kind, of one block, of one network read
@@ -121,7 +121,7 @@ class AttemptTape:
             self.texts.append(delta.delta)
             return
         if reads != self.read or not reads:
-            self.read, self._now = reads, self._seconds(self._began)
+            self.read, self._now = reads, self._seconds_of_event()
         if isinstance(event, TextDelta | ThinkingDelta | ToolCallDelta):
             self.kind = type(event) if reads else None  # without a network each has its time
             self.index, self.texts = event.content_index, [event.delta]
@@ -161,6 +161,11 @@ class AttemptTape:
                 if name.lower() not in _OF_THE_CONNECTION
             },
         )
+
+    def _seconds_of_event(self) -> float:
+        ended_at, read_at = self.attempt.ended_at, self.attempt.read_at
+        at = read_at if ended_at is None else ended_at
+        return 0.0 if at is None else max(0.0, at - self._began)
 
     def _seconds(self, since: float) -> float:
         return max(0.0, self._clock.time() - since)

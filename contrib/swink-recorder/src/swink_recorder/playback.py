@@ -121,7 +121,7 @@ async def _reads(
         yield piece
     if failure is not None and failure.kind is StreamErrorKind.CANCELLED:
         raise cut()
-    if failure is not None and failure.rule != "core:cut":  # that is what the end itself says
+    if failure is not None and failure.code != "cut":  # that is what the end itself says
         raise ProviderFailure(_told(take))
 
 
@@ -151,12 +151,10 @@ def _told(take: Take) -> Failure:
     told = take.failure
     assert told is not None
     phase = cast(Phase, told.phase if told.phase in _PHASES else "streaming")
-    rule = told.rule or ""
-    code = rule.removeprefix("core:") if rule.startswith("core:") else None
     return Failure(
         phase,
         kind=told.kind,
-        code=code,
+        code=told.code,
         message=told.message,
         retry_after=told.retry_after,
         title=told.title,

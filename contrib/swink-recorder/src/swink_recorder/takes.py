@@ -47,11 +47,19 @@ class TakeFailure(msgspec.Struct, omit_defaults=True):
 
     kind: StreamErrorKind
     message: str = ""
-    rule: str | None = None
+    code: str | None = None
     phase: str | None = None
     retry_after: float | None = None
     title: str | None = None
     resolution: str | None = None
+    rule: str | None = None
+
+    def __post_init__(self) -> None:
+        """Read the `rule` of older files: `core:CODE`, or else what matched."""
+        prefix, _, code = (self.rule or "").partition(":")
+        if prefix == "core" and self.code is None and code != self.kind:
+            self.code = code
+        self.rule = None
 
 
 class _Piece(msgspec.Struct):
@@ -118,8 +126,8 @@ def take_of(tape: AttemptTape, asked: dict[str, Any], with_events: bool) -> Take
 def _failure(error: Error | Retry) -> TakeFailure:
     kind = error.error_kind or StreamErrorKind.UNKNOWN
     if isinstance(error, Retry):
-        return TakeFailure(kind, error.error, error.rule)
-    told = (error.rule, error.phase, error.retry_after, error.title, error.resolution)
+        return TakeFailure(kind, error.error, error.code)
+    told = (error.code, error.phase, error.retry_after, error.title, error.resolution)
     return TakeFailure(kind, error.error_message, *told)
 
 

@@ -70,7 +70,7 @@ _FIELDS: dict[type[ev.AssistantMessageEvent], dict[str, st.SearchStrategy[Any]]]
         "error": _texts,
         "model": st.builds("{}/{}".format, _names, _names),
         "error_kind": st.none() | st.sampled_from(StreamErrorKind),
-        "rule": st.none() | _names,
+        "code": st.none() | _names,
     },
     ev.Done: {"stop_reason": _successes, **_facts},
     ev.Error: {
@@ -82,7 +82,7 @@ _FIELDS: dict[type[ev.AssistantMessageEvent], dict[str, st.SearchStrategy[Any]]]
         "phase": st.none() | st.sampled_from(["connect", "request", "streaming", "finalize"]),
         "title": _text_or_none,
         "resolution": _text_or_none,
-        "rule": _name_or_none,
+        "code": _name_or_none,
         **_facts,
     },
 }

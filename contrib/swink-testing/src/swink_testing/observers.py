@@ -21,9 +21,12 @@ from typing import Any, ClassVar
 
 from swink_core import Call, PluginError
 from swink_core.plugins.binding import Binding
+from swink_core.plugins.call import Attempt
+from swink_core.streaming.driver import SAYING
 from swink_core.streaming.observers import Observers
 from swink_core.vocabulary import events as ev
 from swink_testing.calls import new_call
+from swink_testing.clock import ManualClock
 from swink_testing.conformance import (
     Check,
     ConformanceSuite,
@@ -55,6 +58,7 @@ __all__ = [
     "PluginSubject",
     "WrapperConformance",
     "new_call",
+    "set_times",
 ]
 
 DELTAS = 500
@@ -130,6 +134,72 @@ def check_never_blocks(subject: PluginSubject) -> None:
     )
 
 
+def check_times_are_the_attempts(subject: PluginSubject) -> None:
+    """It takes times from the call and its attempt. The clock says when an event left a queue."""
+    for make in CALLS.values():
+        binding = subject.observing()
+        call, clock = new_call(), _CountingClock()
+        call.clock = clock
+        show = _observe(binding, call)
+        for seconds, event in enumerate(make(), 1):
+            set_times(call, event, float(seconds))
+            try:
+                show(event)
+            except Exception:  # which another check reports
+                break
+        plugins = [impl.plugin for impl in binding.hook.on_event.get_hookimpls()]
+        _wait_for_queues(plugins)
+        require(
+            not clock.reads,
+            f"it reads the call's clock {clock.reads} times while it is shown a call: an event may "
+            "have waited in a queue. Use call.attempt.started_at, first_event_at, read_at and "
+            "ended_at, and call.ended_at",
+        )
+
+
+class _CountingClock(ManualClock):
+    """A clock that counts how often its time is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+
+    def time(self) -> float:
+        self.reads += 1
+        return super().time()
+
+
+def set_times(call: Call, event: ev.AssistantMessageEvent, now: float) -> None:
+    """Set the times that the core sets before it shows an event; `now` is in seconds."""
+    if isinstance(event, ev.Start):
+        call.attempts += 1
+        call.turn_to(Attempt(call.attempt.target, call.attempts))
+        call.attempt.begin(now)
+        if call.attempts == 1:
+            call.started_at = now
+        return
+    attempt = call.attempt
+    if isinstance(event, ev.Retry | ev.Done | ev.Error):
+        attempt.end(now)
+        call.ended_at = None if isinstance(event, ev.Retry) else now
+        return
+    attempt.hear(now)
+    attempt.count_read()
+    if attempt.first_event_at is None and type(event) in SAYING:
+        attempt.show_content(now)
+
+
+def _wait_for_queues(plugins: Sequence[Any]) -> None:
+    """Wait until observers in a thread have seen what is queued, by closing them."""
+
+    async def close() -> None:
+        for plugin in plugins:
+            if hasattr(plugin, "aclose"):
+                await plugin.aclose()
+
+    asyncio.run(close())
+
+
 def check_changes_nothing(subject: PluginSubject) -> None:
     """Events are the same after it saw them."""
     show = _observe(subject.observing(), new_call())
@@ -179,6 +249,7 @@ OBSERVER_CHECKS: tuple[Check[PluginSubject], ...] = (
     Check(1, check_fits_the_hooks),
     Check(1, check_never_raises),
     Check(1, check_never_blocks),
+    Check(1, check_times_are_the_attempts),
     Check(1, check_changes_nothing),
     Check(1, check_keeps_nothing),
     Check(1, check_never_freezes),

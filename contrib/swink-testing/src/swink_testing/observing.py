@@ -203,7 +203,7 @@ def check_never_freezes(subject: PluginSubject) -> None:
         ev.TextStart(0),
         ev.TextDelta(0, long),
         ev.TextEnd(0, {"long": long}),
-        ev.Error(error_message=long, title=long, resolution=long, rule=long),
+        ev.Error(error_message=long, title=long, resolution=long, code=long),
     )
 
     def one_call() -> None:

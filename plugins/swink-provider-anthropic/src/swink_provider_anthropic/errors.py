@@ -52,7 +52,7 @@ def classify(failure: Failure) -> Classification | None:
         return None
     advice = next((v for n, v in failure.headers.items() if n.lower() == "x-should-retry"), None)
     if advice == "false" and found.kind is Kind.THROTTLED:
-        return Classification(Kind.QUOTA_EXHAUSTED, found.retry_after, "header:x-should-retry")
+        return Classification(Kind.QUOTA_EXHAUSTED, found.retry_after, found.code)
     if advice == "true" and found.kind is Kind.INVALID_REQUEST:
-        return Classification(Kind.OVERLOADED, found.retry_after, "header:x-should-retry")
+        return Classification(Kind.OVERLOADED, found.retry_after, found.code)
     return found

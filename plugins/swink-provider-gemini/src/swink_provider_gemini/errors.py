@@ -130,5 +130,5 @@ def read_error(failure: Failure) -> None:
 def classify(failure: Failure) -> Classification | None:
     """Go by quota and reason, then by wording, then by the status word."""
     if failure.code and _PER_DAY in failure.code.lower():
-        return Classification(Kind.QUOTA_EXHAUSTED, None, f"code:{failure.code}")
+        return Classification(Kind.QUOTA_EXHAUSTED, None, failure.code)
     return by_tables(failure, REASONS, WORDINGS) or by_tables(failure, STATUS_WORDS)

@@ -16,17 +16,11 @@ from swink_batch.limits.headers import allowances
 from swink_batch.limits.rate import LOWEST, Rate
 from swink_batch.limits.window import Window
 from swink_core import Done, Error, StreamErrorKind
+from swink_core.providers import KINDS
 
 __all__ = ["Lane"]
 
-CAUSES = frozenset(
-    {
-        StreamErrorKind.OVERLOADED,
-        StreamErrorKind.TIMEOUT,
-        StreamErrorKind.NETWORK,
-        StreamErrorKind.RESOURCE,
-    }
-)
+CAUSES = frozenset(kind for kind, row in KINDS.items() if row.scope in ("service", "machine"))
 """Failures that say that fewer calls should be under way."""
 
 LONGEST_SHUT = 60.0

@@ -29,7 +29,7 @@ from swink_core import (
     Usage,
     replace,
 )
-from swink_core.providers import Attempt, cost_of, kept_of
+from swink_core.providers import CODES, Attempt, cost_of, kept_of
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.limits import Allowance, Ledger, Refusal
 from swink_gateway.policy.routing import Chain
@@ -44,11 +44,8 @@ TOO_MANY = 429
 TOKENS_UNSAID = 4096
 """Of an answer, where neither the client nor the catalogue says how long it may be."""
 
-NEVER_SENT = frozenset({
-    "core:connect", "core:connection_refused", "core:dns", "core:no_credentials",
-    "core:no_descriptors", "core:proxy", "core:stale", "core:tls", "core:url",
-})  # fmt: skip
-"""The rules of failures after which the provider has not seen the request."""
+NEVER_SENT = frozenset(code for code, row in CODES.items() if row.unsent)
+"""The codes of failures after which the provider has not seen the request."""
 
 REFUSED_FROM = 300
 """HTTP statuses from here on mean that no answer began (RFC 9110 section 15)."""
@@ -126,7 +123,7 @@ def _may_have_been_sent(attempt: Attempt, end: Retry | Done | Error | None) -> b
     if attempt.response is not None:
         return attempt.response.status < REFUSED_FROM
     if isinstance(end, Retry) or (isinstance(end, Error) and end.stop_reason is StopReason.ERROR):
-        return attempt.request is not None and end.rule not in NEVER_SENT
+        return attempt.request is not None and end.code not in NEVER_SENT
     return True
 
 

@@ -119,7 +119,7 @@ def addressed(asked: Asked, wire_format: str, provider: str, speaks: str | None)
         for name in [name for name in LEANT_ON if asked.own.get(name)]:
             why = f"{provider} has no {name}: send the whole conversation"
             kind = StreamErrorKind.UNSUPPORTED
-            raise Refused(Error(error_message=why, error_kind=kind, rule=LEANT_ON[name]), 400)
+            raise Refused(Error(error_message=why, error_kind=kind, code=LEANT_ON[name]), 400)
         dropped = [*asked.dropped, *_named(asked)]
         dropped += [] if asked.own_places else _own_blocks(asked.context, wire_format)
         dropped += ["anthropic-beta"] if asked.headers else []

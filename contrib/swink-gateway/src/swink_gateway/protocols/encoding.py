@@ -130,6 +130,6 @@ def arguments_text(call: ToolCallBlock) -> str:
 
 def started_anew(retry: Retry) -> Error:
     """Return the failure that a restart is where the protocol cannot take back what was said."""
-    error = AssistantMessageEvent.error_network(retry.error, retry.delay or None)
+    error = Error.network(retry.error, retry.delay or None)
     error.error_kind = retry.error_kind or error.error_kind
     return error

@@ -15,41 +15,24 @@ from swink_core import (
     replace,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import KINDS
 
 __all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
 __all__ += ["for_clients", "header_text", "is_exhausted", "is_final", "of_bad_request", "passed_on"]
 __all__ += ["BROKEN_OFF", "Refused"]
 
-STATUSES: dict[Kind, int] = {
-    Kind.THROTTLED: 429,
-    Kind.OVERLOADED: 503,
-    Kind.NETWORK: 502,
-    Kind.EMPTY_RESPONSE: 502,
-    Kind.TIMEOUT: 504,
-    Kind.PROTOCOL: 502,
-    Kind.AUTH: 502,
-    Kind.QUOTA_EXHAUSTED: 429,
-    Kind.CONTEXT_WINDOW_EXCEEDED: 400,
-    Kind.CONTENT_FILTERED: 400,
-    Kind.MODEL_NOT_FOUND: 404,
-    Kind.INVALID_REQUEST: 400,
-    Kind.UNSUPPORTED: 400,
-    Kind.OUTPUT_TOO_LARGE: 502,
-    Kind.RESOURCE: 503,
-    Kind.CANCELLED: 503,
-    Kind.INTERNAL: 500,
-    Kind.UNKNOWN: 502,
-}
+STATUSES = {kind: row.reply for kind, row in KINDS.items()}
 """RFC 9110 section 15: what a client does about each kind is up to it, by these.
 
 Credentials that are refused are the gateway's own: of a 401 clients make that the key is wrong
 which they have sent.
 """
 
-PASSING = (
-    Kind.THROTTLED, Kind.OVERLOADED, Kind.NETWORK, Kind.TIMEOUT, Kind.EMPTY_RESPONSE, Kind.RESOURCE,
-    Kind.QUOTA_EXHAUSTED,
-)  # fmt: skip
+PASSING = frozenset(
+    kind
+    for kind, row in KINDS.items()
+    if row.falls_back and row.reply not in (400, 404) and kind is not Kind.PROTOCOL
+)
 """What another model, or another time, may do better: nobody is left to ask when all failed so."""
 
 NOT_AGAIN = "x-should-retry"
@@ -89,8 +72,8 @@ ADVICE: dict[Kind, str] = {
 
 TO_CALLERS = " Options in extra= go to the provider as they are."
 
-STOPPED = "core:closed"
-"""The rule of a call that the gateway closed itself, at its end: who leaves is told nothing."""
+STOPPED = "closed"
+"""The code of a call that the gateway closed itself, at its end: who leaves is told nothing."""
 
 NOT_LET_IN = "The gateway was not let in"
 ITS_OWNER = "Tell whoever runs the gateway, whose log says more; no key of yours is at fault."
@@ -102,8 +85,8 @@ BROKEN_OFF = "the connection to the model's provider failed"
 NOT_NOW = "Ask again later. The gateway's log says more to whoever runs it."
 """What clients are told of a connection: its addresses are of the gateway's own network."""
 
-RESTS = "core:cooldown"
-"""The rule of a call that was not made, since its model rests: it has the last failure's words."""
+RESTS = "cooldown"
+"""The code of a call that was not made, since its model rests: it has the last failure's words."""
 
 
 class Refused(Exception):
@@ -168,12 +151,12 @@ def for_clients(error: Error) -> Error:
     not reached is at an address of the owner's. Of a call that was closed the library's words are
     for whoever closed it.
     """
-    if error.rule == STOPPED:
+    if error.code == STOPPED:
         told = replace(error, title="The gateway was stopped", resolution="Ask again.")
         told.error_message = "the gateway was stopped before the answer was whole"
         return told
     if error.phase == "connect" and error.error_kind in (Kind.NETWORK, Kind.TIMEOUT):
-        said = error.error_message if error.rule == RESTS else UNREACHED
+        said = error.error_message if error.code == RESTS else UNREACHED
         return replace(error, error_message=said, resolution=NOT_NOW)
     advice = error.resolution or ""
     if error.error_kind is not Kind.AUTH or KEY_HERE[0] in advice:

@@ -8,26 +8,32 @@ from typing import Any
 from swink_core import Error
 from swink_core import StreamErrorKind as Kind
 from swink_gateway.protocols import Reply
-from swink_gateway.protocols.failures import headers_of, is_exhausted, text_of
+from swink_gateway.protocols.failures import STATUSES, headers_of, is_exhausted, text_of
 from swink_gateway.protocols.frames import encode
 
 __all__ = ["error_data", "error_reply", "final_by_status", "final_in_chat", "final_in_responses"]
 
-_WORDS: dict[Kind, tuple[str, str]] = {
+Words = tuple[str, str]
+
+_SERVER: Words = ("server_error", "server_error")
+
+_SPECIAL: dict[Kind, Words] = {
     Kind.THROTTLED: ("rate_limit_error", "rate_limit_exceeded"),
     Kind.OVERLOADED: ("server_error", "server_is_overloaded"),
     Kind.AUTH: ("upstream_error", "upstream_credentials"),
     Kind.QUOTA_EXHAUSTED: ("insufficient_quota", "insufficient_quota"),
     Kind.CONTEXT_WINDOW_EXCEEDED: ("invalid_request_error", "context_length_exceeded"),
     Kind.CONTENT_FILTERED: ("invalid_request_error", "content_filter"),
-    Kind.MODEL_NOT_FOUND: ("invalid_request_error", "model_not_found"),
-    Kind.INVALID_REQUEST: ("invalid_request_error", "invalid_request"),
-    Kind.UNSUPPORTED: ("invalid_request_error", "unsupported"),
 }
-"""Type and code of a failure; of any other kind, `server_error`."""
 
 
-Words = tuple[str, str]
+def _words(kind: Kind, status: int) -> Words:
+    general = _SERVER if status >= 500 else ("invalid_request_error", kind.value)
+    return _SPECIAL.get(kind, general)
+
+
+_WORDS = {kind: _words(kind, status) for kind, status in STATUSES.items()}
+"""Type and code of a failure."""
 
 _NOBODY_LEFT: Words = ("upstream_error", "upstream_failed")
 """In a chunk: opencode takes words such as `server_error` and `overloaded`, wherever they stand,
@@ -37,11 +43,10 @@ _OVERLOADED: Words = ("server_error", "server_is_overloaded")
 _WRONG: Words = ("invalid_request_error", "invalid_prompt")
 
 _FINAL: dict[Kind, Words] = {
-    Kind.AUTH: _WRONG,
-    Kind.CONTENT_FILTERED: _WRONG,
-    Kind.INVALID_REQUEST: _WRONG,
-    Kind.MODEL_NOT_FOUND: _WRONG,
-    Kind.UNSUPPORTED: _WRONG,
+    kind: _WRONG
+    for kind, status in STATUSES.items()
+    if kind is Kind.AUTH
+    or (status < 500 and status != 429 and kind is not Kind.CONTEXT_WINDOW_EXCEEDED)
 }
 """In `response.failed`: Codex asks five times more for any code that it does not know."""
 
@@ -83,8 +88,7 @@ def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
 
     `final` are type and code of what clients must not ask for again.
     """
-    known = _WORDS.get(error.error_kind or Kind.UNKNOWN, ("server_error", "server_error"))
-    kind, code = final or known
+    kind, code = final or _WORDS[error.error_kind or Kind.UNKNOWN]
     text = text_of(error)
     if error.retry_after is not None and error.error_kind is Kind.THROTTLED:
         text += "" if text.endswith((".", "!", "?")) else "."

@@ -15,7 +15,7 @@ from attrs import define
 
 from swink_core import Error, EventStream, Retry, StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import redact
+from swink_core.providers import KINDS, redact
 from swink_gateway.policy.charging import Charge
 from swink_gateway.policy.routing import Routing
 from swink_gateway.protocols import Facts
@@ -24,10 +24,7 @@ __all__ = ["UpstreamCall"]
 
 log = logging.getLogger(__name__)
 
-OF_REQUESTS = frozenset({
-    Kind.CONTEXT_WINDOW_EXCEEDED, Kind.CONTENT_FILTERED, Kind.INVALID_REQUEST, Kind.UNSUPPORTED,
-    Kind.OUTPUT_TOO_LARGE, Kind.CANCELLED,
-})  # fmt: skip
+OF_REQUESTS = frozenset(kind for kind, row in KINDS.items() if row.scope in ("request", "caller"))
 """Kinds of failures that are a request's, as is a model that is not there and not in the file."""
 
 MOST_SAID = 500

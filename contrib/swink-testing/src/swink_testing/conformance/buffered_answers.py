@@ -57,8 +57,8 @@ class Listed(msgspec.Struct):
     """What an error looks like, and what it means.
 
     `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or its
-    text as it is. `says` is in the message that people see, `rule` names what is to match
-    (empty: anything), `provider` the one of the package that it is of (`None`: whichever is
+    text as it is. `says` is in the message that people see, `code` is the error code that is
+    expected (`None`: any), `provider` the one of the package that it is of (`None`: whichever is
     checked), `model` an id (`None`: the one that is checked). `retry_after` is in seconds, `None`
     where the API says nothing of it.
     """
@@ -69,7 +69,7 @@ class Listed(msgspec.Struct):
     body: Any = None
     frame: Any = None
     says: str = ""
-    rule: str = ""
+    code: str | None = None
     retry_after: float | None = None
     provider: str | None = None
     model: str | None = None
@@ -104,8 +104,8 @@ def check_listed_errors(subject: Subject) -> None:
             require(
                 wait == row.retry_after, f"{where} says to wait {wait} s", None, row.retry_after
             )
-            by = terminal.rule
-            require(row.rule in ("", by), f"{where} goes by {by}, expected {row.rule}")
+            code = terminal.code
+            require(row.code in (None, code), f"{where} has the code {code}, expected {row.code}")
             require(
                 row.says in terminal.error_message,
                 f"{where} should say {row.says!r}: {terminal.error_message}",

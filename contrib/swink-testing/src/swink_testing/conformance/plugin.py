@@ -184,7 +184,7 @@ def _restarted() -> Iterator[ev.AssistantMessageEvent]:
 
 def _failed() -> Iterator[ev.AssistantMessageEvent]:
     yield ev.Start()
-    yield ev.AssistantMessageEvent.error_throttled("too many at once", 7.0)
+    yield ev.Error.throttled("too many at once", 7.0)
 
 
 def _aborted() -> Iterator[ev.AssistantMessageEvent]:

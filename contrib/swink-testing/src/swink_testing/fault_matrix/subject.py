@@ -26,6 +26,9 @@ EVERY_BYTE = 400
 
 FRAMES_FOR_ALL_FAULTS = 11
 
+OWN_VERDICTS = ("cut", "empty_response")
+"""The core's codes for answers that say no error themselves."""
+
 
 @define(eq=False)
 class FaultSubject:
@@ -85,7 +88,7 @@ class FaultSubject:
         answer = self.answer(recording)
         for frame in [*answer.frames, answer.body[answer.ends[-1] :]]:
             terminal = (await self.events(frame))[-1]
-            if getattr(terminal, "rule", "core:cut") not in ("core:cut", "core:empty_response"):
+            if isinstance(terminal, swink.Error) and terminal.code not in OWN_VERDICTS:
                 return frame, frame in answer.frames
         raise AssertionError(f"{recording.name} has no frame that says an error")
 
@@ -96,7 +99,7 @@ class FaultSubject:
             assert recording.message is not None
             kind = recording.message.error_kind
             terminal = (await self.events(recording.body))[-1]
-            if getattr(terminal, "rule", None) != "core:cut":
+            if getattr(terminal, "code", None) != "cut":
                 # what is our own verdict on a frame is no error that the frame tells
                 told += [recording] if kind != "protocol" else []
             else:

@@ -17,26 +17,36 @@ from swink_gateway.protocols.frames import encode
 
 __all__ = ["blocked_prompt", "error_data", "error_reply"]
 
-WORDS: dict[Kind, tuple[str, str]] = {
+_BY_STATUS = {
+    400: "INVALID_ARGUMENT",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+"""https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto: status words."""
+
+_SPECIAL: dict[Kind, tuple[str, str]] = {
     Kind.THROTTLED: ("RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED"),
     Kind.OVERLOADED: ("UNAVAILABLE", "MODEL_CAPACITY_EXHAUSTED"),
-    Kind.NETWORK: ("UNAVAILABLE", ""),
     Kind.EMPTY_RESPONSE: ("INTERNAL", "MALFORMED_RESPONSE"),
-    Kind.TIMEOUT: ("DEADLINE_EXCEEDED", ""),
     Kind.PROTOCOL: ("DATA_LOSS", ""),
     Kind.AUTH: ("FAILED_PRECONDITION", ""),
     Kind.QUOTA_EXHAUSTED: ("RESOURCE_EXHAUSTED", "QUOTA_EXHAUSTED"),
-    Kind.CONTEXT_WINDOW_EXCEEDED: ("INVALID_ARGUMENT", ""),
-    Kind.CONTENT_FILTERED: ("INVALID_ARGUMENT", ""),
-    Kind.MODEL_NOT_FOUND: ("NOT_FOUND", ""),
-    Kind.INVALID_REQUEST: ("INVALID_ARGUMENT", ""),
     Kind.UNSUPPORTED: ("UNIMPLEMENTED", ""),
     Kind.OUTPUT_TOO_LARGE: ("OUT_OF_RANGE", ""),
-    Kind.RESOURCE: ("UNAVAILABLE", ""),
     Kind.CANCELLED: ("CANCELLED", ""),
-    Kind.INTERNAL: ("INTERNAL", ""),
     Kind.UNKNOWN: ("UNKNOWN", ""),
 }
+
+
+def _words(kind: Kind, status: int) -> tuple[str, str]:
+    general = "INTERNAL" if status >= 500 else "INVALID_ARGUMENT"
+    return _SPECIAL.get(kind, (_BY_STATUS.get(status, general), ""))
+
+
+WORDS = {kind: _words(kind, status) for kind, status in STATUSES.items()}
 """Status word and reason of a failure."""
 
 PRECONDITION = 400

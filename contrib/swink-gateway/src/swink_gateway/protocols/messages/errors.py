@@ -7,23 +7,28 @@ from typing import Any
 from swink_core import Error
 from swink_core import StreamErrorKind as Kind
 from swink_gateway.protocols import Reply
-from swink_gateway.protocols.failures import headers_of, is_exhausted, is_final, text_of
+from swink_gateway.protocols.failures import STATUSES, headers_of, is_exhausted, is_final, text_of
 from swink_gateway.protocols.frames import encode
 
 __all__ = ["error_data", "error_reply"]
 
-ERRORS = {
-    Kind.THROTTLED: "rate_limit_error",
-    Kind.OVERLOADED: "overloaded_error",
-    Kind.QUOTA_EXHAUSTED: "billing_error",
-    Kind.CONTEXT_WINDOW_EXCEEDED: "invalid_request_error",
-    Kind.CONTENT_FILTERED: "invalid_request_error",
-    Kind.MODEL_NOT_FOUND: "not_found_error",
-    Kind.INVALID_REQUEST: "invalid_request_error",
-    Kind.UNSUPPORTED: "invalid_request_error",
-    Kind.TIMEOUT: "timeout_error",
+_BY_STATUS = {
+    400: "invalid_request_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    504: "timeout_error",
 }
-"""https://platform.claude.com/docs/en/api/errors; any other kind is an `api_error`."""
+
+_SPECIAL = {Kind.OVERLOADED: "overloaded_error", Kind.QUOTA_EXHAUSTED: "billing_error"}
+
+
+def _word(kind: Kind, status: int) -> str:
+    general = "api_error" if status >= 500 else "invalid_request_error"
+    return _SPECIAL.get(kind, _BY_STATUS.get(status, general))
+
+
+ERRORS = {kind: _word(kind, status) for kind, status in STATUSES.items()}
+"""https://platform.claude.com/docs/en/api/errors: the type of a failure."""
 
 NO_THREADS = "thread_unsupported_request"
 """What the SDKs that keep threads of messages understand, and go on without one."""
@@ -38,13 +43,13 @@ def error_data(error: Error, exhausted: bool = False) -> dict[str, Any]:
     An `overloaded_error` is asked for again by every client; where there is nobody left to ask
     (`exhausted`), it is an `api_error`.
     """
-    word = ERRORS.get(error.error_kind or Kind.UNKNOWN, "api_error")
+    word = ERRORS[error.error_kind or Kind.UNKNOWN]
     if exhausted and error.error_kind is Kind.OVERLOADED:
         word = "api_error"
     said: dict[str, Any] = {"type": word, "message": text_of(error)}
     if error.retry_after is not None:
         said["retry_after"] = error.retry_after
-    if error.rule == NO_THREADS:
+    if error.code == NO_THREADS:
         said["details"] = {"error_code": NO_THREADS, "unsupported": ["thread"]}
     return {"type": "error", "error": said}
 
