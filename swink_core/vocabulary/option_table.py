@@ -57,7 +57,7 @@ class Option:
 
     @property
     def annotation(self) -> Any:
-        """The resolved annotation of the field in `StreamOptions`; `None` if there is no field."""
+        """The resolved annotation of the field in `StreamOptions`, or `None` without a field."""
         return annotations_of(StreamOptions).get(self.name)
 
     @property

@@ -241,8 +241,9 @@ def stream_options() -> st.SearchStrategy[StreamOptions]:
     for name, option in OPTIONS.items():
         if option.kind in ("tuning", "answer"):
             known = _option_values.get(name)
-            typed = st.one_of([_of_types[kind] for kind in option.types]) if known is None else known
-            drawn[name] = st.none() | typed
+            if known is None:
+                known = st.one_of([_of_types[kind] for kind in option.types])
+            drawn[name] = st.none() | known
     return st.builds(StreamOptions, **drawn)
 
 
