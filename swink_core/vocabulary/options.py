@@ -212,6 +212,10 @@ class StreamOptions(Checked):
         default=None,
         metadata=_option("tuning", "Choose among this many of the likeliest tokens.", 40),
     )
+    min_p: Annotated[float, Meta(ge=0, le=1)] | None = field(
+        default=None,
+        metadata=_option("tuning", "Leave out tokens below this share of the likeliest one.", 0.05),
+    )
     presence_penalty: int | float | None = field(
         default=None,
         metadata=_option("tuning", "Make tokens that have occurred less likely.", 0.5),
@@ -357,6 +361,7 @@ class ClientOptions(TypedDict, total=False):
     temperature: float | None
     top_p: float | None
     top_k: int | None
+    min_p: float | None
     presence_penalty: float | None
     frequency_penalty: float | None
     max_tokens: int | None

@@ -73,6 +73,7 @@ KNOBS: Knobs = {
     "temperature": "options.temperature",
     "top_p": "options.top_p",
     "top_k": "options.top_k",
+    "min_p": "options.min_p",
     "presence_penalty": "options.presence_penalty",
     "frequency_penalty": "options.frequency_penalty",
     "max_tokens": "options.num_predict",
