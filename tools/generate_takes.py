@@ -52,7 +52,8 @@ class Row(NamedTuple):
 
 def _alone(option: Option) -> Row:
     """Return the row of an option that tunes an answer by a number or a text."""
-    value = values(option)[0]
+    tried = values(option)
+    value = option.example if option.example in tried else tried[0]
     shown = option.name if isinstance(value, str) else f"{option.name}={value}"
     return Row(f"`{shown}`", "plain", {option.name: value})
 
