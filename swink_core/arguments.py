@@ -12,12 +12,10 @@ from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageE
 from swink_core.failures.redaction import address_fault, credentials_in, public_url
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import ProviderInfo
+from swink_core.vocabulary.option_table import OPTIONS
 from swink_core.vocabulary.options import StreamOptions, Timeouts
 
-OPTIONS = StreamOptions.names()
-
-_BESIDE = frozenset({"system_prompt", "timeout", "tools"})
-"""Keyword arguments of a call that are no fields of `StreamOptions`."""
+_FIELDS = StreamOptions.names()
 
 _ELSEWHERE = {
     "api_base": "base_url",
@@ -51,10 +49,10 @@ def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
 def options_of(values: Mapping[str, Any]) -> StreamOptions:
     """Return options that no shorthand is in. Raises InvalidOption, with a hint."""
     for name in values:
-        if name not in OPTIONS:
+        if name not in _FIELDS:
             from difflib import get_close_matches
 
-            known = sorted(OPTIONS | _BESIDE)
+            known = sorted(OPTIONS)
             near = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, known)), None)
             raise InvalidOption(
                 f"no option {name!r}" + (f"; did you mean {near!r}?" if near else ""),

@@ -10,7 +10,6 @@ from types import NoneType
 from typing import Any, Self, TypeAlias, Unpack
 
 from swink_core.arguments import (
-    OPTIONS,
     address_of,
     check_credentials,
     check_options,
@@ -37,10 +36,12 @@ from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.http import HTTPClient
 from swink_core.vocabulary.messages import AssistantMessage, Prompt
 from swink_core.vocabulary.models import Model
+from swink_core.vocabulary.option_table import OPTIONS, takes_options
 from swink_core.vocabulary.options import (
     CacheStrategy,
     ClientOptions,
     Options,
+    StreamOptions,
     TargetOptions,
     Timeouts,
 )
@@ -72,6 +73,7 @@ class Client:
     `catalog` is what is known of providers and models, see `Catalog`.
     """
 
+    @takes_options(ClientOptions)
     def __init__(
         self,
         *,
@@ -125,6 +127,7 @@ class Client:
         """What all attempts of all calls cost so far, as far as is known."""
         return self._totals.cost
 
+    @takes_options(Options)
     def stream(
         self, model: ModelChain | None, context: Prompt, **options: Unpack[Options]
     ) -> EventStream:
@@ -133,7 +136,7 @@ class Client:
         `model` is `provider/id`, or an id that one provider lists, or a chain of them to fall back
         through, each perhaps a pair of a name and its own options; `None` is the default.
         `context` is a conversation, a list of messages or a string; `system_prompt` and `tools`
-        complete it. The other options are those of `StreamOptions`. Credentials, address, headers,
+        complete it. `OPTIONS` says what the other options mean. Credentials, address, headers,
         settings and `extra` given here are for the first target's provider only. Raises
         `UsageError` for a call that cannot be made.
         """
@@ -150,6 +153,7 @@ class Client:
         call.shared_totals = self._totals
         return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
 
+    @takes_options(Options)
     async def complete(
         self, model: ModelChain | None, context: Prompt, **options: Unpack[Options]
     ) -> AssistantMessage:
@@ -228,7 +232,7 @@ MODEL_ENV = "SWINK_MODEL"
 
 _CREDENTIALS = frozenset({"api_key", "headers"})
 
-_PERSONAL = _CREDENTIALS | {"base_url", "settings", "extra"}
+_PERSONAL = frozenset(name for name, each in OPTIONS.items() if each.kind == "provider")
 
 _STEERING = _PERSONAL | {"transport", "rules"}
 """Options that are no part of what is said in a request's body."""
@@ -252,7 +256,7 @@ def _of_provider(name: str, given: Any) -> dict[str, Any]:
             resolution='Write Client(providers={"acme": {"api_key": …}}).',
         )
     options = full_options(given)
-    settings = {key: options.pop(key) for key in [*options] if key not in OPTIONS}
+    settings = {key: options.pop(key) for key in [*options] if key not in StreamOptions.names()}
     return _laid_over({"settings": settings}, options)
 
 
@@ -284,6 +288,7 @@ def _is_chain(models: Any) -> bool:
     return isinstance(models, tuple) and not (len(models) == 2 and isinstance(models[1], Mapping))
 
 
+@takes_options(Options)
 def stream(model: ModelChain | None, context: Prompt, **options: Unpack[Options]) -> EventStream:
     """Stream one call with a client of its own, closed with the stream."""
     client = Client()
@@ -291,6 +296,7 @@ def stream(model: ModelChain | None, context: Prompt, **options: Unpack[Options]
     return client.stream(model, context, **options)
 
 
+@takes_options(Options)
 async def complete(
     model: ModelChain | None, context: Prompt, **options: Unpack[Options]
 ) -> AssistantMessage:
@@ -299,6 +305,7 @@ async def complete(
         return await client.complete(model, context, **options)
 
 
+@takes_options(Options)
 def complete_sync(
     model: ModelChain | None, context: Prompt, **options: Unpack[Options]
 ) -> AssistantMessage:

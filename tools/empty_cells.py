@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from swink_core.providers import TUNING
+
 FACTS = Path(__file__).with_name("empty_cells.toml")
 
 
@@ -18,14 +20,18 @@ def _reasons() -> list[dict[str, Any]]:
 
 
 def reason_of(column: str, provider: str) -> dict[str, Any]:
-    """Return why a provider's cell is empty; an entry that names the provider comes first.
+    """Return why a provider's cell is empty.
 
-    Raises LookupError where nobody says.
+    An entry that names the provider comes first, then one that names the column; `tuning` stands
+    for every option that tunes an answer, and `*` for any column. Raises LookupError if no entry
+    covers the cell.
     """
-    about = [each for each in _reasons() if column in each["columns"]]
-    named = [each for each in about if provider in each.get("providers", ())]
-    for each in named or [each for each in about if "providers" not in each]:
-        return each
+    for by_provider in (True, False):
+        for name in (column, "tuning" if column in TUNING else "*", "*"):
+            for each in _reasons():
+                covers = provider in each["providers"] if "providers" in each else not by_provider
+                if covers and name in each["columns"] and by_provider == ("providers" in each):
+                    return each
     raise LookupError(f"{FACTS.name} does not say why {provider} has no {column}")
 
 

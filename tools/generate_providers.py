@@ -13,6 +13,8 @@ from unittest.mock import patch
 from empty_cells import explained
 from provider_rows import NOTHING, code, credentials, framing, rows, sent, thinking, tool_calls
 
+from swink_core.providers import TUNING
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "providers.md"
 NAMES = ROOT / "contrib" / "swink-cli" / "src" / "swink_cli" / "known_providers.txt"
@@ -21,10 +23,7 @@ FEATURES = (
     "tools", "tool_choice", "images", "documents", "audio", "json", "structured_output", "stop",
     "file_ids", "extensions",
 )  # fmt: skip
-KNOBS = (
-    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
-    "thinking", "parallel_tool_calls", "cache", "session_id", "user", "strict",
-)  # fmt: skip
+KNOBS = (*TUNING, "strict")
 
 
 def table(headings: Iterable[str], lines: Iterable[Iterable[str]]) -> str:

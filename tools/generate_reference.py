@@ -7,12 +7,16 @@ make, and a test compares each with its file.
 
 from __future__ import annotations
 
+import ast
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
 import api_pages
+import attrs
 import author_pages
 import command_line_page
 import config_page
@@ -21,18 +25,22 @@ import generate_gateway
 import generate_providers
 import generate_takes
 from reference_parts import (
+    ALIASES,
     MARK,
     about,
     arguments,
     code,
+    default_of,
     fields,
     joined,
     signature,
     table,
+    type_links,
     words,
 )
 
 from swink_core.plugins import hookspecs
+from swink_core.providers import OPTIONS
 from swink_core.vocabulary import events
 from swink_core.vocabulary import grammar as protocol
 from swink_core.vocabulary import options as model
@@ -43,7 +51,7 @@ from swink_testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS
 from swink_testing.conformance.package import HOOKS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
-OPTIONS = (model.StreamOptions, model.Timeouts, model.RetryPolicy, model.CacheStrategy)
+POLICIES = (model.Timeouts, model.RetryPolicy, model.CacheStrategy)
 
 
 def checks(listed: Sequence[Check[Any]]) -> str:
@@ -138,11 +146,61 @@ def event_classes() -> str:
     )
 
 
+def _option_rows() -> Iterator[Sequence[str]]:
+    """Yield a line of the table for each option."""
+    defaults = {each.name: default_of(each) for each in attrs.fields(model.StreamOptions)}
+    for name, option in OPTIONS.items():
+        default = defaults.get(name, "None")
+        yield code(name), code(option.type), code(default), ", ".join(option.set_by), option.meaning
+
+
+def _definition(module: str, name: str) -> str:
+    """Return the section of a type alias or a typed dictionary, from the module's source."""
+    body = ast.parse(inspect.getsource(import_module(module))).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            kind = getattr(import_module(module), name)
+            bases = ", ".join(ast.unparse(base) for base in node.bases)
+            own = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
+            keys = words(key.id for key in own if isinstance(key, ast.Name))
+            said = f"A typed dictionary: the keys of `{bases}`, and {keys}. [The table]"
+            if bases == "TypedDict":
+                said = f"A typed dictionary with the keys {keys}. [The table]"
+            return joined(
+                about(kind), f"{said}(options.md) says what they mean.", type_links(bases)
+            )
+        target = getattr(node, "target", None)
+        if isinstance(node, ast.AnnAssign) and isinstance(target, ast.Name) and target.id == name:
+            assert node.value is not None
+            written = ast.unparse(node.value)
+            said = ""
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                said = inspect.cleandoc(str(after.value.value))
+            return joined(f"```text\n{name} = {written}\n```", type_links(written), said)
+    raise LookupError(f"{module} defines no {name}")
+
+
+def types() -> str:
+    """Return the page of type aliases and typed dictionaries."""
+    sections = (
+        f"## `{name}`\n\n{_definition(module, name)}" for name, module in sorted(ALIASES.items())
+    )
+    return joined(
+        "# Types",
+        MARK,
+        "The type aliases of signatures, and the typed dictionaries of keyword arguments.",
+        *sections,
+    )
+
+
 def options() -> str:
     """Return the page of options."""
 
     def sections() -> Iterator[str]:
-        for kind in OPTIONS:
+        yield "## `StreamOptions`"
+        yield about(model.StreamOptions).partition("\n\nOptions:")[0]
+        yield fields(model.StreamOptions)
+        for kind in POLICIES:
             yield f"## `{kind.__name__}`"
             yield about(kind)
             yield fields(kind)
@@ -151,6 +209,17 @@ def options() -> str:
     return joined(
         "# Options",
         MARK,
+        "Keyword arguments of `Client`, `stream`, `complete`, `run` and `gather`. *Set by*:\n"
+        "`client` is `Client(…)`; `provider` is `Client(providers={…})`, for one provider;\n"
+        '`model` is a model of a chain, as `("acme/large", {…})`; `call` is the call. The later\n'
+        "of these wins, and `None` stands for the default. The table is also\n"
+        "`swink_core.providers.OPTIONS`.",
+        table(("option", "type", "default", "set by", "meaning"), _option_rows()),
+        "An option about how tokens are chosen that a provider lacks is left out, with a\n"
+        "`Notice`; one about what the answer must be refuses the call. Which provider has which\n"
+        "is on the page of [providers](providers.md); `settings` and `extra` have\n"
+        "[a page](extra-and-settings.md).",
+        f"Types: {type_links(' '.join(option.type for option in OPTIONS.values()))}.",
         *sections(),
         "## `Transport`",
         words(get_args(model.Transport)),
@@ -180,6 +249,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "providers.md": generate_providers.page,
     "recordings.md": author_pages.recordings,
     "swink.md": api_pages.swink_package,
+    "types.md": types,
     "usage-and-cost.md": api_pages.usage_and_cost,
     "what-each-provider-takes.md": generate_takes.page,
     "what-the-gateway-carries.md": generate_gateway.page,

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from swink_core import CacheStrategy
+from swink_core.providers import OPTIONS, TUNING, Option
 from swink_judge import Judge
 from swink_judge.matrix.__main__ import main as run_matrix
 from swink_judge.matrix.asker import Asker, Outcome
@@ -26,7 +27,7 @@ from swink_judge.matrix.cases import combination
 from swink_judge.matrix.exceptions import excuses
 from swink_judge.matrix.findings import Examined, RunOptions, examined, of_any
 from swink_judge.matrix.models import AskedModel
-from swink_judge.matrix.options import SCHEMA
+from swink_judge.matrix.options import SCHEMA, values
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/reference/what-each-provider-takes.md"
 
@@ -49,20 +50,20 @@ class Row(NamedTuple):
     options: dict[str, Any]
 
 
+def _alone(option: Option) -> Row:
+    """Return the row of an option that tunes an answer by a number or a text."""
+    tried = values(option)
+    value = option.example if option.example in tried else tried[0]
+    shown = option.name if isinstance(value, str) else f"{option.name}={value}"
+    return Row(f"`{shown}`", "plain", {option.name: value})
+
+
 ROWS = [
-    Row("`temperature=0.2`", "plain", {"temperature": 0.2}),
-    Row("`top_p=0.9`", "plain", {"top_p": 0.9}),
+    *(_alone(OPTIONS[name]) for name in TUNING if OPTIONS[name].types <= {int, float, str}),
     Row("`temperature` and `top_p`", "plain", {"temperature": 0.2, "top_p": 0.9}),
-    Row("`top_k=40`", "plain", {"top_k": 40}),
-    Row("`presence_penalty=0.5`", "plain", {"presence_penalty": 0.5}),
-    Row("`frequency_penalty=0.5`", "plain", {"frequency_penalty": 0.5}),
-    Row("`max_tokens=1000`", "plain", {"max_tokens": 1000}),
     Row("`max_tokens=9_999_999`", "plain", {"max_tokens": 9_999_999}),
     Row("`stop`, one", "plain", {"stop": ["nonce_stop"]}),
     Row("`stop`, five", "plain", {"stop": [f"nonce_stop{n}" for n in range(5)]}),
-    Row("`seed=7`", "plain", {"seed": 7}),
-    Row("`session_id`", "plain", {"session_id": "nonce-session"}),
-    Row("`user`", "plain", {"user": "nonce-user"}),
     Row('`thinking="off"`', "plain", {"thinking": "off"}),
     Row('`thinking="low"`', "plain", {"thinking": "low"}),
     Row('`thinking="high"`', "plain", {"thinking": "high"}),

@@ -56,8 +56,13 @@ def about(thing: Any) -> str:
 def arguments(function: Callable[..., Any]) -> list[str]:
     """Write a function's arguments with their annotations, which are strings."""
     written = []
-    for one in inspect.signature(function).parameters.values():
-        if one.name == "self":
+    code_of = getattr(function, "__code__", None)
+    named = code_of.co_argcount + code_of.co_kwonlyargcount if code_of else 0
+    own = code_of.co_varnames[:named] if code_of else ()
+    shown = inspect.signature(function).parameters.values()
+    options = [one for one in shown if code_of and one.name not in own and "**" not in str(one)]
+    for one in shown:
+        if one.name == "self" or one in options:
             continue
         if one.kind is one.KEYWORD_ONLY and "*" not in written:
             written.append("*")
@@ -65,7 +70,55 @@ def arguments(function: Callable[..., Any]) -> list[str]:
         value = "…" if inspect.isfunction(one.default) else repr(one.default)
         default = "" if one.default is one.empty else f" = {value}"
         written.append(f"{stars}{one.name}: {one.annotation}{default}")
+    if options and code_of is not None:  # `takes_options` names each; a page has their table
+        name = code_of.co_varnames[named]
+        written.append(f"**{name}: {function.__annotations__[name]}")
     return written
+
+
+ALIASES: dict[str, str] = {
+    "LevelWord": "swink_core.vocabulary.options",
+    "MalformedPolicy": "swink_core.vocabulary.options",
+    "Transport": "swink_core.vocabulary.options",
+    "PositiveInt": "swink_core.vocabulary.options",
+    "NonNegativeInt": "swink_core.vocabulary.options",
+    "TokenCount": "swink_core.vocabulary.options",
+    "NonNegativeFloat": "swink_core.vocabulary.options",
+    "PositiveFloat": "swink_core.vocabulary.options",
+    "HttpUrl": "swink_core.vocabulary.options",
+    "ClientOptions": "swink_core.vocabulary.options",
+    "TargetOptions": "swink_core.vocabulary.options",
+    "Options": "swink_core.vocabulary.options",
+    "RunOptions": "swink.client",
+    "Prompt": "swink.prompts",
+    "Prompts": "swink.client",
+    "Models": "swink.client",
+    "ModelChain": "swink_core.client",
+    "ModelChoice": "swink_core.client",
+    "OneModel": "swink_core.client",
+    "Tools": "swink.client",
+    "ToolLike": "swink.tools",
+    "Approve": "swink.toolbox",
+    "Progress": "swink.batches",
+    "MediaInput": "swink.media",
+    "Message": "swink_core.vocabulary.messages",
+    "Block": "swink_core.vocabulary.messages",
+    "MediaBlock": "swink_core.vocabulary.messages",
+    "Source": "swink_core.vocabulary.messages",
+    "Conversation": "swink_core.vocabulary.messages",
+    "Event": "swink_core.vocabulary.events",
+    "RunEvent": "swink.events",
+    "Outcome": "swink.events",
+    "Convert": "swink_core.providers.knobs",
+    "Knobs": "swink_core.providers.knobs",
+}
+"""Type aliases and typed dictionaries of signatures, and the modules that define them."""
+
+
+def type_links(written: str) -> str:
+    """Link the aliases that a signature names to the page that defines them."""
+    found = [name for name in ALIASES if re.search(rf"\b{name}\b", written)]
+    return ", ".join(f"[`{name}`](types.md#{name.lower()})" for name in found)
 
 
 def signature(name: str, function: Callable[..., Any], returned: object = None) -> str:
@@ -74,7 +127,9 @@ def signature(name: str, function: Callable[..., Any], returned: object = None) 
     listed = "".join(f"    {one},\n" for one in arguments(function))
     start = "async " if inspect.iscoroutinefunction(function) else ""
     called = f"{name}(\n{listed})" if listed else f"{name}()"
-    return f"```text\n{start}{called} -> {returned}\n```"
+    block = f"```text\n{start}{called} -> {returned}\n```"
+    links = type_links(f"{listed} {returned}")
+    return f"{block}\n\nTypes: {links}." if links else block
 
 
 def joined(*parts: str) -> str:

@@ -50,7 +50,7 @@ class {{ cookiecutter.class_name }}(providers.HTTPProvider):
         return swink.dump(swink.Context(messages, context.system_prompt or None, context.tools))
 
     def request(self, model: swink.Model, payload: Any, options: Any) -> providers.HTTPRequest:
-        tuning = {n: v for n in self.knobs if (v := getattr(options, n)) is not None}
+        tuning = providers.sent_options(self.knobs, model, options)
         body = providers.with_extra(options.extra, {**payload, **tuning, "model": model.id})
         return self.json_request(f"{self.base_url(options)}/generate", body)
 

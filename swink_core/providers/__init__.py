@@ -29,7 +29,7 @@ from swink_core.providers.conversion import (
     text_of,
     unparsed,
 )
-from swink_core.providers.features import context_notices
+from swink_core.providers.features import API, context_notices
 from swink_core.providers.fields import (
     merge_fields,
     model_path,
@@ -37,6 +37,7 @@ from swink_core.providers.fields import (
     with_metadata,
 )
 from swink_core.providers.intact import check_json, repaired_json, text_field
+from swink_core.providers.knobs import Convert, Knobs, sent_options
 from swink_core.providers.media import media_base64, media_form, media_type_of, unsupported
 from swink_core.providers.network import failure_of, is_own_address
 from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
@@ -50,22 +51,24 @@ from swink_core.vocabulary.codec import load_event
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.messages import Source, is_synthetic_id, parse_arguments, synthetic_id
-from swink_core.vocabulary.options import THINKING_BUDGETS
+from swink_core.vocabulary.option_table import OPTIONS, TUNING, Option, takes_options
+from swink_core.vocabulary.options import THINKING_BUDGETS, TargetOptions
 from swink_core.vocabulary.prices import cost_of
 
 __all__ = [
-    "CODES", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "THINKING_BUDGETS", "AiohttpClient",
-    "Attempt", "Automaton", "Catalog", "Clock", "Decoder", "EventSource", "EventWriter", "Fitted",
-    "FrameError", "FrameTooLong", "Gate", "HTTPClient", "HTTPProvider", "HTTPRequest",
-    "HTTPResponse", "LoopClock", "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Parser",
-    "Phase", "SSEDecoder", "Source", "Timer", "accepted_id", "arguments_object",
-    "by_tables", "called_ids", "check_json", "closed_schema", "context_notices", "cost_of",
-    "duration_seconds", "end_group", "failure_of", "first_set", "folded_system",
-    "health_of", "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event",
-    "marked_system",
-    "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
-    "normalise", "not_started", "package_catalog", "parse_arguments", "redact", "repaired_json",
-    "required_features", "retry_after_seconds", "rewritten_schema", "rule_of", "synthetic_id",
-    "system_blocks", "text_field", "text_of", "unparsed", "unsupported", "with_extra",
+    "API", "CODES", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "OPTIONS", "THINKING_BUDGETS",
+    "TUNING", "AiohttpClient", "Attempt", "Automaton", "Catalog", "Clock", "Convert", "Decoder",
+    "EventSource", "EventWriter", "Fitted", "FrameError", "FrameTooLong", "Gate", "HTTPClient",
+    "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "LoopClock", "MalformedFrame",
+    "MessageConverter", "NDJSONDecoder", "Option", "Parser", "Phase", "SSEDecoder", "Source",
+    "TargetOptions", "Timer", "accepted_id", "arguments_object", "by_tables", "called_ids",
+    "check_json", "closed_schema", "context_notices", "cost_of", "duration_seconds", "end_group",
+    "failure_of", "first_set", "folded_system", "health_of", "inlined_schema", "is_own_address",
+    "is_synthetic_id", "kept_of", "load_event", "marked_system", "media_base64", "media_form",
+    "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise", "not_started",
+    "package_catalog", "parse_arguments", "redact", "repaired_json", "required_features",
+    "retry_after_seconds", "rewritten_schema", "rule_of", "sent_options", "synthetic_id",
+    "system_blocks", "takes_options", "text_field", "text_of", "unparsed", "unsupported",
+    "with_extra",
     "with_metadata",
 ]  # fmt: skip

@@ -18,12 +18,6 @@ from swink_core.vocabulary.messages import (
 )
 from swink_core.vocabulary.models import Model
 
-KNOBS = (
-    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
-    "session_id", "user", "thinking", "parallel_tool_calls", "cache",
-)  # fmt: skip
-"""Options that tune an answer: a provider without one says so in a notice and goes on."""
-
 PER_MODEL = frozenset({"tools", "images", "documents", "audio", "structured_output", "json"})
 """Features that a provider may have and one of its models may lack."""
 
@@ -33,23 +27,26 @@ class API(Protocol):
 
     api_name: str
     features: frozenset[str]
-    knobs: frozenset[str]
     buffered: bool
     websocket: bool
+
+    @property
+    def knobs(self) -> Collection[str]:
+        """The options that tune an answer and that the API has."""
 
     def parser(self, model: Model) -> Parser:
         """Make a parser for one response."""
 
 
 def context_notices(
-    knobs: Collection[str],
+    features: Collection[str],
     model: Model,
     context: Context,
     system_marks: Container[str] | None = None,
 ) -> tuple[Notice, ...]:
     """Say what of a conversation goes out otherwise than it was given.
 
-    Of an API's `knobs`, `system_messages` says that it takes them anywhere, `strict` that it
+    Of an API's `features`, `system_messages` says that it takes them anywhere, `strict` that it
     holds calls to a tool's schema. `system_marks` are the fields of a block's metadata that a
     block of system text has too; `None`: system text is one string.
     """
@@ -57,15 +54,15 @@ def context_notices(
     if any(issubclass(kind, SystemMessage) for kind in {*map(type, context.messages)}):
         notices += _system_losses(model, context, system_marks)
         inside = folded_system(context).messages
-        if "system_messages" not in knobs and any(isinstance(m, SystemMessage) for m in inside):
+        if "system_messages" not in features and any(isinstance(m, SystemMessage) for m in inside):
             what = f"{model}: system messages inside the conversation went out as marked user turns"
             notices.append(Notice("system_message_moved", what))
-    theirs_go_out = "extensions_of_others" in knobs
+    theirs_go_out = "extensions_of_others" in features
     for at, message in enumerate(context.messages):
         if not theirs_go_out and _is_foreign(message, model.provider):
             what = f"messages[{at}]: {model} reads nothing of what another provider made; not sent"
             notices.append(Notice("content_left_out", what))
-    if "strict" not in knobs and any(tool.strict for tool in context.tools):
+    if "strict" not in features and any(tool.strict for tool in context.tools):
         what = f"{model} does not hold calls to a tool's schema; strict was not sent"
         notices.append(Notice("option_ignored", what))
     return tuple(notices)

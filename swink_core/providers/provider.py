@@ -38,6 +38,7 @@ from swink_core.providers.exchange import (
 from swink_core.providers.features import API
 from swink_core.providers.fields import body_as_extra_says
 from swink_core.providers.intact import lenient_json
+from swink_core.providers.knobs import Knobs
 from swink_core.providers.media import MOST_ENCODED_AT_ONCE, size_of
 from swink_core.providers.rules import Fitted
 from swink_core.providers.source import EventSource, Parser
@@ -47,6 +48,9 @@ from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+KNOBS: Knobs = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
+"""What most APIs take, under its own name."""
 
 _NOTHING = (None, None, None, None)
 
@@ -60,15 +64,16 @@ class HTTPProvider:
     Facts that do not need the plugin (address, variables, wire format) come from the package's
     `models.toml`. Attributes of the class: `features` (what a call may need: `tools`, `images`,
     `documents`, `audio`, `assistant_images` and so on for media in assistant messages, `json`,
-    `structured_output`, `stop`, `tool_choice`, `file_ids`, `extensions`), `knobs` (what tunes an
-    answer and is sent: options, and `strict` tools, and `system_messages` taken anywhere),
-    `decoder` (makes a decoder), `content_types` of a stream,
-    `malformed` (the policy for damaged frames), `websocket` (may be asked for), `api_name` (what
-    rules call it), `credential_headers` (where a caller may send credentials, in lower case).
+    `structured_output`, `stop`, `tool_choice`, `file_ids`, `extensions`; and `strict` tools and
+    `system_messages` anywhere, without which they go out otherwise), `knobs` (the options that
+    tune an answer and their fields of the request, see `sent_options`), `decoder` (makes a
+    decoder), `content_types` of a stream, `malformed` (the policy for damaged frames), `websocket`
+    (may be asked for), `api_name` (what rules call it), `credential_headers` (where a caller may
+    send credentials, in lower case).
     """
 
     features: frozenset[str] = frozenset({"tools", "tool_choice", "stop"})
-    knobs: frozenset[str] = frozenset({"temperature", "top_p", "max_tokens"})
+    knobs: Knobs = KNOBS
     decoder: Callable[[], Decoder] = SSEDecoder
     content_types: tuple[str, ...] = ("text/event-stream",)
     malformed: str = "read_on"

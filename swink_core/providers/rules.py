@@ -26,7 +26,7 @@ from swink_core.providers.conversion import (
     folded_system,
     required_features,
 )
-from swink_core.providers.features import API, KNOBS, PER_MODEL, context_notices
+from swink_core.providers.features import API, PER_MODEL, context_notices
 from swink_core.providers.media import unsupported
 from swink_core.providers.schemas import joined_root, rewritten_schema
 from swink_core.vocabulary.events import Notice
@@ -40,6 +40,7 @@ from swink_core.vocabulary.messages import (
     ToolResultMessage,
 )
 from swink_core.vocabulary.models import Model, Rule
+from swink_core.vocabulary.option_table import TUNING
 from swink_core.vocabulary.options import StreamOptions, ThinkingLevel
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 from swink_core.vocabulary.structs import replace
@@ -165,7 +166,7 @@ class Fitted:
         self._refuse_media(has)
         for feature in sorted(wanted - has):
             self._leave_out(feature)
-        for name in KNOBS:
+        for name in TUNING:
             if name not in has and self.words(name) != {"unset"}:
                 self._leave_out(name)
         marks = getattr(api, "system_marks", None)
@@ -195,7 +196,7 @@ class Fitted:
         self.options = evolve(self.options, **{name: value})
 
     def _leave_out(self, name: str, what: str = "no option") -> None:
-        if name in KNOBS:
+        if name in TUNING:
             self._set(name, None)
             self.tell(f" has {what} {name}; it was not sent", "option_ignored")
         else:

@@ -178,55 +178,156 @@ def _address(value: object) -> str:
     return "[hidden]" if {"@", "?"} & {*str(value)} else repr(value)
 
 
+OptionKind: TypeAlias = Literal["tuning", "answer", "call", "provider", "conversation"]
+"""The subject of an option: see `Option`."""
+
+
+def _option(
+    kind: OptionKind, meaning: str, example: Any = None, *, local: bool = False
+) -> dict[str, Any]:
+    """Make the metadata of an option's field; see `Option`."""
+    return {"kind": kind, "meaning": meaning, "example": example, "local": local}
+
+
 @define(frozen=True, kw_only=True)
 class StreamOptions(Checked):
     """How the model should answer; `None` leaves a choice to the provider.
 
-    `thinking` is a level or a budget of tokens; `tool_choice` is `auto`, `none`, `required` or a
-    tool's name; `response_format` is `json` or a JSON schema, or OpenAI's dictionary for one of
-    these; `user` names whoever asks, for the
-    provider to tell its users' users apart; `malformed` is what follows from a damaged frame: the
-    rest is read and the attempt fails at its end (`read_on`), the rest is the answer (`skip`), or
-    the attempt fails at once (`fail`); `max_output_chars` bounds the answer's size in
-    characters, looked at after each network read: what the last one brought is handed out too,
-    tens of thousands of them where an answer comes at once; `retry=False` makes every call once;
-    `rules=False` sends what the rules of models would change, leave out or refuse;
-    `settings` steer the provider's adapter, which declares them, and `extra` is fields of the
-    request body (docs/reference/extra-and-settings.md). `api_key`, `headers` and what may be secret
-    in `base_url` never show in a repr. Raises ValueError for a value that no provider could
+    Each field is a row of the table of options, `OPTIONS`. `api_key`, `headers` and what may be
+    secret in `base_url` never show in a repr. Raises ValueError for a value that no provider could
     take.
     """
 
     none_is_default: ClassVar[bool] = True
 
-    temperature: int | float | None = None
-    top_p: int | float | None = None
-    top_k: int | None = None
-    presence_penalty: int | float | None = None
-    frequency_penalty: int | float | None = None
-    max_tokens: PositiveInt | None = None
-    stop: tuple[str, ...] = field(default=(), converter=_stop)
-    seed: int | None = None
-    session_id: str | None = None
-    user: str | None = None
-    transport: Transport = "auto"
-    thinking: ThinkingLevel | TokenCount | None = None
-    tool_choice: str | None = None
-    parallel_tool_calls: bool | None = None
-    response_format: Literal["json"] | Mapping[str, Any] | None = field(
-        default=None, converter=_format
+    temperature: int | float | None = field(
+        default=None,
+        metadata=_option("tuning", "How random the choice of tokens is; 0: hardly at all.", 0.2),
     )
-    cache: CacheStrategy | None = field(default=None, converter=_cache)
-    api_key: str | None = field(default=None, repr=False)
-    base_url: HttpUrl | None = field(default=None, repr=_address)
-    headers: Mapping[str, str] = field(factory=dict, repr=False)
-    timeouts: Timeouts = _TIMEOUTS
-    retry: RetryPolicy = field(default=_POLICY, converter=_retry)
-    malformed: MalformedPolicy | None = None
-    max_output_chars: PositiveInt | None = 32 * 1024 * 1024
-    rules: bool = True
-    settings: Mapping[str, Any] = field(factory=dict, repr=False)
-    extra: Mapping[str, Any] = field(factory=dict, repr=False)
+    top_p: int | float | None = field(
+        default=None,
+        metadata=_option("tuning", "Choose among the likeliest tokens of this total share.", 0.9),
+    )
+    top_k: int | None = field(
+        default=None,
+        metadata=_option("tuning", "Choose among this many of the likeliest tokens.", 40),
+    )
+    min_p: Annotated[float, Meta(ge=0, le=1)] | None = field(
+        default=None,
+        metadata=_option("tuning", "Leave out tokens below this share of the likeliest one.", 0.05),
+    )
+    presence_penalty: int | float | None = field(
+        default=None,
+        metadata=_option("tuning", "Make tokens that have occurred less likely.", 0.5),
+    )
+    frequency_penalty: int | float | None = field(
+        default=None,
+        metadata=_option("tuning", "Make tokens less likely each time they occur.", 0.5),
+    )
+    max_tokens: PositiveInt | None = field(
+        default=None,
+        metadata=_option("tuning", "The largest number of tokens to generate.", 1000),
+    )
+    stop: tuple[str, ...] = field(
+        default=(),
+        converter=_stop,
+        metadata=_option("answer", "Texts at which the answer ends; a string is one.", ("END",)),
+    )
+    seed: int | None = field(
+        default=None,
+        metadata=_option("tuning", "The seed of the random choices, to repeat an answer.", 7),
+    )
+    session_id: str | None = field(
+        default=None,
+        metadata=_option("tuning", "The session, so that a prompt cache is found again.", "s-1"),
+    )
+    user: str | None = field(
+        default=None,
+        metadata=_option("tuning", "The end user, so that the provider can tell yours apart.", "u"),
+    )
+    transport: Transport = field(
+        default="auto",
+        metadata=_option("call", "How the answer comes; `buffered`: in one piece.", "buffered"),
+    )
+    thinking: ThinkingLevel | TokenCount | None = field(
+        default=None,
+        metadata=_option("tuning", "How hard to reason: a level, or a budget of tokens.", "low"),
+    )
+    tool_choice: str | None = field(
+        default=None,
+        metadata=_option("answer", "`auto`, `none`, `required` or the name of a tool.", "required"),
+    )
+    parallel_tool_calls: bool | None = field(
+        default=None,
+        metadata=_option("tuning", "Whether an answer may call several tools.", False),
+    )
+    response_format: Literal["json"] | Mapping[str, Any] | None = field(
+        default=None,
+        converter=_format,
+        metadata=_option(
+            "answer", "`json` or a JSON schema, or Chat Completions' dictionary for one.", "json"
+        ),
+    )
+    cache: CacheStrategy | None = field(
+        default=None,
+        converter=_cache,
+        metadata=_option("tuning", "Whether and for how long to cache the prompt.", "auto"),
+    )
+    api_key: str | None = field(
+        default=None,
+        repr=False,
+        metadata=_option("provider", "The API key; `None`: from the environment.", local=True),
+    )
+    base_url: HttpUrl | None = field(
+        default=None,
+        repr=_address,
+        metadata=_option("provider", "The base URL; `None`: the provider's.", local=True),
+    )
+    headers: Mapping[str, str] = field(
+        factory=dict,
+        repr=False,
+        metadata=_option("provider", "HTTP headers to add or replace.", local=True),
+    )
+    timeouts: Timeouts = field(
+        default=_TIMEOUTS, metadata=_option("call", "Limits in seconds.", local=True)
+    )
+    retry: RetryPolicy = field(
+        default=_POLICY,
+        converter=_retry,
+        metadata=_option("call", "When a failed attempt is repeated; `False`: never.", local=True),
+    )
+    malformed: MalformedPolicy | None = field(
+        default=None,
+        metadata=_option(
+            "call",
+            "After a damaged frame, read on and fail at the end (`read_on`), take the rest for the "
+            "answer (`skip`), or fail at once (`fail`).",
+            "skip",
+        ),
+    )
+    max_output_chars: PositiveInt | None = field(
+        default=32 * 1024 * 1024,
+        metadata=_option(
+            "call",
+            "The largest size of an answer, in characters, checked after each network read, which "
+            "may bring tens of thousands more; `None`: no limit.",
+            local=True,
+        ),
+    )
+    rules: bool = field(
+        default=True,
+        metadata=_option(
+            "call", "Whether the rules of models may change, leave out or refuse options."
+        ),
+    )
+    settings: Mapping[str, Any] = field(
+        factory=dict,
+        repr=False,
+        metadata=_option("provider", "Settings that the provider's adapter declares."),
+    )
+    extra: Mapping[str, Any] = field(
+        factory=dict, repr=False, metadata=_option("provider", "Further fields of the request.")
+    )
 
     @property
     def thinking_budget(self) -> int | None:
@@ -260,6 +361,7 @@ class ClientOptions(TypedDict, total=False):
     temperature: float | None
     top_p: float | None
     top_k: int | None
+    min_p: float | None
     presence_penalty: float | None
     frequency_penalty: float | None
     max_tokens: int | None

@@ -43,6 +43,8 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.framing import FrameTooLong
 from swink_core.providers import (
+    OPTIONS,
+    TUNING,
     HTTPProvider,
     HTTPRequest,
 )
@@ -172,7 +174,7 @@ async def test_features_that_are_there_are_not_refused() -> None:
         await client.complete(NO_TOOLS, IMAGE)
 
 
-KNOBS = {
+KNOBS = {name: OPTIONS[name].example for name in TUNING} | {
     "temperature": 0.5,
     "top_p": 0.5,
     "top_k": 0,
@@ -220,7 +222,7 @@ async def test_a_knob_turned_off_is_not_missed(name: str, value: Any) -> None:
 
 async def test_thinking_that_this_model_lacks_is_a_notice() -> None:
     class Thinker(Toy):
-        knobs = Toy.knobs | {"thinking"}
+        knobs = dict.fromkeys((*Toy.knobs, "thinking"))
 
     async with client_of(providers={"toy": Thinker}, http=PipeClient(Pipe(*HELLO))) as client:
         events = await collect(client.stream(NO_TOOLS, "Hi", thinking="high", api_key="k"))
@@ -244,7 +246,7 @@ INSTRUCTED = Context([SystemMessage("First."), UserMessage("Hi"), SystemMessage(
 
 async def _instructed(context: Context, *own: str) -> tuple[list[str], list[Any]]:
     class Ruled(Toy):
-        knobs = Toy.knobs | {*own}
+        features = Toy.features | {*own}
 
         def convert(self, model: Any, context: Context, options: Any) -> Any:
             return [context.system_prompt, *(swink.dump(m) for m in context.messages)]
@@ -864,7 +866,7 @@ def test_failures_of_the_cores_own_are_not_the_providers_to_classify() -> None:
 
 def test_a_provider_that_says_nothing_has_what_nearly_all_have() -> None:
     assert HTTPProvider.features == {"tools", "tool_choice", "stop"}
-    assert HTTPProvider.knobs == {"temperature", "top_p", "max_tokens"}
+    assert {*HTTPProvider.knobs} == {"temperature", "top_p", "max_tokens"}
     provider = HTTPProvider("plain")
     model, options = swink.Model("plain", "large"), StreamOptions()
     assert provider.buffers(model, IMAGE, options) is False

@@ -13,8 +13,7 @@ from swink_cli.commands.doctor.findings import Finding
 from swink_cli.commands.doctor.plugins import TAKEN, examine
 from swink_cli.commands.doctor.variables import unread
 from swink_core import Context, Host, StreamOptions
-from swink_core.providers import required_features
-from swink_core.providers.features import KNOBS
+from swink_core.providers import TUNING, required_features
 from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install
 
 PROVIDERS = "swink.providers"
@@ -172,7 +171,7 @@ def test_what_is_wrongly_set_is_told_in_the_plugins_own_words(site: Site, made: 
 
 # (what a class says that it takes, what is wrong, what to write)
 WORDS = [
-    ('knobs = frozenset({"max_token"})', 'knobs has "max_token"', 'Write "max_tokens".'),
+    ('knobs = {"max_token": "max_tokens"}', 'knobs has "max_token"', 'Write "max_tokens".'),
     (
         'features = frozenset({"tools", "vision"})',
         'features has "vision"',
@@ -195,7 +194,7 @@ def test_a_word_that_nobody_asks_of_a_provider_is_found(
 
 
 def test_every_option_that_the_core_may_leave_out_is_a_word_to_say() -> None:
-    assert {*KNOBS} <= {*TAKEN["knobs"]}
+    assert {*TUNING} <= {*TAKEN["knobs"]}
     options = StreamOptions(response_format="json", stop=["x"], tool_choice="required")
     assert required_features(Context.of("Hi"), options) <= {*TAKEN["features"]}
 

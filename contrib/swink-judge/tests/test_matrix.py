@@ -17,7 +17,7 @@ from swink_core import (
     StreamOptions,
     dump,
 )
-from swink_core.providers import Catalog, HTTPProvider, HTTPRequest
+from swink_core.providers import TUNING, Catalog, HTTPProvider, HTTPRequest
 from swink_judge import Judge, Rule
 from swink_judge.matrix.asker import Asker
 from swink_judge.matrix.cases import Case, cases_of
@@ -102,8 +102,10 @@ def test_a_sample_is_the_same_every_time_and_no_other_than_the_whole() -> None:
 class Faithful(AcmeProvider):
     """Sends all that a call says, in no API's words but at Chat Completions' address."""
 
-    features = HTTPProvider.features | {"images", "documents", "audio", "json", "structured_output"}
-    knobs = HTTPProvider.knobs | {"system_messages", "strict", *StreamOptions.names()}
+    features = HTTPProvider.features | {
+        "images", "documents", "audio", "json", "structured_output", "system_messages", "strict",
+    }  # fmt: skip
+    knobs = dict.fromkeys(TUNING)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Write the messages twice: as they are, and as a reader of requests wants them."""

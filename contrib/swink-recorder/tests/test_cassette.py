@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import swink_core as swink
-from swink_core.providers import HTTPProvider
+from swink_core.providers import OPTIONS, TUNING, HTTPProvider
 from swink_recorder.cassette import Cassette
 from swink_recorder.plugin import CassettePlugin
 from swink_recorder.recording import Recording, RecordingError
@@ -197,21 +197,13 @@ CHANGES: dict[str, dict[str, Any]] = {
         )
     },
     "header": {"headers": {"X-Beta": "1"}},
+    **{name: {name: OPTIONS[name].example} for name in TUNING},
     "temperature": {"temperature": 0.6},
     "no temperature": {"temperature": None},
-    "top_p": {"top_p": 0.1},
-    "top_k": {"top_k": 3},
-    "presence_penalty": {"presence_penalty": 0.1},
-    "frequency_penalty": {"frequency_penalty": 0.1},
-    "max_tokens": {"max_tokens": 101},
     "stop": {"stop": ["END"]},
-    "seed": {"seed": 1},
-    "session_id": {"session_id": "a"},
-    "user": {"user": "a"},
     "transport": {"transport": "sse"},
     "thinking": {"thinking": "high"},
     "tool_choice": {"tool_choice": "required"},
-    "parallel_tool_calls": {"parallel_tool_calls": False},
     "response_format": {"response_format": "json"},
     "cache": {"cache": "auto"},
     "malformed": {"malformed": "skip"},

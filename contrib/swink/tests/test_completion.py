@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from swink.client import BatchOptions, RunOptions
+import swink
+import swink_core
+from swink.client import RunOptions
 from swink_core import ClientOptions, Options
+from swink_core.providers import OPTIONS as TABLE
 
 PROGRAM = """
 import swink
@@ -19,8 +24,8 @@ client, sync, tools, prompts = swink.Client(), swink.SyncClient(), [len], ["Hi"]
 """
 
 OPTIONS = {*Options.__annotations__, "type"} - {"tools"}
-RUN = {*RunOptions.__annotations__}
-BATCH = {*BatchOptions.__annotations__, "type"}
+RUN = {*RunOptions.__annotations__, "max_turns", "approve"}
+BATCH = {*Options.__annotations__, "type", "limit", "on_progress"}
 
 # (a call, up to where its next argument is written; what is offered there)
 # A list stands in a variable: after `]` pyright offers nothing, of no function's.
@@ -117,3 +122,49 @@ def test_an_editor_completes_the_options_of_every_entry_point(
     labels = [item["label"] for item in found["items"]]
     named = {label.strip('"=') for label in labels if label[-1:] in '"='}  # keywords, and keys
     assert offered - named == set()
+
+
+# (a function, the parameters that its signature names beside a conversation)
+SIGNATURES: list[tuple[Callable[..., Any], set[str]]] = [
+    (swink_core.Client, {*ClientOptions.__annotations__, "providers", "plugins"}),
+    (swink_core.Client.stream, {*Options.__annotations__}),
+    (swink_core.Client.complete, {*Options.__annotations__}),
+    (swink_core.stream, {*Options.__annotations__}),
+    (swink_core.complete, {*Options.__annotations__}),
+    (swink_core.complete_sync, {*Options.__annotations__}),
+    (swink.Client, {*ClientOptions.__annotations__, "providers", "plugins"}),
+    (swink.SyncClient, {*ClientOptions.__annotations__, "providers", "plugins"}),
+    *(
+        (getattr(client, name), named)
+        for client in (swink.Client, swink.SyncClient)
+        for name, named in (
+            ("stream", {*OPTIONS, "tools"}),
+            ("complete", {*OPTIONS, "tools"}),
+            ("run", {*RUN, "tools"}),
+            ("gather", BATCH),
+        )
+    ),
+    (swink.stream, {*OPTIONS, "tools"}),
+    (swink.complete, {*OPTIONS, "tools"}),
+    (swink.complete_sync, {*OPTIONS, "tools"}),
+    (swink.gather, BATCH),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "named"), SIGNATURES, ids=[each.__qualname__ for each, _ in SIGNATURES]
+)
+def test_a_signature_names_every_option(function: Callable[..., Any], named: set[str]) -> None:
+    parameters = inspect.signature(function).parameters
+    assert named - {*parameters} == set()
+    assert not [p for p in parameters.values() if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    for name in parameters.keys() & TABLE.keys() - {"tools"}:
+        assert parameters[name].annotation == TABLE[name].type
+
+
+def test_a_signature_shows_defaults() -> None:
+    gather = inspect.signature(swink.gather).parameters
+    assert gather["limit"].default == 10
+    assert inspect.signature(swink.Client.run).parameters["max_turns"].default == 10
+    assert gather["max_output_chars"].default == swink.StreamOptions().max_output_chars
+    assert gather["temperature"].default is None

@@ -11,6 +11,8 @@ from aiohttp import web
 
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import OPTIONS as TABLE
+from swink_core.providers import TUNING
 from swink_core.vocabulary.grammar import Automaton
 
 Answer = Callable[[dict[str, Any]], list[swink.AssistantMessageEvent]]
@@ -134,11 +136,10 @@ async def test_the_request_carries_model_conversation_tools_and_options_by_name(
 
 
 OPTIONS: dict[str, Any] = {
-    "temperature": 0.5, "top_p": 0.9, "top_k": 3, "presence_penalty": 0.1,
-    "frequency_penalty": 0.2, "max_tokens": 7, "stop": ["."], "seed": 1, "session_id": "s",
-    "user": "u", "transport": "buffered", "thinking": "low", "tool_choice": "none",
-    "parallel_tool_calls": False, "response_format": {"type": "object"}, "malformed": "skip",
-    "rules": False, "settings": {"api": "chat", "deep": [1]},
+    **{name: TABLE[name].example for name in TUNING if name != "cache"},
+    "stop": ["."], "transport": "buffered", "tool_choice": "none",
+    "response_format": {"type": "object"}, "malformed": "skip", "rules": False,
+    "settings": {"api": "chat", "deep": [1]},
     "extra": {"n": None, "tools": [{"type": "search"}]},
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import Any
 from attrs import fields_dict
 
 import swink_core as swink
+from swink_core.providers import OPTIONS
 
 __all__ = ["parse_pairs", "with_parts"]
 
@@ -33,9 +34,7 @@ _DEEP = ("settings", "extra")
 """Options whose parts may have parts, as the provider has them."""
 _WHOLE: dict[str, Any] = {"settings": dict, "extra": dict, "retry": bool}
 """What an option that has parts may be as it stands."""
-_WORDS = (
-    "session_id", "user", "transport", "tool_choice", "api_key", "base_url", "malformed", "headers",
-)  # fmt: skip
+_WORDS = frozenset(name for name, each in OPTIONS.items() if each.types == {str}) | {"headers"}
 """Options whose value is text even where it reads like a number."""
 
 WRITTEN = 'A value is JSON, as true, 0.5 or ["a", "b"], or a word where one is taken.'

@@ -38,6 +38,7 @@ from swink_core import (
     Usage,
     UserMessage,
 )
+from swink_core.providers import OPTIONS
 from swink_testing.chunking import cut_at
 
 __all__ = [
@@ -214,26 +215,36 @@ def contexts(draw: st.DrawFn, provider: str | None = None, media: bool = True) -
     return Context(messages, draw(_text_or_none), draw(_tools))
 
 
+_option_values: dict[str, st.SearchStrategy[Any]] = {
+    "temperature": st.floats(0, 2),
+    "presence_penalty": st.floats(-2, 2),
+    "frequency_penalty": st.floats(-2, 2),
+    "stop": st.lists(st.text(min_size=1, max_size=4), max_size=2),
+    "thinking": st.sampled_from(ThinkingLevel) | st.integers(0, 30_000),
+    "tool_choice": st.sampled_from(["auto", "none", "required"]),
+    "response_format": st.just("json") | st.just({"type": "object"}),
+    "cache": st.builds(CacheStrategy, st.sampled_from(["none", "auto"])),
+}
+"""Strategies of single options; other options get `_of_types`."""
+
+_of_types: dict[Any, st.SearchStrategy[Any]] = {
+    bool: st.booleans(),
+    int: st.integers(1, 10_000),
+    float: st.floats(0, 1),
+    str: _names,
+}
+
+
 def stream_options() -> st.SearchStrategy[StreamOptions]:
     """Draw options that say how to answer; none that say where, or with which key."""
-    return st.builds(
-        StreamOptions,
-        temperature=st.none() | st.floats(0, 2),
-        top_p=st.none() | st.floats(0, 1),
-        max_tokens=st.none() | st.integers(1, 10_000),
-        stop=st.lists(st.text(min_size=1, max_size=4), max_size=2),
-        seed=st.none() | st.integers(0, 2**31 - 1),
-        top_k=st.none() | st.integers(0, 100),
-        presence_penalty=st.none() | st.floats(-2, 2),
-        frequency_penalty=st.none() | st.floats(-2, 2),
-        session_id=_name_or_none,
-        user=_name_or_none,
-        thinking=st.none() | st.sampled_from(ThinkingLevel) | st.integers(0, 30_000),
-        tool_choice=st.sampled_from([None, "auto", "none", "required"]),
-        parallel_tool_calls=st.none() | st.booleans(),
-        response_format=st.sampled_from([None, "json"]) | st.just({"type": "object"}),
-        cache=st.none() | st.builds(CacheStrategy, st.sampled_from(["none", "auto"])),
-    )
+    drawn: dict[str, st.SearchStrategy[Any]] = {}
+    for name, option in OPTIONS.items():
+        if option.kind in ("tuning", "answer"):
+            known = _option_values.get(name)
+            if known is None:
+                known = st.one_of([_of_types[kind] for kind in option.types])
+            drawn[name] = st.none() | known
+    return st.builds(StreamOptions, **drawn)
 
 
 def chunkings(body: bytes) -> st.SearchStrategy[list[bytes]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
 
-from swink_core import InvalidOption, Options, UsageError
+from swink_core import InvalidOption, UsageError
+from swink_core.providers import OPTIONS
 
 __all__ = ["check_called", "check_names", "check_number"]
 
@@ -14,14 +14,12 @@ NEAR = 0.75
 """How much of a misspelt name has to be right for a hint; those of other libraries have less."""
 
 
-def check_names(given: Mapping[str, object], kind: Any) -> None:
-    """Refuse an option that no call has, and that is nearly one that `kind` adds to a call's.
+def check_names(given: Iterable[str], *own: str) -> None:
+    """Refuse an option that no call has and that is nearly one of a function's `own`.
 
-    What is like none of them is refused by the call, with its own hints. Raises InvalidOption.
+    Any other unknown option is refused by the call, with its own hints. Raises InvalidOption.
     """
-    calls: frozenset[str] = Options.__optional_keys__
-    own: frozenset[str] = kind.__optional_keys__ - calls
-    for name in given.keys() - own - calls:
+    for name in {*given} - {*OPTIONS}:
         if near := get_close_matches(name, own, 1, NEAR):
             raise InvalidOption(
                 f"no option {name!r}; did you mean {near[0]!r}?",

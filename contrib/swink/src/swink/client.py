@@ -16,7 +16,6 @@ from swink.toolbox import Approve
 from swink.tools import ToolLike, refuse_functions, tools_by_name
 from swink_core import (
     AssistantMessage,
-    ClientOptions,
     Context,
     EventStream,
     InvalidOption,
@@ -26,12 +25,12 @@ from swink_core import (
     StreamOptions,
     UsageError,
 )
+from swink_core.providers import TargetOptions, takes_options
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
 __all__ = [
-    "BatchOptions",
     "Client",
     "Models",
     "Prompts",
@@ -58,24 +57,10 @@ LIMIT = 10
 """Calls at a time in a batch, unless it is told otherwise."""
 
 
-class BatchOptions(Options, total=False):
-    """The keyword arguments of a batch, beside those of its calls."""
+class RunOptions(TargetOptions, total=False):
+    """The options of a run's calls: those of a call, without its tools."""
 
-    limit: int
-    on_progress: Progress | None
-
-
-class RunOptions(ClientOptions, total=False):
-    """The keyword arguments of a run, beside its tools and those of its calls."""
-
-    max_turns: int
-    approve: Approve | None
     system_prompt: str | None
-    api_key: str | None
-    base_url: str | None
-    headers: Mapping[str, str] | None
-    settings: Mapping[str, Any] | None
-    extra: Mapping[str, Any] | None
 
 
 class Client(swink_core.Client):
@@ -99,6 +84,7 @@ class Client(swink_core.Client):
         self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
     ) -> AnswerStream[T]: ...
 
+    @takes_options(Options)
     def stream(
         self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
     ) -> EventStream | AnswerStream[Any]:
@@ -149,6 +135,7 @@ class Client(swink_core.Client):
         self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
     ) -> Answer[T]: ...
 
+    @takes_options(Options)
     async def complete(
         self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
     ) -> AssistantMessage | Answer[Any]:
@@ -157,8 +144,16 @@ class Client(swink_core.Client):
             result: AssistantMessage | Answer[Any] = await stream.result()
         return result
 
+    @takes_options(RunOptions)
     def run(
-        self, model: Models, context: Prompt, *, tools: Tools, **options: Unpack[RunOptions]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        tools: Tools,
+        max_turns: int = MAX_TURNS,
+        approve: Approve | None = None,
+        **options: Unpack[RunOptions],
     ) -> Run:
         """Return a tool loop: the model is called, its tool calls are carried out together, and so
         on until it has answered, for `max_turns` calls of the model at most.
@@ -180,23 +175,44 @@ class Client(swink_core.Client):
                 resolution="Pass response_format={…}, or ask complete(…, run.conversation, type=…) "
                 "when it has ended.",
             )
-        check_names(options, RunOptions)
-        max_turns, approve = options.pop("max_turns", MAX_TURNS), options.pop("approve", None)
-        asked: Options = {**options, "tools": offered}  # type: ignore[typeddict-unknown-key]  # the rest
+        check_names(options, "approve", "max_turns")
+        asked: Options = {**options, "tools": offered}
         return Run(ask, context, asked, named, max_turns, approve)
 
     @overload
     async def gather(
-        self, model: Models, prompts: Prompts, *, type: None = None, **options: Unpack[BatchOptions]
+        self,
+        model: Models,
+        prompts: Prompts,
+        *,
+        type: None = None,
+        limit: int = LIMIT,
+        on_progress: Progress | None = None,
+        **options: Unpack[Options],
     ) -> Batch[AssistantMessage]: ...
 
     @overload
     async def gather(
-        self, model: Models, prompts: Prompts, *, type: TypeForm[T], **options: Unpack[BatchOptions]
+        self,
+        model: Models,
+        prompts: Prompts,
+        *,
+        type: TypeForm[T],
+        limit: int = LIMIT,
+        on_progress: Progress | None = None,
+        **options: Unpack[Options],
     ) -> Batch[Answer[T]]: ...
 
+    @takes_options(Options)
     async def gather(
-        self, model: Models, prompts: Prompts, *, type: Any = None, **options: Unpack[BatchOptions]
+        self,
+        model: Models,
+        prompts: Prompts,
+        *,
+        type: Any = None,
+        limit: int = LIMIT,
+        on_progress: Progress | None = None,
+        **options: Unpack[Options],
     ) -> Batch[Any]:
         """Answer many prompts, at most `limit` at a time; one that fails stops no other.
 
@@ -204,15 +220,13 @@ class Client(swink_core.Client):
         before anything is asked, for a model, type or option with which no prompt can be.
         """
 
-        check_names(options, BatchOptions)
-        limit, on_progress = options.pop("limit", LIMIT), options.pop("on_progress", None)
-        asked: Options = {**options}  # type: ignore[typeddict-unknown-key]  # the rest of them
+        check_names(options, "limit", "on_progress")
 
         async def ask(prompt: Prompt) -> Any:
-            return await self.complete(model, prompt, type=type, **asked)
+            return await self.complete(model, prompt, type=type, **options)
 
         def check(prompt: Prompt) -> None:
-            self.stream(model, prompt, type=type, **asked)
+            self.stream(model, prompt, type=type, **options)
 
         return await gathered(ask, check, prompts, limit, on_progress)
 
@@ -249,6 +263,7 @@ def stream(
 ) -> AnswerStream[T]: ...
 
 
+@takes_options(Options)
 def stream(
     model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
 ) -> EventStream | AnswerStream[Any]:
@@ -271,6 +286,7 @@ async def complete(
 ) -> Answer[T]: ...
 
 
+@takes_options(Options)
 async def complete(
     model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
 ) -> AssistantMessage | Answer[Any]:
@@ -284,20 +300,41 @@ async def complete(
 
 @overload
 async def gather(
-    model: Models, prompts: Prompts, *, type: None = None, **options: Unpack[BatchOptions]
+    model: Models,
+    prompts: Prompts,
+    *,
+    type: None = None,
+    limit: int = LIMIT,
+    on_progress: Progress | None = None,
+    **options: Unpack[Options],
 ) -> Batch[AssistantMessage]: ...
 
 
 @overload
 async def gather(
-    model: Models, prompts: Prompts, *, type: TypeForm[T], **options: Unpack[BatchOptions]
+    model: Models,
+    prompts: Prompts,
+    *,
+    type: TypeForm[T],
+    limit: int = LIMIT,
+    on_progress: Progress | None = None,
+    **options: Unpack[Options],
 ) -> Batch[Answer[T]]: ...
 
 
+@takes_options(Options)
 async def gather(
-    model: Models, prompts: Prompts, *, type: Any = None, **options: Unpack[BatchOptions]
+    model: Models,
+    prompts: Prompts,
+    *,
+    type: Any = None,
+    limit: int = LIMIT,
+    on_progress: Progress | None = None,
+    **options: Unpack[Options],
 ) -> Batch[Any]:
     """Answer many prompts with a client of its own; see `Client.gather`."""
     async with Client() as client:
-        batch: Batch[Any] = await client.gather(model, prompts, type=type, **options)
+        batch: Batch[Any] = await client.gather(
+            model, prompts, type=type, limit=limit, on_progress=on_progress, **options
+        )
     return batch

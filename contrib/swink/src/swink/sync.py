@@ -8,10 +8,11 @@ from weakref import finalize
 
 from swink.answers import Answer
 from swink.background import background_loop
-from swink.batches import Batch
-from swink.client import BatchOptions, Client, Models, Prompts, RunOptions, Tools
+from swink.batches import Batch, Progress
+from swink.client import LIMIT, MAX_TURNS, Client, Models, Prompts, RunOptions, Tools
 from swink.prompts import Prompt
 from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
+from swink.toolbox import Approve
 from swink_core import (
     AssistantMessage,
     ClientOptions,
@@ -20,7 +21,7 @@ from swink_core import (
     Options,
     Usage,
 )
-from swink_core.providers import Catalog
+from swink_core.providers import Catalog, Gate, takes_options
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -28,16 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["SyncClient", "complete_sync"]
 
 T = TypeVar("T")
-
-
-class ClientArguments(ClientOptions, total=False):
-    """The keyword arguments of a client; see `Client`."""
-
-    plugins: Iterable[Any]
-    default: Models
-    gates: Iterable[Any]
-    breaker: bool
-    providers: Mapping[str, Mapping[str, Any]] | None
 
 
 class SyncClient:
@@ -53,8 +44,25 @@ class SyncClient:
     nobody holds it or a stream of it any more.
     """
 
-    def __init__(self, **arguments: Unpack[ClientArguments]) -> None:
-        self._client = Client(**arguments)
+    @takes_options(ClientOptions)
+    def __init__(
+        self,
+        *,
+        plugins: Iterable[Any] = (),
+        default: Models = None,
+        gates: Iterable[Gate] = (),
+        breaker: bool = True,
+        providers: Mapping[str, Mapping[str, Any]] | None = None,
+        **defaults: Unpack[ClientOptions],
+    ) -> None:
+        self._client = Client(
+            plugins=plugins,
+            default=default,
+            gates=gates,
+            breaker=breaker,
+            providers=providers,
+            **defaults,
+        )
         loop = background_loop()
         loop.clients.add(self._client)
         finalize(self, loop.drop, self._client).atexit = False
@@ -84,6 +92,7 @@ class SyncClient:
         self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
     ) -> SyncAnswerStream[T]: ...
 
+    @takes_options(Options)
     def stream(
         self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
     ) -> SyncStream | SyncAnswerStream[Any]:
@@ -102,6 +111,7 @@ class SyncClient:
         self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
     ) -> Answer[T]: ...
 
+    @takes_options(Options)
     def complete(
         self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
     ) -> AssistantMessage | Answer[Any]:
@@ -111,28 +121,63 @@ class SyncClient:
         )
         return done
 
+    @takes_options(RunOptions)
     def run(
-        self, model: Models, context: Prompt, *, tools: Tools, **options: Unpack[RunOptions]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        tools: Tools,
+        max_turns: int = MAX_TURNS,
+        approve: Approve | None = None,
+        **options: Unpack[RunOptions],
     ) -> SyncRun:
         """Return a tool loop; see `Client.run`. `approve` is asked in the background loop."""
-        return SyncRun(self._client.run(model, context, tools=tools, **options), self)
+        run = self._client.run(
+            model, context, tools=tools, max_turns=max_turns, approve=approve, **options
+        )
+        return SyncRun(run, self)
 
     @overload
     def gather(
-        self, model: Models, prompts: Prompts, *, type: None = None, **options: Unpack[BatchOptions]
+        self,
+        model: Models,
+        prompts: Prompts,
+        *,
+        type: None = None,
+        limit: int = LIMIT,
+        on_progress: Progress | None = None,
+        **options: Unpack[Options],
     ) -> Batch[AssistantMessage]: ...
 
     @overload
     def gather(
-        self, model: Models, prompts: Prompts, *, type: TypeForm[T], **options: Unpack[BatchOptions]
+        self,
+        model: Models,
+        prompts: Prompts,
+        *,
+        type: TypeForm[T],
+        limit: int = LIMIT,
+        on_progress: Progress | None = None,
+        **options: Unpack[Options],
     ) -> Batch[Answer[T]]: ...
 
+    @takes_options(Options)
     def gather(
-        self, model: Models, prompts: Prompts, *, type: Any = None, **options: Unpack[BatchOptions]
+        self,
+        model: Models,
+        prompts: Prompts,
+        *,
+        type: Any = None,
+        limit: int = LIMIT,
+        on_progress: Progress | None = None,
+        **options: Unpack[Options],
     ) -> Batch[Any]:
         """Answer many prompts; see `Client.gather`."""
         batch: Batch[Any] = background_loop().run(
-            self._client.gather(model, prompts, type=type, **options)
+            self._client.gather(
+                model, prompts, type=type, limit=limit, on_progress=on_progress, **options
+            )
         )
         return batch
 
@@ -159,6 +204,7 @@ def complete_sync(
 ) -> Answer[T]: ...
 
 
+@takes_options(Options)
 def complete_sync(
     model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
 ) -> AssistantMessage | Answer[Any]:

@@ -9,43 +9,49 @@ from collections.abc import Mapping
 from typing import Any
 
 from swink_core import Model, StreamOptions
-from swink_core.providers import rule_of, unsupported
+from swink_core.providers import Knobs, rule_of, sent_options, unsupported
 from swink_provider_anthropic import claude
 from swink_provider_anthropic.schemas import structured
 
-__all__ = ["parameters"]
+__all__ = ["KNOBS", "parameters"]
 
 DEFAULT_MAX_TOKENS = 4096
 
 CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
 
-def parameters(model: Model, options: StreamOptions) -> dict[str, Any]:
+def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
     """Return fields of the request.
 
     Raises ProviderFailure (`unsupported`) for a stop sequence that the API refuses.
     """
-    rule = rule_of(model)
-    how, effort = claude.thinking(options, rule.efforts)
-    most = (model.info.max_output if model.info else None) or rule.most.get("max_tokens")
-    room = (how or {}).get("budget_tokens", 0) + DEFAULT_MAX_TOKENS
-    fields: dict[str, Any] = {
-        "max_tokens": options.max_tokens or options.extra.get("max_tokens") or most or room,
-        "tool_choice": _tool_choice(options),
-        "thinking": how,
-        "output_config": {"effort": effort} if effort else None,
-        "temperature": options.temperature,
-        "top_p": options.top_p,
-        "top_k": options.top_k,
-        "stop_sequences": _stops(options) or None,
-    }
-    body = {name: value for name, value in fields.items() if value is not None}
+    body = sent_options(knobs, model, options)
+    if stops := _stops(options):
+        body["stop_sequences"] = stops
     if isinstance(options.response_format, Mapping):
         form = {"type": "json_schema", "schema": structured(options)}
         body["output_config"] = {**body.get("output_config", {}), "format": form}
-    if (user := options.user if options.user is not None else options.session_id) is not None:
-        body["metadata"] = {"user_id": user}
     return body
+
+
+def _max_tokens(model: Model, options: StreamOptions) -> dict[str, Any]:
+    """Return the limit, which every request has."""
+    rule = rule_of(model)
+    how, _ = claude.thinking(options, rule.efforts)
+    most = (model.info.max_output if model.info else None) or rule.most.get("max_tokens")
+    room = (how or {}).get("budget_tokens", 0) + DEFAULT_MAX_TOKENS
+    return {"max_tokens": options.max_tokens or options.extra.get("max_tokens") or most or room}
+
+
+def _thinking(model: Model, options: StreamOptions) -> dict[str, Any]:
+    how, effort = claude.thinking(options, rule_of(model).efforts)
+    fields: dict[str, Any] = {"thinking": how} if how is not None else {}
+    return {**fields, "output_config": {"effort": effort}} if effort else fields
+
+
+def _user(model: Model, options: StreamOptions) -> dict[str, Any]:
+    user = options.user if options.user is not None else options.session_id
+    return {} if user is None else {"metadata": {"user_id": user}}
 
 
 def _stops(options: StreamOptions) -> list[str]:
@@ -54,13 +60,27 @@ def _stops(options: StreamOptions) -> list[str]:
     return list(options.stop)
 
 
-def _tool_choice(options: StreamOptions) -> dict[str, Any] | None:
+def _tool_choice(model: Model, options: StreamOptions) -> dict[str, Any]:
     if options.tool_choice is None and options.parallel_tool_calls is None:
-        return None
+        return {}
     name = options.tool_choice or "auto"
     choice: dict[str, Any] = {"type": CHOICES.get(name, "tool")}
     if choice["type"] == "tool":
         choice["name"] = name
     if options.parallel_tool_calls is not None and name != "none":
         choice["disable_parallel_tool_use"] = not options.parallel_tool_calls
-    return choice
+    return {"tool_choice": choice}
+
+
+KNOBS: Knobs = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "max_tokens": _max_tokens,
+    "session_id": _user,
+    "user": _user,
+    "thinking": _thinking,
+    "parallel_tool_calls": _tool_choice,
+    "cache": None,
+}
+"""Options and their fields; `convert` writes cache marks into the conversation."""

@@ -15,7 +15,7 @@ from swink_provider_anthropic import errors
 from swink_provider_anthropic.claude import changed_options, is_misplaced, takes_system
 from swink_provider_anthropic.converter import conversation
 from swink_provider_anthropic.marks import MARK, tell_crowded
-from swink_provider_anthropic.parameters import parameters
+from swink_provider_anthropic.parameters import KNOBS, parameters
 from swink_provider_anthropic.parser import MessagesParser
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 
@@ -32,15 +32,10 @@ class AnthropicProvider(HTTPProvider):
     features = frozenset(
         {
             "tools", "tool_choice", "stop", "images", "documents", "structured_output", "file_ids",
-            "extensions",
+            "extensions", "strict", "system_messages",
         }
     )  # fmt: skip
-    knobs = frozenset(
-        {
-            "temperature", "top_p", "top_k", "max_tokens", "session_id", "user", "thinking",
-            "parallel_tool_calls", "cache", "strict", "system_messages",
-        }
-    )  # fmt: skip
+    knobs = KNOBS
     system_marks = (MARK,)
     api_name = "messages"
     credential_headers = ("authorization", "x-api-key")
@@ -77,7 +72,7 @@ class AnthropicProvider(HTTPProvider):
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
         conversation's.
         """
-        fields = parameters(model, options)
+        fields = parameters(self.knobs, model, options)
         if not (payload.get("tools") or options.extra.get("tools")):
             fields.pop("tool_choice", None)  # refused without tools
         return with_extra(

@@ -15,42 +15,63 @@ from collections.abc import Mapping
 from typing import Any
 
 from swink_core import Model, StreamOptions, ThinkingLevel
-from swink_core.providers import closed_schema, rule_of
+from swink_core.providers import Knobs, closed_schema, rule_of, sent_options
 from swink_provider_anthropic import claude
 from swink_provider_anthropic.schemas import structured
 
-__all__ = ["is_claude", "parameters"]
+__all__ = ["KNOBS", "is_claude", "parameters"]
+
+NATIVE = "additionalModelRequestFields"
 
 ROOM_TO_ANSWER = 4096
 """Tokens left for the answer where neither the caller nor the catalogue limits it."""
 
 
-def parameters(model: Model, options: StreamOptions) -> dict[str, Any]:
+def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
     """Return fields of the request."""
-    native, effort = _thinking(model, options)
-    budget = native.get("thinking", {}).get("budget_tokens")
-    inference = {
-        "maxTokens": options.max_tokens or (budget and _limit(model, budget)),
-        "stopSequences": list(options.stop) or None,
-        "temperature": options.temperature,
-        "topP": options.top_p,
-    }
-    if options.top_k is not None:
-        nova = rule_of(model).facts.get("top_k") == "nova"
-        native |= {"inferenceConfig": {"topK": options.top_k}} if nova else {"top_k": options.top_k}
-    output: dict[str, Any] = {"effort": effort} if effort else {}
+    body = sent_options(knobs, model, options)
+    if options.stop:
+        body.setdefault("inferenceConfig", {})["stopSequences"] = list(options.stop)
     if isinstance(options.response_format, Mapping):
         # the API wants the schema as text
         made = structured(options) if is_claude(model) else closed_schema(options.response_format)
         schema = json.dumps(made, ensure_ascii=False)
         structure = {"jsonSchema": {"schema": schema}}
-        output["textFormat"] = {"type": "json_schema", "structure": structure}
-    body = {
-        "inferenceConfig": {name: value for name, value in inference.items() if value is not None},
-        "additionalModelRequestFields": native,
-        "outputConfig": output,
-    }
-    return {name: value for name, value in body.items() if value}
+        text_format = {"type": "json_schema", "structure": structure}
+        body.setdefault("outputConfig", {})["textFormat"] = text_format
+    return body
+
+
+def _max_tokens(model: Model, options: StreamOptions) -> dict[str, Any]:
+    """Return the limit, which a budget for thinking needs beside it."""
+    budget = _thinking(model, options)[0].get("thinking", {}).get("budget_tokens")
+    limit = options.max_tokens or (budget and _limit(model, budget))
+    return {"inferenceConfig": {"maxTokens": limit}} if limit else {}
+
+
+def _top_k(model: Model, options: StreamOptions) -> dict[str, Any]:
+    if options.top_k is None:
+        return {}
+    if rule_of(model).facts.get("top_k") == "nova":
+        return {NATIVE: {"inferenceConfig": {"topK": options.top_k}}}
+    return {NATIVE: {"top_k": options.top_k}}
+
+
+def _thought(model: Model, options: StreamOptions) -> dict[str, Any]:
+    native, effort = _thinking(model, options)
+    fields: dict[str, Any] = {NATIVE: native} if native else {}
+    return {**fields, "outputConfig": {"effort": effort}} if effort else fields
+
+
+KNOBS: Knobs = {
+    "temperature": "inferenceConfig.temperature",
+    "top_p": "inferenceConfig.topP",
+    "top_k": _top_k,
+    "max_tokens": _max_tokens,
+    "thinking": _thought,
+    "cache": None,
+}
+"""Options and their fields; `convert` writes cache points into the conversation."""
 
 
 def is_claude(model: Model) -> bool:

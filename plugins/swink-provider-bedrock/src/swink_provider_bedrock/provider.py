@@ -38,7 +38,7 @@ from swink_provider_bedrock import errors
 from swink_provider_bedrock.converter import CHOICES, conversation, is_generated_image
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
-from swink_provider_bedrock.parameters import is_claude, parameters
+from swink_provider_bedrock.parameters import KNOBS, is_claude, parameters
 from swink_provider_bedrock.parser import ConverseParser
 from swink_provider_bedrock.points import is_crowded, takes_points
 from swink_provider_bedrock.sigv4 import signed_headers
@@ -77,15 +77,10 @@ class BedrockProvider(HTTPProvider):
     features = frozenset(
         {
             "tools", "tool_choice", "stop", "images", "documents", "audio", "structured_output",
-            "extensions",
+            "extensions", "strict", "system_messages",
         }
     )  # fmt: skip
-    knobs = frozenset(
-        {
-            "temperature", "top_p", "top_k", "max_tokens", "thinking", "cache", "strict",
-            "system_messages",
-        }
-    )  # fmt: skip
+    knobs = KNOBS
     decoder = EventStreamDecoder
     content_types = ("application/vnd.amazon.eventstream",)
     system_marks = ("cachePoint",)
@@ -129,7 +124,7 @@ class BedrockProvider(HTTPProvider):
 
         `extra` may hold any field of the API; its objects and its tools add to what is there.
         """
-        body = with_extra(options.extra, {**payload, **parameters(model, options)})
+        body = with_extra(options.extra, {**payload, **parameters(self.knobs, model, options)})
         whole = options.transport == "buffered"
         # a colon is not encoded, since the HTTP client would decode it after it was signed
         name = model_path(model, model.id, ":")

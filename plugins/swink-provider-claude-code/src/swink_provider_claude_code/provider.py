@@ -35,9 +35,11 @@ from swink_core.providers import (
     Catalog,
     Fitted,
     HTTPProvider,
+    Knobs,
     NDJSONDecoder,
     by_tables,
     rule_of,
+    sent_options,
     unsupported,
 )
 from swink_provider_claude_code.child_process import ChildProcess
@@ -81,13 +83,23 @@ WORDINGS = (
 )
 
 
+def _effort(model: Model, options: StreamOptions) -> dict[str, Any]:
+    if (level := options.thinking_level) is None:
+        return {}
+    return {"--effort": rule_of(model).efforts.get(level, level)}
+
+
+KNOBS: Knobs = {"thinking": _effort}
+"""The options that tune an answer, as options of the command."""
+
+
 class ClaudeCodeProvider(HTTPProvider):
     """The command that is installed here, with its own sign-in and its own tools."""
 
     features = frozenset(
         {"images", "documents", "assistant_images", "assistant_documents", "structured_output"}
     )
-    knobs = frozenset({"thinking"})
+    knobs = KNOBS
     decoder = NDJSONDecoder
     content_types = ("application/x-ndjson",)
 
@@ -149,8 +161,9 @@ class ClaudeCodeProvider(HTTPProvider):
         # a value in the word of its option is never taken for another option
         if model.id != "default":
             words.append(f"--model={model.id}")
-        if (level := options.thinking_level) is not None:
-            words.append(f"--effort={rule_of(model).efforts.get(level, level)}")
+        words += [
+            f"{name}={word}" for name, word in sent_options(self.knobs, model, options).items()
+        ]
         for name, option in OPTIONS.items():
             value = options.settings.get(name)
             if value is True:

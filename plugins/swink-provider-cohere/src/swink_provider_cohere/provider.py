@@ -6,7 +6,16 @@ from typing import Any
 
 from swink_core import Classification, Context, Failure, Model, StreamOptions, ThinkingLevel
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import Fitted, HTTPProvider, HTTPRequest, by_tables, rule_of, with_extra
+from swink_core.providers import (
+    Fitted,
+    HTTPProvider,
+    HTTPRequest,
+    Knobs,
+    by_tables,
+    rule_of,
+    sent_options,
+    with_extra,
+)
 from swink_provider_cohere.converter import conversation, loose_tools
 from swink_provider_cohere.parser import ChatParser
 
@@ -27,18 +36,38 @@ CODES = {"ERROR": Kind.NETWORK, "TIMEOUT": Kind.NETWORK}
 """Reasons to finish that are failures of the service."""
 
 
+def _thinking(model: Model, options: StreamOptions) -> dict[str, Any]:
+    """https://docs.cohere.com/docs/reasoning: on unless it is said otherwise."""
+    if (level := options.thinking_level) is None:
+        return {}
+    if level is ThinkingLevel.OFF:
+        return {"thinking": {"type": "disabled"}}
+    return {"thinking": {"type": "enabled", "token_budget": options.thinking_budget}}
+
+
+KNOBS: Knobs = {
+    "temperature": "temperature",
+    "top_p": "p",
+    "top_k": "k",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "max_tokens": "max_tokens",
+    "seed": "seed",
+    "thinking": _thinking,
+}
+"""Where the options that tune an answer go."""
+
+
 class CohereProvider(HTTPProvider):
     """The chat API, Cohere's own or of a private deployment."""
 
     features = frozenset(
-        {"tools", "tool_choice", "stop", "images", "documents", "json", "structured_output"}
-    )
-    knobs = frozenset(
         {
-            "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens",
-            "seed", "thinking", "strict",
+            "tools", "tool_choice", "stop", "images", "documents", "json", "structured_output",
+            "strict",
         }
     )  # fmt: skip
+    knobs = KNOBS
     system_marks = ()
     api_name = "v2"
     buffered = True
@@ -59,7 +88,8 @@ class CohereProvider(HTTPProvider):
         """Return the request of `/v2/chat`; `extra` may hold any field of the API."""
         fields = {
             **payload,
-            **_tuning(options),
+            **sent_options(self.knobs, model, options),
+            **_answer(options),
             "model": model.id,
             "stream": options.transport != "buffered",
         }
@@ -75,19 +105,11 @@ class CohereProvider(HTTPProvider):
         return by_tables(failure, CODES, WORDINGS, STATUSES)
 
 
-def _tuning(options: StreamOptions) -> dict[str, Any]:
+def _answer(options: StreamOptions) -> dict[str, Any]:
     named = {
-        "temperature": options.temperature,
-        "p": options.top_p,
-        "k": options.top_k,
-        "presence_penalty": options.presence_penalty,
-        "frequency_penalty": options.frequency_penalty,
-        "max_tokens": options.max_tokens,
-        "seed": options.seed,
         "stop_sequences": list(options.stop) or None,
         "tool_choice": _TOOL_CHOICES.get(options.tool_choice or ""),
         "response_format": _response_format(options.response_format),
-        "thinking": _thinking(options),
     }
     return {name: value for name, value in named.items() if value is not None}
 
@@ -100,12 +122,3 @@ def _response_format(asked: Any) -> dict[str, Any] | None:
         return None
     schema = {} if isinstance(asked, str) else {"json_schema": asked}
     return {"type": "json_object", **schema}
-
-
-def _thinking(options: StreamOptions) -> dict[str, Any] | None:
-    """https://docs.cohere.com/docs/reasoning: on unless it is said otherwise."""
-    if (level := options.thinking_level) is None:
-        return None
-    if level is ThinkingLevel.OFF:
-        return {"type": "disabled"}
-    return {"type": "enabled", "token_budget": options.thinking_budget}

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from swink_core import (
     AssistantMessageEvent,
+    CacheStrategy,
     Call,
     Context,
     Done,
@@ -30,7 +31,7 @@ from swink_core import (
     UsageError,
     hookimpl,
 )
-from swink_core.providers import context_notices, folded_system, required_features
+from swink_core.providers import TUNING, Knobs, context_notices, folded_system, required_features
 from swink_provider_echo.composition import compose, cost, count_words
 from swink_provider_echo.conversion import EchoConverter
 from swink_provider_echo.script import Script, script_for
@@ -39,11 +40,6 @@ __all__ = ["EchoProvider"]
 
 _DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
-
-_UNUSED = (
-    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "seed", "session_id",
-    "user",
-)  # fmt: skip
 
 
 class EchoProvider:
@@ -54,7 +50,7 @@ class EchoProvider:
         {"tools", "tool_choice", "stop", "images", "documents", "audio", "json",
          "structured_output", "assistant_images", "assistant_documents", "assistant_audio"}
     )  # fmt: skip
-    knobs = frozenset({"max_tokens", "thinking", "parallel_tool_calls"})
+    knobs: ClassVar[Knobs] = {"max_tokens": None, "thinking": None, "parallel_tool_calls": None}
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -76,7 +72,7 @@ class EchoProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncGenerator[AssistantMessageEvent, None]:
         yield Start()
-        for notice in (*_notices(model, options), *context_notices(self.knobs, model, context)):
+        for notice in (*_notices(model, options), *context_notices(self.features, model, context)):
             yield notice
         try:
             self._check(model, context, options)
@@ -192,8 +188,9 @@ _FAILURES = {
 
 
 def _notices(model: Model, options: StreamOptions) -> Iterator[Notice]:
-    ignored = [name for name in _UNUSED if getattr(options, name) is not None]
-    if options.cache is not None and options.cache.mode != "none":
-        ignored.append("cache")
-    for name in ignored:
+    for name in TUNING:
+        value = getattr(options, name)
+        is_asked = value is not None and value != CacheStrategy("none")
+        if name in EchoProvider.knobs or not is_asked:
+            continue
         yield Notice("option_ignored", f"{model} has no option {name}; it was not used")

@@ -9,36 +9,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from swink_core import Model, StreamOptions
-from swink_core.providers import inlined_schema, rule_of
+from swink_core.providers import Knobs, inlined_schema, merge_fields, rule_of, sent_options
 
-__all__ = ["parameters", "tool_config"]
-
-FIELDS = {
-    "temperature": "temperature",
-    "top_p": "topP",
-    "top_k": "topK",
-    "presence_penalty": "presencePenalty",
-    "frequency_penalty": "frequencyPenalty",
-    "max_tokens": "maxOutputTokens",
-    "seed": "seed",
-}
+__all__ = ["KNOBS", "parameters", "tool_config"]
 
 CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
 
-def parameters(model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return `generationConfig`."""
-    given = {field: getattr(options, name) for name, field in FIELDS.items()}
-    config = {field: value for field, value in given.items() if value is not None}
-    if (thinking := _thinking(model, options)) is not None:
-        config["thinkingConfig"] = thinking
+def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
+    """Return `generationConfig`, if anything is in it."""
+    answer: dict[str, Any] = {}
     if options.stop:
-        config["stopSequences"] = list(options.stop)
+        answer["stopSequences"] = list(options.stop)
     if options.response_format is not None:
-        config["responseMimeType"] = "application/json"
+        answer["responseMimeType"] = "application/json"
     if isinstance(options.response_format, Mapping):
-        config["responseJsonSchema"] = inlined_schema(options.response_format)
-    return config
+        answer["responseJsonSchema"] = inlined_schema(options.response_format)
+    fields = sent_options(knobs, model, options)
+    return merge_fields(fields, {"generationConfig": answer}) if answer else fields
 
 
 def tool_config(options: StreamOptions) -> dict[str, Any] | None:
@@ -52,11 +40,26 @@ def tool_config(options: StreamOptions) -> dict[str, Any] | None:
     return {"functionCallingConfig": calling}
 
 
-def _thinking(model: Model, options: StreamOptions) -> dict[str, Any] | None:
+def _thinking(model: Model, options: StreamOptions) -> dict[str, Any]:
     level, tokens, efforts = options.thinking_level, options.thinking_budget, rule_of(model).efforts
     if level is None or tokens is None:
-        return None
+        return {}
+    config: dict[str, Any] = {"thinkingBudget": tokens}
     if efforts and tokens and not isinstance(options.thinking, int):
-        word = efforts.get(level, level.upper())
-        return {"thinkingLevel": word, "includeThoughts": True}
-    return {"thinkingBudget": tokens, **({"includeThoughts": True} if tokens else {})}
+        config = {"thinkingLevel": efforts.get(level, level.upper())}
+    if tokens:
+        config["includeThoughts"] = True
+    return {"generationConfig": {"thinkingConfig": config}}
+
+
+KNOBS: Knobs = {
+    "temperature": "generationConfig.temperature",
+    "top_p": "generationConfig.topP",
+    "top_k": "generationConfig.topK",
+    "presence_penalty": "generationConfig.presencePenalty",
+    "frequency_penalty": "generationConfig.frequencyPenalty",
+    "max_tokens": "generationConfig.maxOutputTokens",
+    "seed": "generationConfig.seed",
+    "thinking": _thinking,
+}
+"""Where the options that tune an answer go."""

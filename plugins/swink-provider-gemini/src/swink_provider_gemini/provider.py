@@ -24,7 +24,7 @@ from swink_core.providers import (
 )
 from swink_provider_gemini import errors
 from swink_provider_gemini.converter import conversation
-from swink_provider_gemini.parameters import FIELDS, parameters, tool_config
+from swink_provider_gemini.parameters import KNOBS, parameters, tool_config
 from swink_provider_gemini.parser import GenerateContentParser
 from swink_provider_gemini.wire import StreamDecoder
 
@@ -44,7 +44,7 @@ class GeminiProvider(HTTPProvider):
             "assistant_documents", "assistant_audio",
         }
     )  # fmt: skip
-    knobs = frozenset({*FIELDS, "thinking"})
+    knobs = KNOBS
     decoder = StreamDecoder
     system_marks = ()
     api_name = "generateContent"
@@ -72,8 +72,7 @@ class GeminiProvider(HTTPProvider):
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
         conversation's; its `generationConfig` and `toolConfig` add to what the options make.
         """
-        config = parameters(model, options)
-        fields = merge_fields(payload, {"generationConfig": config} if config else {})
+        fields = merge_fields(payload, parameters(self.knobs, model, options))
         body = with_extra(options.extra, fields)
         declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
         if declared and (choice := tool_config(options)) is not None:  # refused without functions

@@ -5,7 +5,7 @@
 * A user turn may not follow a tool's results directly: an assistant turn stands between.
 * Reasoning goes back as a `thinking` chunk of the content, which then is an array.
 * Audio is the data alone.
-* The seed is `random_seed`, and a tool call is required by the word `any`.
+* A tool call is required by the word `any`.
 
 `safe_prompt` and other fields of Mistral's own go into `extra`. Source:
 https://docs.mistral.ai/api/#tag/chat.
@@ -120,10 +120,8 @@ class MistralProvider(OpenAIProvider):
     converter = MistralConverter
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
-        """Use Mistral's names for the seed and for a required tool call."""
+        """Use Mistral's name for a required tool call."""
         body = super().body(model, payload, options)
-        if "seed" in body:
-            body["random_seed"] = body.pop("seed")
         if body.get("tool_choice") == "required":
             body["tool_choice"] = "any"
         return body

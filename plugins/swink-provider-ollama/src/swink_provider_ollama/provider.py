@@ -25,11 +25,13 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
+    Knobs,
     NDJSONDecoder,
     by_tables,
     is_own_address,
     required_features,
     rule_of,
+    sent_options,
     with_extra,
 )
 from swink_provider_ollama.address import address_of
@@ -60,18 +62,34 @@ WORDINGS = (
 CODES = {"load": Kind.INVALID_REQUEST, "unload": Kind.INVALID_REQUEST}
 
 
+def _think(model: Model, options: StreamOptions) -> dict[str, Any]:
+    if (level := options.thinking_level) is None:
+        return {}
+    word = rule_of(model).efforts.get(level, "false" if level is ThinkingLevel.OFF else level)
+    return {"think": {"true": True, "false": False}.get(word, word)}
+
+
+KNOBS: Knobs = {
+    "temperature": "options.temperature",
+    "top_p": "options.top_p",
+    "top_k": "options.top_k",
+    "min_p": "options.min_p",
+    "presence_penalty": "options.presence_penalty",
+    "frequency_penalty": "options.frequency_penalty",
+    "max_tokens": "options.num_predict",
+    "seed": "options.seed",
+    "thinking": _think,
+}
+"""Where the options that tune an answer go."""
+
+
 class OllamaProvider(HTTPProvider):
     """Ollama's native chat API."""
 
     features = frozenset(
         {"tools", "images", "assistant_images", "json", "structured_output", "stop"}
     )
-    knobs = frozenset(
-        {
-            "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens",
-            "seed", "thinking",
-        }
-    )  # fmt: skip
+    knobs = KNOBS
     api_name = "chat"
     decoder = NDJSONDecoder
     # a load notice and the answers of some proxies are labelled as plain JSON
@@ -98,17 +116,16 @@ class OllamaProvider(HTTPProvider):
         parameter of the model, such as `num_ctx`, which is otherwise what the conversation wants
         where that is more than every server gives.
         """
-        fields = {**payload, "model": model.id, "stream": options.transport != "buffered"}
-        if tuning := _tuning(options):
-            fields["options"] = tuning
+        fields = {**payload, **sent_options(self.knobs, model, options)}
+        fields |= {"model": model.id, "stream": options.transport != "buffered"}
+        if options.stop:
+            fields.setdefault("options", {})["stop"] = list(options.stop)
         # a server that leaves out what does not fit tells nobody
         defaults: dict[str, Any] = {"truncate": False, "shift": False}
         if options.rules and (context := context_of(model, payload, options)) is not None:
             defaults["options"] = {"num_ctx": context}
         if options.response_format is not None:
             fields["format"] = options.response_format
-        if (think := _think(model, options)) is not None:
-            fields["think"] = think
         body = with_extra(options.extra, fields, defaults)
         return self.json_request(f"{self.base_url(options)}/api/chat", body)
 
@@ -209,24 +226,3 @@ class OllamaProvider(HTTPProvider):
         that the server listens on (https://docs.ollama.com/faq).
         """
         return address_of(super().base_url(options, environ))
-
-
-def _tuning(options: StreamOptions) -> dict[str, Any]:
-    named = {
-        "temperature": options.temperature,
-        "top_p": options.top_p,
-        "top_k": options.top_k,
-        "presence_penalty": options.presence_penalty,
-        "frequency_penalty": options.frequency_penalty,
-        "num_predict": options.max_tokens,
-        "seed": options.seed,
-        "stop": list(options.stop) or None,
-    }
-    return {name: value for name, value in named.items() if value is not None}
-
-
-def _think(model: Model, options: StreamOptions) -> bool | str | None:
-    if (level := options.thinking_level) is None:
-        return None
-    word = rule_of(model).efforts.get(level, "false" if level is ThinkingLevel.OFF else level)
-    return {"true": True, "false": False}.get(word, word)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from swink_core import Context, Model, StreamOptions
-from swink_core.providers import with_extra
+from swink_core.providers import TUNING, with_extra
 from swink_provider_openai.cache_marks import caches_by_marks, mark_for_cache
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
-from swink_provider_openai.parameters import parameters
+from swink_provider_openai.parameters import chat_knobs, parameters
 from swink_provider_openai.parser import ChatParser
 from swink_provider_openai.renamed import with_names
 from swink_provider_openai.terms import NONE_LONG, REGIONAL, with_terms
@@ -19,10 +19,6 @@ __all__ = ["ChatAPI"]
 FEATURES = frozenset({
     "tools", "tool_choice", "stop", "images", "documents", "audio", "json", "structured_output",
     "extensions",
-})  # fmt: skip
-KNOBS = frozenset({
-    "temperature", "top_p", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
-    "thinking", "parallel_tool_calls",
 })  # fmt: skip
 
 
@@ -49,10 +45,10 @@ class ChatAPI:
         self._last: Any = (None, None, {})
         self.system_marks = dialect.marks or None
         self.path = dialect.path.strip("/")
-        self.features = FEATURES | (dialect.adds & {"file_ids"})
+        self.features = FEATURES | (dialect.adds - {*TUNING})
         if "images" in dialect.adds:
             self.features |= {"assistant_images"}
-        self.knobs = KNOBS | dialect.adds | dialect.knobs
+        self.knobs = chat_knobs(dialect)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `messages` and `tools`."""
@@ -78,7 +74,7 @@ class ChatAPI:
         """Return the fields for options, which are those of the last call as a rule."""
         last = self._last
         if last[0] is not model or last[1] is not options:
-            found = parameters(model, options, self._dialect)
+            found = parameters(self.knobs, model, options, self._dialect)
             last = self._last = model, options, found
         told: dict[str, Any] = last[2]
         return told

@@ -41,9 +41,9 @@ class Dialect:
 
     What a service or a model takes of a call is no deviation: that is for rules in models.toml.
 
-    `max_tokens` is the name of that field. `include_usage`: `stream_options` asks for token
-    counts. `json_object`: plain JSON mode exists; without it a schema that allows any object
-    stands for it. `developer_role`: models that think take the system prompt as `developer`.
+    `max_tokens` and `seed` are the names of those fields. `include_usage`: `stream_options` asks
+    for token counts. `json_object`: plain JSON mode exists; without it a schema that allows any
+    object stands for it. `developer_role`: models that think take the system prompt as `developer`.
     `cache_key` is the field for the session's id, `user` that for whoever asks, `None` where there
     is none, and `shortest_user` how many characters that has at least. `headers` maps names of
     request headers to environment variables; one of these that is among the provider's
@@ -90,12 +90,13 @@ class Dialect:
     `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
     `marks` are fields of a block's metadata that its part of a message has too. `prefix`: where an
     answer is continued, it is marked so, and asked for under this path (empty: the usual one).
-    `adds` names features and tuning options that few endpoints have: `strict` (of tools), `video`,
-    `top_k`, `file_ids`, `system_messages` anywhere in the conversation, `images` that the
-    model made.
+    `adds` names features that few endpoints have: `strict` (of tools), `video`, `file_ids`,
+    `system_messages` anywhere in the conversation, `images` that the model made; and options that
+    tune an answer, such as `top_k`, which over Chat Completions have fields of their names.
     """
 
     max_tokens: str = "max_tokens"
+    seed: str = "seed"
     include_usage: bool = True
     json_object: bool = True
     developer_role: bool = False
@@ -128,14 +129,6 @@ class Dialect:
     marks: tuple[str, ...] = field(default=(), converter=tuple)
     prefix: str | None = None
     adds: frozenset[str] = field(default=frozenset(), converter=frozenset)
-
-    @property
-    def knobs(self) -> frozenset[str]:
-        """The tuning options that its own fields have a place for, whichever the API."""
-        cached = self.gateway or self.cache_key is not None
-        named = self.gateway or self.user is not None
-        places = {"session_id": self.cache_key is not None, "cache": cached, "user": named}
-        return frozenset(name for name, is_there in places.items() if is_there)
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from swink_core import Model, StreamOptions, ThinkingLevel
-from swink_core.providers import rule_of
+from swink_core.providers import API, TUNING, Convert, Knobs, rule_of, sent_options
 from swink_provider_openai.dialect import EFFORTS, Dialect
 
 __all__ = [
     "KEPT_BY",
     "TOOL_CHOICES",
+    "chat_knobs",
     "effort",
-    "gateway_options",
     "is_strict",
     "kept",
     "parameters",
     "response_format",
+    "shared_knobs",
 ]
 
 LONG_CACHE = 3600
@@ -43,30 +45,49 @@ THINKING_TYPES = ("enabled", "adaptive", "disabled")
 TOOL_CHOICES = ("auto", "none", "required")
 
 
-def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
+def parameters(
+    knobs: Knobs, model: Model, options: StreamOptions, dialect: Dialect
+) -> dict[str, Any]:
     """Return the fields of the request that options stand for, without `extra`."""
     found: dict[str, Any] = {
         "model": model.id,
-        "temperature": options.temperature,
-        "top_p": options.top_p,
-        "top_k": options.top_k,
-        "presence_penalty": options.presence_penalty,
-        "frequency_penalty": options.frequency_penalty,
-        dialect.max_tokens: options.max_tokens,
+        **sent_options(knobs, model, options),
         "stop": list(options.stop) or None,
-        "seed": options.seed,
-        "parallel_tool_calls": options.parallel_tool_calls,
         "tool_choice": _tool_choice(options.tool_choice),
         "response_format": response_format(options.response_format, dialect),
-        **_thinking(options, dialect, effort(model, options)),
     }
-    if dialect.user is not None:
-        found[dialect.user] = _user(options.user, dialect.shortest_user)
-    if dialect.cache_key is not None:
-        found[dialect.cache_key] = options.session_id
-        found |= kept(rule_of(model).facts, options, dialect)
-    found |= gateway_options(options, dialect)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def chat_knobs(dialect: Dialect) -> Knobs:
+    """Map the options that tune an answer to fields of Chat Completions."""
+    return {
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "presence_penalty": "presence_penalty",
+        "frequency_penalty": "frequency_penalty",
+        "max_tokens": dialect.max_tokens,
+        "seed": dialect.seed,
+        "thinking": partial(_thinking, dialect),
+        "parallel_tool_calls": "parallel_tool_calls",
+        **{name: name for name in TUNING if name in dialect.adds},
+        **shared_knobs(dialect),
+    }
+
+
+def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
+    """Map the options for which the dialect has a field, whichever the API.
+
+    `api` is the one whose rules count; `None`: those of every API.
+    """
+    knobs: dict[str, str | Convert | None] = {}
+    if dialect.cache_key is not None:
+        knobs["session_id"] = dialect.cache_key
+    if dialect.user is not None or dialect.gateway:
+        knobs["user"] = partial(_user, dialect)
+    if dialect.cache_key is not None or dialect.gateway:
+        knobs["cache"] = partial(_cache, dialect, api)
+    return knobs
 
 
 def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
@@ -80,11 +101,25 @@ def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
     return {"providerOptions": {"gateway": said}} if said and dialect.gateway else {}
 
 
-def _user(name: str | None, shortest: int) -> str | None:
-    """Return a name of at least so many characters; the same one always becomes the same."""
-    if name is None or len(name) >= shortest:
-        return name
-    return f"{name}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+def _user(dialect: Dialect, model: Model, options: StreamOptions) -> dict[str, Any]:
+    """Return a name of at least as many characters as the API wants; the same one always becomes
+    the same."""
+    name = options.user
+    if name is None:
+        return {}
+    fields = gateway_options(options, dialect)
+    if dialect.user is not None:
+        if len(name) < dialect.shortest_user:
+            name = f"{name}_{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+        fields[dialect.user] = name
+    return fields
+
+
+def _cache(
+    dialect: Dialect, api: API | None, model: Model, options: StreamOptions
+) -> dict[str, Any]:
+    facts = rule_of(model, api).facts
+    return {**kept(facts, options, dialect), **gateway_options(options, dialect)}
 
 
 def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
@@ -108,9 +143,10 @@ def effort(model: Model, options: StreamOptions) -> str | None:
     return None if level is None else rule_of(model).efforts.get(level, EFFORTS[level])
 
 
-def _thinking(options: StreamOptions, dialect: Dialect, word: str | None) -> dict[str, Any]:
+def _thinking(dialect: Dialect, model: Model, options: StreamOptions) -> dict[str, Any]:
     if options.thinking is None:
         return {}
+    word = effort(model, options)
     on = options.thinking_level is not ThinkingLevel.OFF
     switch: dict[str, Any]
     match dialect.thinking:

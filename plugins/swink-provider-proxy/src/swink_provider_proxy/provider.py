@@ -27,6 +27,8 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
+    OPTIONS,
+    TUNING,
     EventWriter,
     HTTPProvider,
     HTTPRequest,
@@ -37,7 +39,7 @@ from swink_provider_proxy.forwarding import ForwardingWriter
 
 __all__ = ["ProxyProvider"]
 
-HERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry", "max_output_chars"})
+HERE = frozenset(name for name, option in OPTIONS.items() if option.local)
 """Options that are about the connection to this gateway; all others travel."""
 
 _UNSET = StreamOptions()
@@ -87,20 +89,11 @@ class ProxyProvider(HTTPProvider):
         | {"structured_output", "file_ids", "file_ids_of_others"}
         | {"extensions", "extensions_of_others", "buffered_transport", "websocket_transport"}
         | {"assistant_images", "assistant_documents", "assistant_audio"}
+        | {"strict", "system_messages"}
     )
-    knobs = frozenset(
-        {"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens"}
-        | {
-            "seed",
-            "session_id",
-            "user",
-            "thinking",
-            "parallel_tool_calls",
-            "cache",
-            "system_messages",
-            "strict",
-        }
-    )
+    knobs = dict.fromkeys(TUNING)
+    """Every option that tunes an answer travels beside the others; see `request`."""
+
     system_marks = _EveryField()
     malformed = "fail"
 

@@ -10,15 +10,15 @@ from contextlib import suppress
 from typing import Any
 
 from swink_core import AssistantMessage, CacheStrategy, ThinkingLevel, ToolResultMessage, dump
+from swink_core.providers import OPTIONS, TUNING
 from swink_judge.matrix.asker import Outcome
 from swink_judge.request_readers import READERS, SIZE, read_request, strings_of
 
 __all__ = ["invented_values", "lost_values"]
 
-_SENT_AS_GIVEN = (
-    "temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "max_tokens", "seed",
-    "session_id", "user", "stop",
-)  # fmt: skip
+_SENT_AS_GIVEN = frozenset(name for name in TUNING if OPTIONS[name].types <= {int, float, str}) | {
+    "stop"
+}
 """Options whose very value is in the request."""
 
 _NAME_LENGTH = 64

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
+
+from msgspec import Meta
 
 from swink_core import CacheStrategy
+from swink_core.providers import OPTIONS, TUNING, Option
 
-__all__ = ["SCHEMA", "alone", "beside_tools", "pairs"]
+__all__ = ["SCHEMA", "alone", "beside_tools", "numbers", "pairs", "values"]
 
 SCHEMA = {
     "type": "object",
@@ -32,7 +35,7 @@ OPEN = {
     "required": ["nonce_sizes"],
 }
 
-_VALUES: dict[str, tuple[Any, ...]] = {
+_TRIED: dict[str, tuple[Any, ...]] = {
     "temperature": (0.2, 0, 1, 1.7, 2.0),
     "top_p": (0.9, 0, 1),
     "top_k": (40, 0, 1, 1000),
@@ -67,6 +70,7 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "tool_choice": ("auto", "none", "required"),
     "parallel_tool_calls": (True, False),
 }  # fmt: skip
+"""Values that an API may take in different ways, by option; of others see `values`."""
 
 _THINKING = ("off", "low", "high", "extra_high", 2000)
 
@@ -109,12 +113,39 @@ _BESIDE_TOOLS: tuple[dict[str, Any], ...] = (
 )
 
 
+def values(option: Option) -> tuple[Any, ...]:
+    """Return the values that are tried of an option, an ordinary one first.
+
+    For most options they are the example of the table of options, the falsy value and the bounds.
+    """
+    if (tried := _TRIED.get(option.name)) is not None:
+        return tried
+    bounds = [edge for meta in _meta(option.annotation) for edge in (meta.ge, meta.le)]
+    falsy = [kind() for kind in option.types if kind in (int, float, str, bool)][:1]
+    tried = (option.example, *falsy, *bounds)
+    return tuple(dict.fromkeys(value for value in tried if value is not None))
+
+
+def _meta(annotation: Any) -> Iterator[Meta]:
+    """Yield the bounds in an annotation."""
+    for part in get_args(annotation):
+        if isinstance(part, Meta):
+            yield part
+        yield from _meta(part)
+
+
+def numbers() -> Iterator[Option]:
+    """Yield the options that tune an answer by a number."""
+    yield from (o for o in map(OPTIONS.__getitem__, TUNING) if o.types <= {int, float})
+
+
 def alone() -> Iterator[dict[str, Any]]:
     """Yield no option, and each alone."""
     yield {}
-    for name, found in _VALUES.items():
-        for value in found:
-            yield {name: value}
+    for option in OPTIONS.values():
+        if option.kind in ("tuning", "answer") or option.name in _TRIED:
+            for value in values(option):
+                yield {option.name: value}
 
 
 def pairs() -> Iterator[dict[str, Any]]:
@@ -122,8 +153,10 @@ def pairs() -> Iterator[dict[str, Any]]:
     yield {"temperature": 0.2, "top_p": 0.9}
     yield {"temperature": 0, "top_k": 1, "top_p": 0.5, "seed": 0}
     yield {"session_id": "nonce-session", "user": "nonce-user", "cache": "auto"}
+    named = {name for more in _BESIDE_THINKING for name in more}
+    others = [{each.name: each.example} for each in numbers() if each.name not in named]
     for level in _THINKING:
-        for more in _BESIDE_THINKING:
+        for more in (*_BESIDE_THINKING, *others):
             yield {"thinking": level, **more}
 
 

@@ -43,7 +43,7 @@ class AgentAPI(ResponsesAPI):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.features = FEATURES - {"documents", "audio", "stop"}
-        self.knobs -= {"seed"}
+        self.knobs = {name: field for name, field in self.knobs.items() if name != "seed"}
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `input`, `instructions` and `tools`."""

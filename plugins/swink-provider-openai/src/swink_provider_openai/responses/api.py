@@ -14,14 +14,13 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from swink_core import Context, Model, StreamOptions, ThinkingLevel
-from swink_core.providers import rule_of, with_extra
+from swink_core.providers import Knobs, rule_of, sent_options, with_extra
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import (
     TOOL_CHOICES,
     effort,
-    gateway_options,
-    kept,
     response_format,
+    shared_knobs,
 )
 from swink_provider_openai.responses.converter import ResponsesConverter
 from swink_provider_openai.responses.parser import ResponsesParser
@@ -31,10 +30,7 @@ __all__ = ["ResponsesAPI", "resumed"]
 
 FEATURES = frozenset({
     "tools", "tool_choice", "images", "documents", "audio", "json", "structured_output", "stop",
-    "extensions",
-})  # fmt: skip
-KNOBS = frozenset({
-    "temperature", "top_p", "max_tokens", "thinking", "parallel_tool_calls", "seed", "strict",
+    "extensions", "strict",
 })  # fmt: skip
 
 ENCRYPTED = "reasoning.encrypted_content"
@@ -53,8 +49,16 @@ class ResponsesAPI:
         self._dialect = dialect
         self.websocket = dialect.websocket != "none"
         self.system_marks = dialect.marks if "system_messages" in dialect.adds else None
-        self.features = FEATURES | (dialect.adds & {"file_ids"})
-        self.knobs = KNOBS | (dialect.adds & {"system_messages"}) | dialect.knobs
+        self.features = FEATURES | (dialect.adds & {"file_ids", "system_messages"})
+        self.knobs: Knobs = {
+            "temperature": "temperature",
+            "top_p": "top_p",
+            "max_tokens": "max_output_tokens",
+            "seed": "seed",
+            "thinking": _reasoning,
+            "parallel_tool_calls": "parallel_tool_calls",
+            **shared_knobs(dialect, self),
+        }
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `input`, `instructions` and `tools`."""
@@ -96,25 +100,13 @@ class ResponsesAPI:
         return with_terms(ResponsesParser(), REGIONAL if self.regional else {})
 
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
-        word = effort(model, options)
         found: dict[str, Any] = {
             "model": model.id,
-            "temperature": options.temperature,
-            "top_p": options.top_p,
-            "max_output_tokens": options.max_tokens,
+            **sent_options(self.knobs, model, options),
             "stop": list(options.stop) or None,
-            "seed": options.seed,
-            "parallel_tool_calls": options.parallel_tool_calls,
             "tool_choice": _tool_choice(options.tool_choice),
             "text": self._text(options),
-            "reasoning": None if word is None else {"effort": word},
         }
-        if self._dialect.user is not None:
-            found[self._dialect.user] = options.user
-        if self._dialect.cache_key is not None:
-            found[self._dialect.cache_key] = options.session_id
-            found |= kept(rule_of(model, self).facts, options, self._dialect)
-        found |= gateway_options(options, self._dialect)
         return {name: value for name, value in found.items() if value is not None}
 
     def _text(self, options: StreamOptions) -> dict[str, Any] | None:
@@ -124,6 +116,11 @@ class ResponsesAPI:
             return None
         schema = wanted.pop("json_schema", {})
         return {"format": {**wanted, **schema}}
+
+
+def _reasoning(model: Model, options: StreamOptions) -> dict[str, Any]:
+    word = effort(model, options)
+    return {} if word is None else {"reasoning": {"effort": word}}
 
 
 def resumed(url: str, id: str, settings: Mapping[str, Any], streamed: bool) -> str:

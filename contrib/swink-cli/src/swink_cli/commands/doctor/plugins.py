@@ -28,7 +28,7 @@ from swink_cli.extensions import (
 from swink_cli.listing import PROVIDER_GROUP
 from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
-from swink_core.providers import HTTPProvider, package_catalog
+from swink_core.providers import TUNING, HTTPProvider, package_catalog
 
 __all__ = ["ABLE", "GROUPS", "RULED", "TAKEN", "added", "examine"]
 
@@ -42,14 +42,10 @@ TAKEN = {
     "features": (
         "assistant_audio", "assistant_documents", "assistant_images", "audio",
         "buffered_transport", "documents", "extensions", "extensions_of_others",
-        "file_ids", "file_ids_of_others", "images", "json", "stop", "structured_output",
-        "tool_choice", "tools", "websocket_transport",
+        "file_ids", "file_ids_of_others", "images", "json", "stop", "strict", "structured_output",
+        "system_messages", "tool_choice", "tools", "websocket_transport",
     ),
-    "knobs": (
-        "cache", "frequency_penalty", "max_tokens", "parallel_tool_calls", "presence_penalty",
-        "seed", "session_id", "strict", "system_messages", "temperature", "thinking", "top_k",
-        "top_p", "user",
-    ),
+    "knobs": TUNING,
 }  # fmt: skip
 """What the class of a provider may say that it takes."""
 

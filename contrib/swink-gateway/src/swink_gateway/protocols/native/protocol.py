@@ -28,6 +28,7 @@ from swink_core import (
     load,
     replace,
 )
+from swink_core.providers import OPTIONS
 from swink_gateway.protocols import Asked, BadRequest, Facts, Known, Reply
 from swink_gateway.protocols.failures import BROKEN_OFF, for_clients, headers_of
 from swink_gateway.protocols.fields import Fields
@@ -35,9 +36,7 @@ from swink_gateway.protocols.frames import SSE, data_frame, encode
 
 __all__ = ["NativeProtocol"]
 
-GATEWAYS_OWN = frozenset(
-    {"api_key", "base_url", "headers", "timeouts", "retry", "max_output_chars"}
-)
+GATEWAYS_OWN = frozenset(name for name, each in OPTIONS.items() if each.local)
 """Options that say whom the gateway asks, as whom, and how long it waits."""
 
 SETTINGS = frozenset({"api", "script", "starting_after"})

@@ -1,0 +1,179 @@
+"""The table of options, and the signatures that are made from it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from types import MappingProxyType, NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from attrs import define, fields_dict
+
+from swink_core.vocabulary.checks import annotations_of
+from swink_core.vocabulary.options import (
+    ClientOptions,
+    OptionKind,
+    Options,
+    StreamOptions,
+    TargetOptions,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@define(frozen=True, kw_only=True)
+class Option:
+    """A row of the table of options.
+
+    `type` is the annotation of the keyword argument; `default` is the value of an option that is
+    not set, `None` if the provider decides. `example` is a value for pages and tests, or `None`.
+    `kind` is the option's subject:
+
+    * `tuning`: how tokens are chosen and the like. A provider that lacks it leaves it out, with a
+      `Notice`.
+    * `answer`: what the answer must be. A provider that lacks it refuses the call.
+    * `call`: how swink makes the call.
+    * `provider`: credentials, address and fields of one provider, which no other one gets.
+    * `conversation`: completes the conversation.
+
+    `local`: the option is about this machine's connection and is not sent on to a gateway.
+    """
+
+    name: str
+    type: str
+    kind: OptionKind
+    meaning: str
+    default: Any = None
+    example: Any = None
+    local: bool = False
+
+    @property
+    def set_by(self) -> tuple[str, ...]:
+        """Where it may be set: `client`, `provider` (of a client), `model` (of a chain), `call`."""
+        if self.name in ClientOptions.__annotations__:
+            return ("client", "provider", "model", "call")
+        return ("provider", "model", "call") if self.name in _OF_TARGETS else ("call",)
+
+    @property
+    def annotation(self) -> Any:
+        """The resolved annotation of the field in `StreamOptions`, or `None` without a field."""
+        return annotations_of(StreamOptions).get(self.name)
+
+    @property
+    def types(self) -> frozenset[Any]:
+        """The types of values, without `None`; a literal counts as its type."""
+        return frozenset(_types(self.annotation)) - {NoneType}
+
+
+def _types(annotation: Any) -> Iterator[Any]:
+    """Yield the types that an annotation takes, without their bounds."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _types(annotation.__origin__)
+    elif origin in (Union, UnionType):
+        for part in get_args(annotation):
+            yield from _types(part)
+    elif origin is Literal:
+        yield from map(type, get_args(annotation))
+    else:
+        yield origin or annotation
+
+
+_OF_TARGETS = frozenset(TargetOptions.__annotations__)
+
+_BESIDE: Mapping[str, Option] = {
+    option.name: option
+    for option in (
+        Option(
+            name="timeout",
+            type="float | None",
+            kind="call",
+            meaning="Seconds for the whole call; short for `timeouts=Timeouts(total=…)`.",
+            local=True,
+        ),
+        Option(
+            name="system_prompt",
+            type="str | None",
+            kind="conversation",
+            meaning="The system prompt, in place of the conversation's.",
+        ),
+        Option(
+            name="tools",
+            type="Sequence[Tool] | None",
+            kind="conversation",
+            meaning="The tools, in place of the conversation's.",
+        ),
+    )
+}
+"""Options without a field in `StreamOptions`."""
+
+
+def _written(kind: Any) -> Mapping[str, str]:
+    """Map the keys of a typed dictionary to their annotations."""
+    annotations = kind.__annotations__.items()
+    return {name: getattr(each, "__forward_arg__", str(each)) for name, each in annotations}
+
+
+def _table() -> Iterator[Option]:
+    """Yield a row for each keyword argument of a call, in their order."""
+    known = fields_dict(StreamOptions)
+    for name, written in _written(Options).items():
+        if name in _BESIDE:
+            yield _BESIDE[name]
+            continue
+        kept: Any = known[name]
+        default = kept.default.factory() if hasattr(kept.default, "factory") else kept.default
+        yield Option(name=name, type=written, default=default, **kept.metadata)
+
+
+OPTIONS: Mapping[str, Option] = MappingProxyType({option.name: option for option in _table()})
+"""All options by name, in the order of a call's keyword arguments."""
+
+TUNING: tuple[str, ...] = tuple(name for name, each in OPTIONS.items() if each.kind == "tuning")
+"""Options that tune an answer: a provider that lacks one leaves it out, with a `Notice`."""
+
+StreamOptions.__doc__ = "\n".join(
+    (
+        f"{inspect.cleandoc(StreamOptions.__doc__ or '')}\n\nOptions:\n",
+        *(
+            f"* {each.name}: {each.meaning}"
+            for each in OPTIONS.values()
+            if each.name not in _BESIDE
+        ),
+    )
+)
+
+
+@cache
+def _parameters(kind: Any) -> tuple[inspect.Parameter, ...]:
+    """Return the keyword parameters of a typed dictionary.
+
+    A default of another type than a number or a string appears as `None`, which means the default.
+    """
+    made = []
+    for name, written in _written(kind).items():
+        default = OPTIONS[name].default
+        if not isinstance(default, bool | int | float | str):
+            default = None
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        made.append(inspect.Parameter(name, keyword, default=default, annotation=written))
+    return tuple(made)
+
+
+def takes_options(kind: Any) -> Callable[[F], F]:
+    """Decorate a function with `**options: Unpack[kind]` so that its signature names each option.
+
+    `kind` is a typed dictionary whose keys are in `OPTIONS`. `inspect.signature`, `help()` and the
+    completion of IPython and Jupyter read the signature; type checkers read `Unpack`.
+    """
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters = [*own, *_parameters(kind)]
+        named: Any = function
+        named.__signature__ = signature.replace(parameters=parameters)
+        return function
+
+    return decorate
