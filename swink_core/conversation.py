@@ -106,10 +106,12 @@ def check_context(context: Context, continued: bool = False) -> None:
             for block in content:
                 if type(block) in _PLAIN:
                     continue
-                if isinstance(block, MediaBlock):
+                if isinstance(block, ToolCallBlock):
+                    calls.add(block.id)
+                elif isinstance(block, MediaBlock):
                     left.take(block.source, number)
                 elif isinstance(message, AssistantMessage):
-                    calls |= {block.id} if isinstance(block, ToolCallBlock) else called_ids(block)
+                    calls |= called_ids(block)
         if isinstance(message, ToolResultMessage) and not (
             continued or message.tool_call_id in calls
         ):
@@ -160,6 +162,8 @@ _PARTS_OF: dict[type, frozenset[type]] = {
 }
 """Messages by their class, and the blocks in them that compiled code reads."""
 
+_OFTEN_TEXT = frozenset({UserMessage, ToolResultMessage})
+
 _SOURCES = frozenset({Base64Source, UrlSource, FileSource, FileIdSource})
 
 _OBJECT = frozenset({dict, NoneType})
@@ -177,7 +181,12 @@ def _is_sound(context: Context) -> bool:
     `False` may also be due to a subclass, for example: whoever asks looks more closely.
     """
     try:
-        if not (all(map(_has_classes, context.messages)) and all(map(_is_tool, context.tools))):
+        for message in context.messages:
+            if type(message) in _OFTEN_TEXT and type(message.content) is str:
+                continue
+            if not _has_classes(message):
+                return False
+        if not all(map(_is_tool, context.tools)):
             return False
         plain = msgspec.to_builtins(context, builtin_types=_OTHERS, str_keys=True)
         msgspec.convert(plain, Context)
@@ -205,6 +214,8 @@ def _has_classes(message: Message) -> bool:
 
 
 def _is_part(block: Block, kind: type[Message]) -> bool:
+    if type(block) in _PLAIN:
+        return True
     if isinstance(block, ToolCallBlock):
         return type(block.arguments) is dict
     if isinstance(block, MediaBlock):

@@ -222,7 +222,8 @@ def normalise(
             if text_of(message.content):
                 words.append(message if system else _as_user(message))
             continue
-        settle()
+        if waiting or words:
+            settle()
         if isinstance(message, UserMessage):
             if new := _user_content(message.content):
                 result.append(message if new is message.content else replace(message, content=new))

@@ -123,8 +123,11 @@ def sources_of(context: Context) -> list[Source]:
         for message in context.messages
         if type(message.content) is not str
         for block in message.content
-        if isinstance(block, MediaBlock)
+        if type(block) not in _WITHOUT_MEDIA and isinstance(block, MediaBlock)
     ]
+
+
+_WITHOUT_MEDIA = frozenset({TextBlock, ThinkingBlock, ToolCallBlock})
 
 
 def check_base64(source: Base64Source, where: str) -> None:

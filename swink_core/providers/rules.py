@@ -263,7 +263,7 @@ class Fitted:
         given = {tool.name for tool in self.context.tools}
         for message in self.context.messages:
             if isinstance(message, AssistantMessage):
-                given.update(call.name for call in message.tool_calls)
+                given.update([b.name for b in message.content if isinstance(b, ToolCallBlock)])
             elif isinstance(message, ToolResultMessage):
                 given.add(message.tool_name)
         given.discard("")  # the result of an unknown tool

@@ -1,4 +1,4 @@
-"""What all messages, blocks, events and counts can do, whatever they are made of."""
+"""Common behavior of messages, blocks, events and counts: copies, pickles, comparison."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def _container(context: Context) -> str | None:
 
 def _content(content: str | Sequence[Block]) -> list[dict[str, Any]]:
     if isinstance(content, str):
-        content = [TextBlock(content)]
+        return [{"type": "text", "text": content}] if content.strip() else []
     return _worded([native for block in content if (native := _said(block)) is not None])
 
 
@@ -193,6 +193,8 @@ def _worded(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
     answers have it between cited passages and newer models check that their own words come back
     unchanged."""
     texts = [block.get("text") if block.get("type") == "text" else None for block in content]
+    if all(text is None or text.strip() for text in texts):
+        return content
     worded = any(text and text.strip() for text in texts)
     return [
         block
