@@ -84,6 +84,10 @@ class ProviderFailure(SwinkError):
         super().__init__(what, title=failure.title, resolution=failure.resolution or "")
         self.failure = failure
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle it by its failure; the inherited method passes the message alone."""
+        return type(self), (self.failure,), self.__dict__
+
 
 @define(slots=False, eq=False, repr=False, auto_exc=False)
 class StreamError(SwinkError):

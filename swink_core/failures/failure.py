@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
-from attrs import converters, define, field
+from attrs import converters, define, field, validators
 
 from swink_core.vocabulary.outcome import StreamErrorKind
 
@@ -21,10 +21,15 @@ class Failure:
     the core itself made the failure (a time limit, a cut stream) and so knows what it is. `title`
     and `resolution` tell people what happened and what to do, where a plugin knows better than
     the core's general advice.
+
+    Raises ValueError for an unknown phase or kind, and TypeError for a status that is not an
+    integer.
     """
 
-    phase: Phase
-    status: int | None = None
+    phase: Phase = field(validator=validators.in_(get_args(Phase)))
+    status: int | None = field(
+        default=None, validator=validators.optional(validators.instance_of(int))
+    )
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
     exception: BaseException | None = field(default=None, repr=False)
@@ -32,7 +37,9 @@ class Failure:
     type: str | None = None
     message: str | None = field(default=None, converter=converters.optional(str))
     request_id: str | None = None
-    kind: StreamErrorKind | None = None
+    kind: StreamErrorKind | None = field(
+        default=None, converter=converters.optional(StreamErrorKind)
+    )
     retry_after: float | None = None
     title: str | None = None
     resolution: str | None = None

@@ -58,8 +58,8 @@ class SSEDecoder:
     payload what they put there. Frames without a `data` line are not dispatched (section 9.2.6).
 
     A line with an unknown field name is ignored, as section 9.2.6 requires, and reported, because
-    a damaged `data` line looks like that. A subclass declares the names that its provider adds in
-    `extra_fields`.
+    a damaged `data` line looks like that; so is data in the line of another field, which a damaged
+    line break joined to it. A subclass declares the names that its provider adds in `extra_fields`.
     """
 
     __slots__ = (
@@ -184,14 +184,16 @@ class SSEDecoder:
             self._data += value.removeprefix(b" ")
             self._data += b"\n"
         elif name not in _FIELDS:
-            self._report(name, number)
+            if name not in map(str.encode, self.extra_fields):
+                text = ascii(name[:MAX_NAME].decode("latin-1"))
+                self._report(f"a line has the unknown field name {text}", number)
+        elif b"data:" in value:  # a damaged line break
+            self._report(f"a line of data is part of the field '{name.decode()}'", number)
 
-    def _report(self, name: bytes, number: int) -> None:
-        text = ascii(name[:MAX_NAME].decode("latin-1"))
-        if self._unknown < MAX_REPORTS and name not in map(str.encode, self.extra_fields):
+    def _report(self, detail: str, number: int) -> None:
+        if self._unknown < MAX_REPORTS:
             self._unknown += 1
-            what = f"a line has the unknown field name {text}"
-            self.reports.append((number, UNKNOWN_FIELD, what))
+            self.reports.append((number, UNKNOWN_FIELD, detail))
 
     def _end_frame(self, frames: list[bytes]) -> None:
         if self._data:

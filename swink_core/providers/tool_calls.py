@@ -15,8 +15,8 @@ from attrs import define, field
 from swink_core.providers.open_blocks import OpenBlock
 from swink_core.vocabulary.messages import is_synthetic_id, parse_arguments
 
-MAX_JOINED = 256 * 1024
-"""Characters of arguments that are joined and parsed for the stray fragments of an answer."""
+MAX_STRAY_WORK = 512 * 1024
+"""Characters of arguments that are read, joined or parsed for the stray fragments of an answer."""
 
 LOOK = 64
 """Characters that one comparison of a fragment with a call counts as."""
@@ -62,8 +62,8 @@ class ToolCall(OpenBlock):
     named_before: bool = False  # in an earlier fragment than the last
     parts: list[str] = field(factory=list)
     _extent: _Extent = field(factory=_Extent)
+    length: int = 0  # characters that were followed
     _followed: int = 0  # parts
-    _length: int = 0  # characters of these parts
     _whole: bool | None = None  # known when the outermost bracket was closed
 
     def is_complete(self) -> bool:
@@ -74,17 +74,20 @@ class ToolCall(OpenBlock):
                 self._whole = parse_arguments("".join(self.parts)) is not None
         return bool(self._whole)
 
-    def size_if_ended(self, closing: int, quotes: int) -> int | None:
-        """Return the length of the arguments so far; `None`: a tail with so many closing brackets
-        and quotes cannot complete them."""
+    def unread(self) -> int:
+        """Count the characters that `can_end` has not read yet."""
+        return sum(map(len, self.parts[self._followed :]))
+
+    def can_end(self, closing: int, quotes: int) -> bool:
+        """Tell whether text with so many closing brackets and quotes may end the arguments."""
         self._follow()
-        return self._length if self._extent.can_end(closing, quotes) else None
+        return self._extent.can_end(closing, quotes)
 
     def _follow(self) -> None:
         fresh = self.parts[self._followed :]
         self._followed += len(fresh)
         for part in fresh:
-            self._length += len(part)
+            self.length += len(part)
             self._extent.feed(part)
 
 
@@ -96,7 +99,7 @@ class OpenCalls:
         self._by_key: dict[Hashable, ToolCall] = {}
         self._by_id: dict[str, ToolCall] = {}
         self._named: list[ToolCall] = []
-        self._joined = 0
+        self._stray_work = 0
 
     def find(self, key: Hashable, id: str | None, name: str | None) -> ToolCall | None:
         """Return the open call that a fragment belongs to; `None` if it begins one."""
@@ -156,13 +159,22 @@ class OpenCalls:
         tail = "".join(stray.parts)
         closing, quotes = tail.count("}") + tail.count("]"), tail.count('"')
         for call in self._open if closing else ():
+            if not self._is_affordable(LOOK):
+                break
             if call.index < 0:
                 continue
-            size = call.size_if_ended(closing, quotes)
-            self._joined += LOOK if size is None else LOOK + size + len(tail)
-            if self._joined > MAX_JOINED:
+            if not self._is_affordable(call.unread()):
                 break
-            if size is not None and parse_arguments("".join((*call.parts, tail))) is not None:
+            if not call.can_end(closing, quotes):
+                continue
+            if not self._is_affordable(call.length + len(tail)):
+                break
+            if parse_arguments("".join((*call.parts, tail))) is not None:
                 call.parts.append(tail)
                 return call
         return None
+
+    def _is_affordable(self, characters: int) -> bool:
+        """Tell whether so many characters more may be read for stray fragments, and count them."""
+        self._stray_work += characters
+        return self._stray_work <= MAX_STRAY_WORK

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable
+from types import FrameType
+from typing import Any
 
+import msgspec
 import pytest
 
 import swink_core
@@ -77,8 +80,9 @@ async def test_a_damaged_frame_ends_the_answer_as_damaged(damaged: bytes) -> Non
     assert events[-1].rule == "core:damaged_frame"
 
 
-async def test_an_unknown_sse_field_is_reported() -> None:
-    events, message = await answer([piece({"content": "Do "}), b"e" + NOT[1:], *END])
+@pytest.mark.parametrize("damaged", [b"e" + NOT[1:], b"event: x\x0b" + NOT, b"id: 1*" + NOT])
+async def test_a_line_whose_data_is_lost_is_reported(damaged: bytes) -> None:
+    events, message = await answer([piece({"content": "Do "}), damaged, *END])
     assert (message.text, notices(events)) == ("Do ", ["unknown_field"])
     assert isinstance(events[-1], Done)
 
@@ -92,26 +96,67 @@ async def test_deep_tool_arguments_are_invalid_and_keep_their_text() -> None:
     assert swink_core.load(swink_core.AssistantMessage, swink_core.dump(message)) == message
 
 
-def cpu_seconds(frames: list[bytes]) -> float:
-    """Return the processor time of an answer: the best of three."""
-    times = []
-    for _ in range(3):
-        begun = time.process_time()
-        asyncio.run(answer(frames))
-        times.append(time.process_time() - begun)
-    return min(times)
+OPEN_ARRAY = '{"a":[' + "[]," * 40_000
+MANY = 2_000
 
 
-def test_stray_fragments_cost_little_more_than_the_answer_without_them() -> None:
-    """Parsing the long arguments again for each fragment takes 20 times as long."""
-    function = {"name": "f", "arguments": '{"a":[' + "[]," * 40_000}
+def strays_after(arguments: str, texts: list[str]) -> list[bytes]:
+    """Return an answer whose one named call is followed by a fragment for each other index."""
+    function = {"name": "f", "arguments": arguments}
     opening = piece({"tool_calls": [{"index": 0, "id": "c", "function": function}]})
     strays = [
         piece({"tool_calls": [{"index": number, "function": {"arguments": text}}]})
-        for number in range(1, 65)
-        for text in ("1", "]]}")[number % 2 :][:1]
+        for number, text in enumerate(texts, 1)
     ]
-    assert cpu_seconds([opening, *strays, *END]) < 8 * cpu_seconds([opening, *END])
+    return [opening, *strays, *END]
+
+
+@pytest.mark.parametrize("tail", ["1", "]}", "]]}", "1]}"])
+async def test_stray_fragments_parse_long_arguments_a_bounded_number_of_times(
+    monkeypatch: pytest.MonkeyPatch, tail: str
+) -> None:
+    parsed = 0
+
+    def counting(decode: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(text: Any, *args: Any, **options: Any) -> Any:
+            nonlocal parsed
+            parsed += len(text)
+            return decode(text, *args, **options)
+
+        return counted
+
+    for module, name in ((json, "loads"), (msgspec.json, "decode")):
+        monkeypatch.setattr(module, name, counting(getattr(module, name)))
+    events, message = await answer(strays_after(OPEN_ARRAY, [tail] * 64))
+    assert isinstance(events[-1], Done)
+    assert (message.tool_calls[0].raw_arguments or "").startswith(OPEN_ARRAY)
+    assert len(OPEN_ARRAY) < parsed < 16 * len(OPEN_ARRAY)
+
+
+def lines_run(frames: list[bytes]) -> int:
+    """Count the lines of Python that an answer runs."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        asyncio.run(answer(frames))
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def test_every_stray_fragment_costs_the_same_work() -> None:
+    lines_run(strays_after("", []))  # imports
+    base = lines_run(strays_after('{"a":[', []))
+    few = lines_run(strays_after('{"a":[', ["]"] * (MANY // 4))) - base
+    many = lines_run(strays_after('{"a":[', ["]"] * MANY)) - base
+    assert many < 6 * few, (base, few, many)
 
 
 async def test_a_stray_fragment_still_completes_the_call_that_it_ends() -> None:

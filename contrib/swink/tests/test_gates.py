@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -79,6 +82,33 @@ def test_a_spent_budget_stops_every_further_request(
             with pytest.raises(kind, match=SPENT):
                 client.complete([(MODEL, to_vendor), (MODEL, to_vendor)], "Hi", retry=False)
         assert vendor.requests == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(QUOTA, SPENT), ("no phase",), ("request", "429"), {"phase": "request", "kind": "spent"}],
+)
+def test_a_gate_that_describes_its_refusal_wrongly_is_named(arguments: Any) -> None:
+    class Mistaken(Budget):
+        async def enter(self, target: Any) -> None:
+            if isinstance(arguments, dict):
+                raise swink.ProviderFailure(swink.Failure(**arguments))
+            raise swink.ProviderFailure(swink.Failure(*arguments))
+
+    with Vendor() as vendor, swink.SyncClient(gates=[Mistaken(OwnError())]) as client:
+        with pytest.raises(swink.PluginFault, match=r"gate Mistaken raised .*test_gates\.py:"):
+            client.complete([(MODEL, {"base_url": vendor.url}), MODEL], "Hi", api_key="k")
+        assert vendor.requests == 0
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_a_refusal_can_be_copied_and_pickled(copied: Callable[[Any], Any]) -> None:
+    failure = swink.Failure("request", kind=QUOTA, message=SPENT, resolution="Raise the budget.")
+    refusal = copied(swink.ProviderFailure(failure))
+    assert (type(refusal), refusal.failure) == (swink.ProviderFailure, failure)
+    assert str(refusal) == f"{SPENT}\nRaise the budget."
 
 
 def test_a_budget_that_fails_to_count_stops_the_next_request() -> None:

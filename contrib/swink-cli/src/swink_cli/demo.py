@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
@@ -20,10 +21,11 @@ from attrs import define, field
 import swink_core as swink
 from swink_cli.summary import amount, money, seconds
 from swink_core import ProviderInfo
+from swink_core.providers import LoopClock
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_recorder.replay import ReplayServer
 
-__all__ = ["HEADINGS", "Performance", "perform", "plan", "remarks", "result"]
+__all__ = ["HEADINGS", "DemoClock", "Performance", "perform", "plan", "remarks", "result"]
 
 PROMPT = "Why do all providers stream the same events here?"
 LIMITS = swink.Timeouts(first_event=60, idle=60)
@@ -33,6 +35,18 @@ AGREEABLE = 12.0
 """Seconds that a recording may take if there is a shorter one."""
 
 _STYLES = {swink.TextDelta: "text", swink.ThinkingDelta: "thinking", swink.ToolCallDelta: "tool"}
+
+
+class DemoClock(LoopClock):
+    """A clock that runs, on a fixed day.
+
+    The recordings do not change, so their costs must not either: some prices depend on the hour,
+    and a model may be retired after the recording was made.
+    """
+
+    def now(self) -> datetime:
+        """Return the same working day at noon, in UTC."""
+        return datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
 @define(eq=False)

@@ -41,7 +41,7 @@ async def _demo(providers: Sequence[str], speed: float) -> int:
     import swink_core as swink
     from swink_cli import demo
 
-    async with swink.Client() as client:
+    async with swink.Client(clock=demo.DemoClock()) as client:
         shown = demo.plan(client, providers)
         if not shown:
             say("Nothing to show. Try: pip install swink-provider-openai")
