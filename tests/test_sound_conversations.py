@@ -43,6 +43,7 @@ from swink_core import (
     Usage,
     UserMessage,
     conversation,
+    replace,
 )
 
 # -- a conversation with one of everything, and the places in it -----------------------------------
@@ -52,18 +53,22 @@ def whole() -> Context:
     """Make a conversation in which every field of every class is set."""
     image = ImageBlock(Base64Source("image/png", "AA=="), {"detail": "low"})
     document = DocumentBlock(UrlSource("https://a.example/b", "application/pdf"), "b", {"p": 1})
-    parts = [TextBlock("x", {"k": 1}), image, document, AudioBlock(FileIdSource("acme", "f"))]
-    said = [
+    parts: list[Any] = [
+        TextBlock("x", {"k": 1}),
+        image,
+        document,
+        AudioBlock(FileIdSource("acme", "f")),
+    ]
+    said: list[Any] = [
         TextBlock("x", {"k": 1}),
         ThinkingBlock("why", "sig", True, {"k": 1}),
         ToolCallBlock("c", "look", {"q": 1}, '{"q": 1}', "complete", {"k": 1}),
         ExtensionBlock("acme", "search", [1], {"k": 1}),
     ]
-    sums = (Usage(1, 2, extra={"a": 1}), Cost(0.1))
-    end = (StopReason.TOOL_USE, StreamErrorKind.NETWORK, "no")
-    answer = AssistantMessage(
-        [*said], "acme", "large", "r", "q", *sums, *end, {"k": 1}, Usage(3), Cost(0.2)
-    )
+    sums: Any = (Usage(1, 2, extra={"a": 1}), Cost(0.1), StopReason.TOOL_USE)
+    kind, totals = StreamErrorKind.NETWORK, {"total_usage": Usage(3), "total_cost": Cost(0.2)}
+    answer = AssistantMessage(said, "acme", "large", "r", "q", *sums)
+    answer = replace(answer, error_kind=kind, error_message="no", metadata={"k": 1}, **totals)
     return Context(
         [
             SystemMessage([TextBlock("be brief", {"k": 1})]),

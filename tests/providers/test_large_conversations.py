@@ -15,6 +15,7 @@ from swink_core import (
     Context,
     ImageBlock,
     InvalidContext,
+    Message,
     StreamErrorKind,
     TextBlock,
     Tool,
@@ -127,7 +128,12 @@ async def test_a_long_request_is_written_in_a_thread(
 
 CALL = ToolCallBlock("c", "look", {"q": 1}, '{"q": 1}')
 ANSWER = AssistantMessage([TextBlock("Let me look."), CALL], "acme")
-TALK = [UserMessage("?"), ANSWER, ToolResultMessage("c", "look", "found"), UserMessage("thanks")]
+TALK: list[Message] = [
+    UserMessage("?"),
+    ANSWER,
+    ToolResultMessage("c", "look", "found"),
+    UserMessage("thanks"),
+]
 
 
 def test_messages_that_stay_as_they_are_are_not_copied() -> None:

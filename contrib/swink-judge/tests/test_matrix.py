@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from attrs import asdict
+from msgspec.structs import asdict
 
 from swink_core import (
     Context,

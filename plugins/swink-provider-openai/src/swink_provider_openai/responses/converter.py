@@ -87,12 +87,13 @@ class ResponsesConverter(OpenAIConverter):
 
         What the service has kept, up to the previous response, is left out.
         """
-        kept = [getattr(m, "response_id", None) == self._previous for m in context.messages]
-        if self._previous and True in kept:
-            rest = context.messages[len(kept) - kept[::-1].index(True) :]
-            context = replace(context, messages=rest)
+        if self._previous:
+            kept = [getattr(m, "response_id", None) == self._previous for m in context.messages]
+            if True in kept:
+                rest = context.messages[len(kept) - kept[::-1].index(True) :]
+                context = replace(context, messages=rest)
         said = [b for m in context.messages if isinstance(m, AssistantMessage) for b in m.content]
-        own = [b for b in said if getattr(b, "provider", None) == self.provider]
+        own = [b for b in said if isinstance(b, ExtensionBlock) and b.provider == self.provider]
         self._asked = set().union(*map(called_ids, own))
         native: dict[str, Any] = {"input": without_unanswered(self.messages(context))}
         if context.system_prompt:
