@@ -11,8 +11,12 @@ import reference_parts
 
 import swink as swink_package
 import swink_core as swink
+from swink_core import providers
 from swink_core.plugins import hookspecs
 from swink_core.vocabulary import grammar as protocol
+
+STANDARD = ("Any", "Callable", "Iterable", "Literal", "Mapping", "Sequence", "TypeForm", "PurePath")
+"""Types in signatures that Python's documentation defines."""
 
 
 @pytest.mark.parametrize("name", reference.PAGES)
@@ -85,3 +89,15 @@ def test_bars_in_a_cell_do_not_end_it() -> None:
 def test_what_has_no_docstring_is_refused() -> None:
     with pytest.raises(ValueError, match="no docstring"):
         reference_parts.about(lambda: None)
+
+
+def test_every_type_alias_of_callers_signatures_is_defined_with_links() -> None:
+    page = reference.PAGES["types.md"]()
+    defined = set(re.findall(r"^## `(\w+)`$", page, re.MULTILINE))
+    assert {"Models", "Prompts", "Tools", "RunOptions", "Progress", "Approve"} <= defined
+    for name in ("swink.md", "client.md"):
+        text = reference.PAGES[name]()
+        assert {*re.findall(r"types\.md#(\w+)", text)} <= {*map(str.lower, defined)}
+        written = re.findall(r"^    \w+: (\w+)\b", text, re.MULTILINE)
+        known = {*swink_package.__all__, *swink.__all__, *providers.__all__, *STANDARD}
+        assert {word for word in written if word[0].isupper()} - known <= defined
