@@ -761,6 +761,44 @@ def test_things_belong_to_their_account(
     run(test())
 
 
+def test_a_websocket_carries_one_exchange_after_the_other() -> None:
+    async def test() -> None:
+        async with (
+            Vendor() as vendor,
+            aiohttp.ClientSession() as session,
+            session.ws_connect(
+                vendor.url + "/v1/responses", headers={"authorization": "Bearer key-alpha"}
+            ) as socket,
+        ):
+
+            async def turn(**body: Any) -> list[Any]:
+                request = {"type": "response.create", "model": "gpt-6-luna", "store": False}
+                await socket.send_json({**request, **body})
+                events = []
+                while not events or events[-1]["type"] not in (
+                    "response.completed",
+                    "response.failed",
+                    "error",
+                ):
+                    events.append(await socket.receive_json())
+                return events
+
+            warm = await turn(input="hello", generate=False)
+            assert [event["type"] for event in warm] == ["response.created", "response.completed"]
+            assert vendor.state.record.charges() == []
+            item = {"role": "user", "content": "and you?"}
+            done = await turn(input=[item], previous_response_id=warm[-1]["response"]["id"])
+            charge = last(vendor).charge
+            assert charge is not None
+            assert done[-1]["response"]["usage"]["output_tokens"] == charge.usage.output
+            assert charge.usage.prompt == 2 * tokens.PER_MESSAGE + tokens.count("hello and you?")
+            refused = await turn(input="hello", temperature=0.2)
+            assert refused[-1]["status"] == 400
+            assert last(vendor).rule
+
+    run(test())
+
+
 def test_a_conversation_goes_on_where_it_stopped() -> None:
     async def test() -> None:
         async with Vendor() as vendor:
