@@ -489,6 +489,54 @@ def test_a_changed_thought_is_refused() -> None:
     run(test())
 
 
+PREFIXES = [
+    ("claude-opus-5-5", {}, 200),
+    ("claude-opus-5-5", {"system": "Another system prompt."}, 400),
+    ("claude-opus-5", {"system": "Another system prompt."}, 200),
+    (
+        "claude-opus-5-5",
+        {
+            "system": "Another system prompt.",
+            "thinking": {
+                "type": "adaptive",
+                "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+            },
+        },
+        200,
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "later", "status"), PREFIXES)
+def test_thoughts_are_bound_to_their_prefix(model: str, later: Any, status: int) -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            change = {"model": model, "thinking": {"type": "adaptive"}, "system": "Be short."}
+            first = await send(
+                vendor,
+                "anthropic-messages",
+                streamed=False,
+                script=THOUGHT_AND_CALLS,
+                change=change,
+            )
+            blocks = first.json()["content"]
+            assert blocks[0]["thinking"] == ""
+            results = [
+                {"type": "tool_result", "tool_use_id": block["id"], "content": "3"}
+                for block in blocks[1:]
+            ]
+            messages = [
+                {"role": "user", "content": "hello"},
+                {"role": "assistant", "content": blocks},
+                {"role": "user", "content": results},
+            ]
+            again: dict[str, Any] = {**change, "messages": messages, **later}
+            second = await send(vendor, "anthropic-messages", change=again)
+            assert second.status == status, second.body
+
+    run(test())
+
+
 # -- money ---------------------------------------------------------------------------------------
 
 
@@ -774,7 +822,7 @@ def test_a_websocket_carries_one_exchange_after_the_other() -> None:
             async def turn(**body: Any) -> list[Any]:
                 request = {"type": "response.create", "model": "gpt-6-luna", "store": False}
                 await socket.send_json({**request, **body})
-                events = []
+                events: list[Any] = []
                 while not events or events[-1]["type"] not in (
                     "response.completed",
                     "response.failed",

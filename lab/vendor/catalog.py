@@ -26,7 +26,8 @@ class Model:
     12 hours); 0 for models that do not bill writes apart from other input. `long_from` is the
     prompt size in tokens above which the whole request costs `long_input` times the input prices
     and `long_output` times the output price; `None`: one price. `shows` is true for models whose
-    answers show their thoughts by default.
+    answers show their thoughts by default, `binds` for models that refuse a thought after another
+    prefix than it was produced after.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Model:
     long_input: float = 2.0
     long_output: float = 1.5
     cache_from: int = 1_024
+    binds: bool = False
 
 
 def _claude(
@@ -77,6 +79,7 @@ def _claude(
         long_input=long_input,
         long_output=long_output,
         cache_from=cache_from,
+        binds=re.search(r"-5-[125]$|haiku-5-5", id) is not None,
     )
 
 
