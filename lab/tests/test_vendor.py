@@ -63,6 +63,9 @@ def usage_of(protocol: str, answer: Any) -> dict[str, int]:
         usage = answer["usage"]
         prompt = usage["totalTokens"] - usage["outputTokens"]
         return figures(prompt, usage["cacheReadInputTokens"], usage["outputTokens"], 5)
+    if protocol == "mistral-chat":
+        usage = answer["usage"]
+        return figures(usage["prompt_tokens"], 0, usage["completion_tokens"], 5)
     if protocol == "ollama-chat":
         return figures(answer["prompt_eval_count"], 0, answer["eval_count"], 5)
     usage = (answer.get("delta") or answer)["usage"]["tokens"]
@@ -126,6 +129,7 @@ ERRORS: dict[str, tuple[int, Callable[[Any], Any], Any]] = {
     ),
     "ollama-chat": (401, lambda body: body["error"], "unauthorized"),
     "cohere-chat": (401, lambda body: body["message"], "invalid api token"),
+    "mistral-chat": (401, lambda body: body["detail"], "Unauthorized"),
 }
 
 
@@ -165,6 +169,7 @@ RULES: dict[str, dict[str, Any]] = {
     "bedrock-converse": {"messages": []},
     "ollama-chat": {"think": "sometimes"},
     "cohere-chat": {"temperature": 3},
+    "mistral-chat": {"temperature": 3},
 }
 
 
@@ -173,7 +178,7 @@ def test_a_broken_rule_is_refused_and_named_in_the_record(protocol: str) -> None
     async def test() -> None:
         async with Vendor() as vendor:
             answer = await send(vendor, protocol, change=RULES[protocol])
-            assert answer.status == 400
+            assert answer.status == (422 if protocol == "mistral-chat" else 400)
             assert last(vendor).rule
             assert str(last(vendor).message) in answer.body.decode().replace('\\"', '"')
             assert last(vendor).charge is None

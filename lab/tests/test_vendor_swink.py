@@ -33,8 +33,9 @@ MODELS = [
     "cohere/command-a-reasoning-08-2025",
     "ollama/qwen3",
     "deepseek/deepseek-flash",
+    "mistral/mistral-large-latest",
 ]
-PATHS = {"openai": "/v1", "deepseek": "/deepseek"}
+PATHS = {"openai": "/v1", "deepseek": "/deepseek", "mistral": "/mistral/v1"}
 
 
 def add(a: int) -> str:
