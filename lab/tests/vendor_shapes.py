@@ -41,6 +41,7 @@ class Shape:
     """The events, fields and order of the streams of one wire format."""
 
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    streams: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     types: dict[str, dict[str, set[str]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(set))
     )
@@ -52,7 +53,9 @@ class Shape:
     def add(self, events: Iterable[tuple[str, Any]]) -> None:
         """Add the events of one stream."""
         before = "start"
+        found = set()
         for kind, data in events:
+            found.add(kind)
             self.counts[kind] += 1
             paths = set(_paths(data))
             for path, type_name in paths:
@@ -64,6 +67,8 @@ class Shape:
             if kind != "ping":
                 before = kind
         self.order.add((before, "end"))
+        for kind in found:
+            self.streams[kind] += 1
 
     def always(self, kind: str) -> set[str]:
         """Return the fields that every event of a kind has."""
