@@ -56,6 +56,7 @@ VENDOR = {
     "ollama": "sdk_ollama.py",
     "cohere": "sdk_cohere.py",
     "botocore": "sdk_botocore.py",
+    "mistralai": "sdk_mistral.py",
 }
 """The tests in which an SDK drives the simulated vendor, `lab/vendor`."""
 

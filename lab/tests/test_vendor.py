@@ -63,6 +63,9 @@ def usage_of(protocol: str, answer: Any) -> dict[str, int]:
         usage = answer["usage"]
         prompt = usage["totalTokens"] - usage["outputTokens"]
         return figures(prompt, usage["cacheReadInputTokens"], usage["outputTokens"], 5)
+    if protocol == "mistral-chat":
+        usage = answer["usage"]
+        return figures(usage["prompt_tokens"], 0, usage["completion_tokens"], 5)
     if protocol == "ollama-chat":
         return figures(answer["prompt_eval_count"], 0, answer["eval_count"], 5)
     usage = (answer.get("delta") or answer)["usage"]["tokens"]
@@ -126,6 +129,7 @@ ERRORS: dict[str, tuple[int, Callable[[Any], Any], Any]] = {
     ),
     "ollama-chat": (401, lambda body: body["error"], "unauthorized"),
     "cohere-chat": (401, lambda body: body["message"], "invalid api token"),
+    "mistral-chat": (401, lambda body: body["detail"], "Unauthorized"),
 }
 
 
@@ -165,6 +169,7 @@ RULES: dict[str, dict[str, Any]] = {
     "bedrock-converse": {"messages": []},
     "ollama-chat": {"think": "sometimes"},
     "cohere-chat": {"temperature": 3},
+    "mistral-chat": {"temperature": 3},
 }
 
 
@@ -173,7 +178,7 @@ def test_a_broken_rule_is_refused_and_named_in_the_record(protocol: str) -> None
     async def test() -> None:
         async with Vendor() as vendor:
             answer = await send(vendor, protocol, change=RULES[protocol])
-            assert answer.status == 400
+            assert answer.status == (422 if protocol == "mistral-chat" else 400)
             assert last(vendor).rule
             assert str(last(vendor).message) in answer.body.decode().replace('\\"', '"')
             assert last(vendor).charge is None
@@ -489,6 +494,54 @@ def test_a_changed_thought_is_refused() -> None:
     run(test())
 
 
+PREFIXES = [
+    ("claude-opus-5-5", {}, 200),
+    ("claude-opus-5-5", {"system": "Another system prompt."}, 400),
+    ("claude-opus-5", {"system": "Another system prompt."}, 200),
+    (
+        "claude-opus-5-5",
+        {
+            "system": "Another system prompt.",
+            "thinking": {
+                "type": "adaptive",
+                "block_binding": {"prefix_mismatch_behavior": "drop_block"},
+            },
+        },
+        200,
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "later", "status"), PREFIXES)
+def test_thoughts_are_bound_to_their_prefix(model: str, later: Any, status: int) -> None:
+    async def test() -> None:
+        async with Vendor() as vendor:
+            change = {"model": model, "thinking": {"type": "adaptive"}, "system": "Be short."}
+            first = await send(
+                vendor,
+                "anthropic-messages",
+                streamed=False,
+                script=THOUGHT_AND_CALLS,
+                change=change,
+            )
+            blocks = first.json()["content"]
+            assert blocks[0]["thinking"] == ""
+            results = [
+                {"type": "tool_result", "tool_use_id": block["id"], "content": "3"}
+                for block in blocks[1:]
+            ]
+            messages = [
+                {"role": "user", "content": "hello"},
+                {"role": "assistant", "content": blocks},
+                {"role": "user", "content": results},
+            ]
+            again: dict[str, Any] = {**change, "messages": messages, **later}
+            second = await send(vendor, "anthropic-messages", change=again)
+            assert second.status == status, second.body
+
+    run(test())
+
+
 # -- money ---------------------------------------------------------------------------------------
 
 
@@ -757,6 +810,44 @@ def test_things_belong_to_their_account(
             assert (await send(vendor, protocol, change=use, key="key-beta")).status == status
             assert (await _call(vendor, "DELETE", where, "key-alpha"))[0] == 200
             assert (await send(vendor, protocol, change=use)).status == status
+
+    run(test())
+
+
+def test_a_websocket_carries_one_exchange_after_the_other() -> None:
+    async def test() -> None:
+        async with (
+            Vendor() as vendor,
+            aiohttp.ClientSession() as session,
+            session.ws_connect(
+                vendor.url + "/v1/responses", headers={"authorization": "Bearer key-alpha"}
+            ) as socket,
+        ):
+
+            async def turn(**body: Any) -> list[Any]:
+                request = {"type": "response.create", "model": "gpt-6-luna", "store": False}
+                await socket.send_json({**request, **body})
+                events: list[Any] = []
+                while not events or events[-1]["type"] not in (
+                    "response.completed",
+                    "response.failed",
+                    "error",
+                ):
+                    events.append(await socket.receive_json())
+                return events
+
+            warm = await turn(input="hello", generate=False)
+            assert [event["type"] for event in warm] == ["response.created", "response.completed"]
+            assert vendor.state.record.charges() == []
+            item = {"role": "user", "content": "and you?"}
+            done = await turn(input=[item], previous_response_id=warm[-1]["response"]["id"])
+            charge = last(vendor).charge
+            assert charge is not None
+            assert done[-1]["response"]["usage"]["output_tokens"] == charge.usage.output
+            assert charge.usage.prompt == 2 * tokens.PER_MESSAGE + tokens.count("hello and you?")
+            refused = await turn(input="hello", temperature=0.2)
+            assert refused[-1]["status"] == 400
+            assert last(vendor).rule
 
     run(test())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import swink
 from lab.vendor import Fault, Vendor
 from lab.vendor.record import Exchange
+from swink_batch import run, via_batch
 
 ANSWER = "It is three, 東京 🌊."
 TURNS = [
@@ -31,8 +33,9 @@ MODELS = [
     "cohere/command-a-reasoning-08-2025",
     "ollama/qwen3",
     "deepseek/deepseek-flash",
+    "mistral/mistral-large-latest",
 ]
-PATHS = {"openai": "/v1", "deepseek": "/deepseek"}
+PATHS = {"openai": "/v1", "deepseek": "/deepseek", "mistral": "/mistral/v1"}
 
 
 def add(a: int) -> str:
@@ -117,5 +120,26 @@ def test_a_client_that_leaves_ends_the_vendors_bill(model: str) -> None:
             assert exchange.ended == "hung up"
             assert exchange.charge is not None
             assert 0 < exchange.charge.usage.output < 400
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    "model", ["openai/gpt-6-luna", "anthropic/claude-haiku-5-5", "gemini/gemini-3.6-flash"]
+)
+def test_a_vendors_batch_costs_what_the_vendor_charges(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(via_batch, "FIRST_POLL", 0.0001)
+
+    async def test() -> None:
+        async with Vendor() as vendor:
+            rows = [{"id": f"row {at}", "prompt": f"Say {at}"} for at in range(4)]
+            settings = {"providers": providers(vendor)}
+            tally = await run(model, rows, tmp_path / "out.jsonl", via="batch", client=settings)
+            charges = vendor.state.record.charges("alpha")
+            assert tally.answered == len(charges) == 4
+            assert {charge.tier for charge in charges} == {"batch"}
+            assert tally.cost == pytest.approx(float(sum(charge.cost for charge in charges)))
 
     asyncio.run(test())

@@ -21,6 +21,7 @@ PROTOCOLS = (
     "bedrock-converse",
     "ollama-chat",
     "cohere-chat",
+    "mistral-chat",
 )
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
@@ -81,6 +82,8 @@ def request_of(
     body = {"model": "qwen3", "stream": streamed, "messages": messages, "tools": [tool]}
     if protocol == "ollama-chat":
         return "/api/chat", body, {}
+    if protocol == "mistral-chat":
+        return "/mistral/v1/chat/completions", {**body, "model": "mistral-large-latest"}, {}
     return "/v2/chat", {**body, "model": "command-a-reasoning-08-2025"}, {}
 
 

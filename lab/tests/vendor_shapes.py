@@ -31,6 +31,7 @@ WIRE_FORMATS = {
     "bedrock-converse": ("bedrock", "bedrock"),
     "ollama-chat": ("ollama", "ollama"),
     "cohere-chat": ("cohere", "cohere"),
+    "mistral-chat": ("mistral", "mistral"),
 }
 """The corpus folder and the provider whose recordings show each wire format."""
 
@@ -40,6 +41,7 @@ class Shape:
     """The events, fields and order of the streams of one wire format."""
 
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    streams: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     types: dict[str, dict[str, set[str]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(set))
     )
@@ -51,7 +53,9 @@ class Shape:
     def add(self, events: Iterable[tuple[str, Any]]) -> None:
         """Add the events of one stream."""
         before = "start"
+        found = set()
         for kind, data in events:
+            found.add(kind)
             self.counts[kind] += 1
             paths = set(_paths(data))
             for path, type_name in paths:
@@ -63,6 +67,8 @@ class Shape:
             if kind != "ping":
                 before = kind
         self.order.add((before, "end"))
+        for kind in found:
+            self.streams[kind] += 1
 
     def always(self, kind: str) -> set[str]:
         """Return the fields that every event of a kind has."""
@@ -99,7 +105,8 @@ def recorded_streams(wire_format: str, *, shared: bool = True) -> list[tuple[str
     for path in sorted(ROOT.glob("plugins/*/src/*/recordings/*/recording.json")):
         about = json.loads(path.read_text())
         body = path.parent / str(about.get("body"))
-        wanted = about.get("wire_format") == wire_format and about.get("provider") == provider
+        shown_as = "openai-chat" if wire_format == "mistral-chat" else wire_format
+        wanted = about.get("wire_format") == shown_as and about.get("provider") == provider
         if wanted and about.get("status") == 200 and body.suffix != ".json":
             found.append((str(path.parent), body.read_bytes()))
     if shared and (CORPUS / "INDEX.json").exists():
@@ -132,7 +139,7 @@ def _type(value: Any) -> str:
 
 
 def _kind(wire_format: str, event: Any) -> str:
-    if wire_format == "openai-chat":
+    if wire_format in ("openai-chat", "mistral-chat"):
         return _chat_kind(event)
     if wire_format == "gemini-generate-content":
         return _gemini_kind(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -76,6 +77,13 @@ class Ask:
     caching: Caching = "automatic"
     cached: int = 0
     own: dict[str, Any] = field(default_factory=dict)
+
+    def prefix(self, segments: int | None = None) -> str:
+        """Return a digest of the first `segments` of the prompt (`None`: of all)."""
+        digest = hashlib.sha256()
+        for segment in self.segments[:segments]:
+            digest.update(f"\0{segment.role}\0{segment.media}\0{segment.text}".encode())
+        return digest.hexdigest()[:32]
 
     @property
     def prompt_tokens(self) -> int:

@@ -26,7 +26,8 @@ class Model:
     12 hours); 0 for models that do not bill writes apart from other input. `long_from` is the
     prompt size in tokens above which the whole request costs `long_input` times the input prices
     and `long_output` times the output price; `None`: one price. `shows` is true for models whose
-    answers show their thoughts by default.
+    answers show their thoughts by default, `binds` for models that refuse a thought after another
+    prefix than it was produced after.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Model:
     long_input: float = 2.0
     long_output: float = 1.5
     cache_from: int = 1_024
+    binds: bool = False
 
 
 def _claude(
@@ -77,6 +79,7 @@ def _claude(
         long_input=long_input,
         long_output=long_output,
         cache_from=cache_from,
+        binds=re.search(r"-5-[125]$|haiku-5-5", id) is not None,
     )
 
 
@@ -201,6 +204,9 @@ _ROWS = (
     Model("amazon.nova-2-lite-v1:0", "bedrock", 0.3, 2.5, 0.075, thinks="on request"),
     Model("text-embedding-3-small", "openai", 0.02, 0, 0, window=8_192),
     Model("text-embedding-3-large", "openai", 0.13, 0, 0, window=8_192),
+    Model("mistral-large-latest", "mistral", 0.5, 1.5, 0.5, window=256_000),
+    Model("mistral-medium-latest", "mistral", 1.5, 7.5, 1.5, window=128_000),
+    Model("mistral-small-latest", "mistral", 0.15, 0.6, 0.15, window=128_000),
     Model("qwen3", "ollama", 0, 0, 0, window=40_960, thinks="by default"),
     Model("gpt-oss", "ollama", 0, 0, 0, window=131_072, thinks="always"),
     Model("deepseek-r1", "ollama", 0, 0, 0, window=131_072, thinks="by default"),

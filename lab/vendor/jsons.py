@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["compact", "dump", "load", "obj", "objects", "text"]
+__all__ = ["compact", "dump", "load", "obj", "objects", "sorted_compact", "text"]
 
 
 def dump(value: Any) -> bytes:
@@ -17,6 +17,11 @@ def dump(value: Any) -> bytes:
 def compact(value: Any) -> str:
     """Encode a value as compact JSON text."""
     return dump(value).decode()
+
+
+def sorted_compact(value: Any) -> str:
+    """Encode a value as compact JSON text, with the fields of objects in order."""
+    return msgspec.json.encode(value, order="sorted").decode()
 
 
 def load(data: bytes | str) -> Any:

@@ -21,6 +21,7 @@ class Seal:
     account: str
     model: str
     digest: str
+    prefix: str = ""
 
     def covers(self, text: str) -> bool:
         """Tell whether the signature was made for this text."""
@@ -33,9 +34,9 @@ class Seals:
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
-    def make(self, account: str, model: str, text: str) -> str:
-        """Sign a text; return the signature in base64."""
-        payload = jsons.dump([account, model, _digest(text)])
+    def make(self, account: str, model: str, text: str, prefix: str = "") -> str:
+        """Sign a text, and the digest of what comes before it; return the signature in base64."""
+        payload = jsons.dump([account, model, _digest(text), prefix])
         mac = hmac.digest(self._secret, payload, "sha256")
         return base64.b64encode(mac + payload).decode()
 
@@ -49,8 +50,8 @@ class Seals:
         payload = raw[_MAC:]
         if not hmac.compare_digest(mac, hmac.digest(self._secret, payload, "sha256")):
             return None
-        account, model, digest = jsons.load(payload)
-        return Seal(account, model, digest)
+        account, model, digest, prefix = jsons.load(payload)
+        return Seal(account, model, digest, prefix)
 
 
 def _digest(text: str) -> str:

@@ -219,6 +219,8 @@ class Vendor:
     async def _answer(self, http: web.Request, exchange: Exchange) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in http.headers.items()}
         found = _route(http.method, http.raw_path, headers)
+        if found is not None and headers.get("upgrade", "").lower() == "websocket":
+            return await self._socket(http, exchange, found[0], headers)
         if found is None:
             exchange.status = 404
             exchange.ended = "refused"
@@ -251,6 +253,81 @@ class Vendor:
             return self._refuse(exchange, api, failure)
         except Refused as refused:
             return self._refuse(exchange, api, refused.failure)
+
+    async def _socket(
+        self, http: web.Request, exchange: Exchange, api: API, headers: dict[str, str]
+    ) -> web.StreamResponse:
+        """Serve a WebSocket; each request on it is an exchange."""
+        kept: dict[str, Any] = {}
+        try:
+            account = self._account(api, key_of(headers, dict(http.query)))
+            if not isinstance(api, Responses):
+                raise Refused(Failure("invalid", "This endpoint accepts no WebSocket.", 426))
+        except Refused as refused:
+            return self._refuse(exchange, api, refused.failure)
+        exchange.account = account
+        exchange.status = 101
+        opened = web.WebSocketResponse(max_msg_size=_LARGEST)
+        await opened.prepare(http)
+        async for message in opened:
+            turn = self.state.record.open(self.state.clock.now(), "WEBSOCKET", http.path)
+            turn.headers = without_keys(http.headers)
+            turn.request_id = self.state.ids.make("req_")
+            body = message.data.encode() if isinstance(message.data, str) else message.data
+            request = Request(
+                "POST", http.path, {}, headers, body, api.provider, account, turn.request_id
+            )
+            request.kept = kept
+            try:
+                await self._turn(http, turn, api, request, opened)
+            except Refused as refused:
+                turn.status = api.failure(refused.failure, turn.request_id).status
+                turn.message = refused.failure.message
+                turn.ended = "refused"
+                error = openai_common.error_body(refused.failure)
+                await opened.send_json({"type": "error", "status": turn.status, "error": error})
+            except (_Left, ConnectionError):
+                turn.ended = "hung up"
+                turn.hung_up_after = turn.sent_tokens
+                break
+            except _Broken:
+                turn.ended = "broken"
+                break
+            finally:
+                turn.until = self.state.clock.now()
+        exchange.ended = "complete"
+        return opened
+
+    async def _turn(
+        self,
+        http: web.Request,
+        exchange: Exchange,
+        api: Responses,
+        request: Request,
+        opened: web.WebSocketResponse,
+    ) -> None:
+        """Answer one request of a WebSocket."""
+        request.body = api.unwrapped(request.body)
+        job = engine.prepare(self.state, exchange, request, api)
+        exchange.streamed = True
+        fault = self._fault(exchange, request, job.ask.user_text)
+        if fault is not None:
+            exchange.fault = fault.as_json()
+            if fault.after is None:
+                if fault.failure is not None:
+                    raise Refused(fault.failure)
+                if fault.kind == "silence":
+                    await self.silence(http, fault.seconds)
+                elif fault.kind not in ("slow", "damaged"):
+                    await self.disconnect(http, fault)
+                    raise _Broken
+        if job.ask.own["prewarm"]:
+            exchange.status = 200
+            exchange.ended = "complete"
+            for event in messages_of(api.prewarmed(job)):
+                await opened.send_str(event)
+            return
+        await _SocketStream(self, http, exchange, job, fault, opened).stream()
 
     def _account(self, api: API, key: str | None) -> str:
         account = self.state.accounts.of(key)
@@ -431,13 +508,8 @@ class _Stream:
         """Send the answer while it is produced."""
         exchange = self.exchange
         job = self.job
-        self.response.headers.update(self.headers)
-        self.response.content_type = job.encoder.media_type
-        if job.encoder.media_type == "text/event-stream":
-            self.response.charset = "utf-8"
-            self.response.headers["cache-control"] = "no-cache"
         exchange.status = 200
-        await self.response.prepare(self.http)
+        await self._open()
         await self._write(job.begin())
         for step in job.steps():
             if step.kind == "delta":
@@ -453,6 +525,15 @@ class _Stream:
         if exchange.ended == "open":
             exchange.ended = "complete"
         return await self._end()
+
+    async def _open(self) -> None:
+        media_type = self.job.encoder.media_type
+        self.response.headers.update(self.headers)
+        self.response.content_type = media_type
+        if media_type == "text/event-stream":
+            self.response.charset = "utf-8"
+            self.response.headers["cache-control"] = "no-cache"
+        await self.response.prepare(self.http)
 
     async def whole(self, api: API) -> web.StreamResponse:
         """Produce the answer, then send it."""
@@ -593,10 +674,41 @@ class _Stream:
             self.damage = False
             self.exchange.ended = "broken"
         _check(self.http)
+        await self._send(frame)
+
+    async def _send(self, frame: bytes) -> None:
         await self.response.write(frame)
 
     async def _end(self) -> web.StreamResponse:
         await self.response.write_eof()
+        return self.response
+
+
+class _SocketStream(_Stream):
+    """One answer on its way through a WebSocket: an event is a message."""
+
+    def __init__(
+        self,
+        vendor: Vendor,
+        http: web.Request,
+        exchange: Exchange,
+        job: Job,
+        fault: Fault | None,
+        opened: web.WebSocketResponse,
+    ) -> None:
+        super().__init__(vendor, http, exchange, job, fault, {})
+        self.opened = opened
+
+    async def _open(self) -> None:
+        return
+
+    async def _send(self, frame: bytes) -> None:
+        for message in messages_of(frame):
+            await self.opened.send_str(message)
+
+    async def _end(self) -> web.StreamResponse:
+        if self.exchange.ended == "broken" and self.fault is None and not self.damage:
+            await self.opened.close()
         return self.response
 
 
@@ -618,6 +730,13 @@ def _reset(transport: Any) -> None:
         linger = struct.pack("ii", 1, 0)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
     transport.abort()
+
+
+def messages_of(frames: bytes) -> list[str]:
+    """Return the data of SSE events, each as a text."""
+    events = frames.decode("utf-8", "replace").split("\n\n")
+    data = [event.partition("data: ")[2] or event for event in events]
+    return [each for each in data if each.strip()]
 
 
 def _garbage(number: int) -> bytes:

@@ -32,7 +32,10 @@ __all__ = [
 
 @dataclass(slots=True)
 class Request:
-    """A request, as an API sees it. Header names are in lower case."""
+    """A request, as an API sees it. Header names are in lower case.
+
+    `kept` is what a WebSocket remembers of earlier requests; `None` for plain HTTP.
+    """
 
     method: str
     path: str
@@ -43,6 +46,7 @@ class Request:
     account: str
     request_id: str = ""
     found: Mapping[str, str] = field(default_factory=dict)
+    kept: dict[str, Any] | None = None
 
 
 @dataclass(slots=True)

@@ -305,7 +305,7 @@ def _add(ask: Ask, role: str, block: dict[str, Any], overhead: int) -> None:
     if "image" in block:
         source = jsons.obj(jsons.obj(block["image"]).get("source"))
         media = image_tokens(ask.model, jsons.text(source.get("bytes")))
-    text = "" if media else jsons.compact(block)
+    text = "" if media else jsons.sorted_compact(block)
     ask.segments.append(Segment(role, text, media, overhead))
 
 
@@ -319,9 +319,11 @@ def _read_messages(state: State, ask: Ask, messages: list[dict[str, Any]]) -> No
         _check_results(at, waiting, answered)
         waiting = []
         said = ""
+        before = len(ask.segments)
         for number, block in enumerate(blocks):
             where = f"messages.{at}.content.{number}"
-            if "reasoningContent" in block and not _is_readable(state, ask, block, where):
+            thought = "reasoningContent" in block
+            if thought and not _is_readable(state, ask, block, where, before):
                 continue
             _add(ask, role, block, 0 if number else tokens.PER_MESSAGE)
             said += jsons.text(block.get("text"))
@@ -345,18 +347,19 @@ def _check_results(at: int, waiting: list[str], answered: list[str]) -> None:
         )
 
 
-def _is_readable(state: State, ask: Ask, block: dict[str, Any], where: str) -> bool:
-    """Check a thought that comes back; tell whether this model can read it."""
+def _is_readable(state: State, ask: Ask, block: dict[str, Any], where: str, before: int) -> bool:
+    """Check a thought that comes back; return whether this model can read it."""
     reasoning = jsons.obj(block["reasoningContent"])
     if "redactedContent" in reasoning:
         try:
             data = base64.b64decode(jsons.text(reasoning["redactedContent"])).decode()
         except ValueError:
             data = ""
-        return check_thought(state, ask, None, data, where)
+        return check_thought(state, ask, None, data, where, before)
     text = jsons.obj(reasoning.get("reasoningText"))
     signature = jsons.text(text.get("signature"))
-    return check_thought(state, ask, jsons.text(text.get("text")), signature, where)
+    visible = jsons.text(text.get("text"))
+    return check_thought(state, ask, visible, signature, where, before)
 
 
 async def _models(state: State, request: Request) -> Reply:

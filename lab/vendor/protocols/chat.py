@@ -19,7 +19,7 @@ from lab.vendor.protocols.base import API, Encoder, Reply, Request, Route
 from lab.vendor.protocols.reading import add_tool, invalid, limit_of, text_and_media, turn
 from lab.vendor.state import State
 
-__all__ = ["Chat"]
+__all__ = ["Chat", "ChatEncoder"]
 
 _REASONING = {
     "deepseek": "reasoning_content",
@@ -87,7 +87,7 @@ class Chat(API):
 
     def encoder(self, state: State, ask: Ask) -> Encoder:
         """Return the encoder of an answer."""
-        return _ChatEncoder(state, ask)
+        return ChatEncoder(state, ask)
 
     def failure(self, failure: Failure, request_id: str) -> Reply:
         """Return an error response."""
@@ -98,7 +98,7 @@ class Chat(API):
         return openai_common.headers(state, request_id)
 
 
-class _ChatEncoder(Encoder):
+class ChatEncoder(Encoder):
     """Writes chunks, or a completion."""
 
     def __init__(self, state: State, ask: Ask) -> None:
@@ -113,11 +113,11 @@ class _ChatEncoder(Encoder):
 
     def begin(self, usage: Usage) -> bytes:
         delta = {"role": "assistant", "content": "", "refusal": None}
-        return b"".join(self._chunk(at, dict(delta)) for at in range(self.ask.count))
+        return b"".join(self.chunk(at, dict(delta)) for at in range(self.ask.count))
 
     def step(self, step: Step, usage: Usage) -> bytes:
         if step.kind == "end":
-            return self._chunk(step.choice, {}, _STOPS[step.stop])
+            return self.chunk(step.choice, {}, self.reason(step))
         part = step.part
         if isinstance(part, Call):
             return self._call(step, part)
@@ -126,14 +126,18 @@ class _ChatEncoder(Encoder):
         if isinstance(part, Thought):
             if self.reasoning is None:
                 return b""
-            return self._chunk(step.choice, {self.reasoning: step.text})
+            return self.chunk(step.choice, {self.reasoning: step.text})
         name = "refusal" if isinstance(part, Refusal) else "content"
-        return self._chunk(step.choice, {name: step.text})
+        return self.chunk(step.choice, {name: step.text})
+
+    def reason(self, step: Step) -> str:
+        """Return the finish reason of a choice."""
+        return _STOPS[step.stop]
 
     def finish(self, usage: Usage) -> bytes:
         last = b""
         if self.ask.own["usage"]:
-            chunk = {**self._head(), "choices": [], "usage": self._usage(usage)}
+            chunk = {**self.head(), "choices": [], "usage": self.usage(usage)}
             last = self._data(chunk)
         return last + b"data: [DONE]\n\n"
 
@@ -147,8 +151,8 @@ class _ChatEncoder(Encoder):
                 "object": "chat.completion",
                 "created": self.created,
                 "model": self.ask.model.id,
-                "choices": [self._choice(at) for at in range(self.ask.count)],
-                "usage": self._usage(usage),
+                "choices": [self.choice(at) for at in range(self.ask.count)],
+                "usage": self.usage(usage),
                 "service_tier": openai_common.shown_tier(self.ask.tier),
                 "system_fingerprint": _FINGERPRINT,
             }
@@ -165,9 +169,10 @@ class _ChatEncoder(Encoder):
             made = {"index": index, "function": {"arguments": step.text}}
         else:
             return b""
-        return self._chunk(step.choice, {"tool_calls": [made]})
+        return self.chunk(step.choice, {"tool_calls": [made]})
 
-    def _head(self) -> dict[str, Any]:
+    def head(self) -> dict[str, Any]:
+        """Return the fields that every chunk has."""
         return {
             "id": self.id,
             "object": "chat.completion.chunk",
@@ -177,14 +182,21 @@ class _ChatEncoder(Encoder):
             "system_fingerprint": _FINGERPRINT,
         }
 
-    def _chunk(self, choice: int, delta: dict[str, Any], finish: str | None = None) -> bytes:
+    def chunk(
+        self,
+        choice: int,
+        delta: dict[str, Any],
+        finish: str | None = None,
+        usage: dict[str, Any] | None = None,
+    ) -> bytes:
+        """Return a chunk of one choice."""
         logprobs = None
         if self.ask.own["logprobs"] and delta.get("content"):
             logprobs = {"content": [_logprob(delta["content"])], "refusal": None}
         made = {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": finish}
-        chunk = {**self._head(), "choices": [made]}
-        if self.ask.own["usage"]:
-            chunk["usage"] = None
+        chunk = {**self.head(), "choices": [made]}
+        if usage is not None or self.ask.own["usage"]:
+            chunk["usage"] = usage
         return self._data(chunk)
 
     def _data(self, chunk: dict[str, Any]) -> bytes:
@@ -192,7 +204,8 @@ class _ChatEncoder(Encoder):
             chunk["obfuscation"] = self.state.ids.make("", 1 + len(chunk["choices"]) * 7)
         return _sse(chunk)
 
-    def _choice(self, at: int) -> dict[str, Any]:
+    def choice(self, at: int) -> dict[str, Any]:
+        """Return one choice of a whole answer."""
         content: str | None = None
         refusal: str | None = None
         reasoning = ""
@@ -225,7 +238,8 @@ class _ChatEncoder(Encoder):
             "finish_reason": _STOPS[end.stop] if end else "stop",
         }
 
-    def _usage(self, usage: Usage) -> dict[str, Any]:
+    def usage(self, usage: Usage) -> dict[str, Any]:
+        """Return the usage fields of an answer."""
         prompt: dict[str, int] = {"cached_tokens": usage.cached, "audio_tokens": 0}
         if self.ask.model.write:
             prompt["cache_write_tokens"] = usage.written + usage.written_long

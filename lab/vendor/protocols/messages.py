@@ -73,6 +73,8 @@ class Messages(API):
         ask = Ask(request.provider, self.name, row, request.account, caching="marked")
         _read_tools(ask, body)
         _read_system(ask, body.get("system"))
+        binding = jsons.obj(jsons.obj(body.get("thinking")).get("block_binding"))
+        ask.own["drops"] = binding.get("prefix_mismatch_behavior") == "drop_block"
         _read_messages(state, ask, body["messages"])
         if jsons.obj(body.get("cache_control")).get("type") == "ephemeral" and ask.segments:
             last = ask.segments[-1]
@@ -249,14 +251,20 @@ def claude_thinks(model: Model, thinking: dict[str, Any]) -> tuple[bool, bool]:
 
 def seal_of(state: State, ask: Ask, text: str) -> str:
     """Sign a thought: the signature covers the visible text."""
-    return state.seals.make(ask.account, ask.model.id, text if ask.shown else "")
+    prefix = ask.own.get("prefix")
+    if prefix is None:
+        prefix = ask.own["prefix"] = ask.prefix()
+    return state.seals.make(ask.account, ask.model.id, text if ask.shown else "", prefix)
 
 
-def check_thought(state: State, ask: Ask, text: str | None, signature: str, where: str) -> bool:
-    """Check a thought that comes back; tell whether this model can read it.
+def check_thought(
+    state: State, ask: Ask, text: str | None, signature: str, where: str, before: int
+) -> bool:
+    """Check a thought that comes back; return whether this model can read it.
 
-    `text` is `None` for a redacted one. Raises Refused for a signature that was made elsewhere,
-    for another account or for another text.
+    `text` is `None` for a redacted one, `before` the number of segments before its message.
+    Raises Refused for a signature that was made elsewhere, for another account, for another text,
+    or after another prefix by a model that checks that.
     """
     kind = "thinking" if text is not None else "redacted_thinking"
     seal = state.seals.open(signature)
@@ -268,6 +276,15 @@ def check_thought(state: State, ask: Ask, text: str | None, signature: str, wher
         message = (
             f"{where}: `thinking` or `redacted_thinking` blocks in the latest assistant message "
             "cannot be modified. These blocks must remain as they were in the original response."
+        )
+        raise Refused(Failure("signature", message))
+    if ask.model.binds and seal.model == ask.model.id and seal.prefix != ask.prefix(before):
+        if ask.own.get("drops"):
+            return False
+        message = (
+            f"{where}: Invalid `signature` in `{kind}` block. The block is bound to a different "
+            "conversation. Remove the block, or set "
+            '`thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
         )
         raise Refused(Failure("signature", message))
     return seal.model == ask.model.id
@@ -339,10 +356,11 @@ def _read_messages(state: State, ask: Ask, messages: Any) -> None:
         _check_results(at, blocks, waiting)
         said = []
         waiting = []
+        before = len(ask.segments)
         for number, block in enumerate(blocks):
             where = f"messages.{at}.content.{number}"
             overhead = 0 if number else tokens.PER_MESSAGE
-            text, media = _read_block(state, ask, block, where)
+            text, media = _read_block(state, ask, block, where, before)
             if text is None:
                 continue
             ask.segments.append(Segment(role, text, media, overhead, _mark(block)))
@@ -380,19 +398,20 @@ def _unanswered(at: int, ids: list[str]) -> Refused:
 
 
 def _read_block(
-    state: State, ask: Ask, block: dict[str, Any], where: str
+    state: State, ask: Ask, block: dict[str, Any], where: str, before: int
 ) -> tuple[str | None, int]:
     """Return a block's text and media; no text where the model cannot read the block."""
     kind = block.get("type")
     if kind == "thinking":
         text = jsons.text(block.get("thinking"))
         signature = jsons.text(block.get("signature"))
-        return (text if check_thought(state, ask, text, signature, where) else None), 0
+        readable = check_thought(state, ask, text, signature, where, before)
+        return (text if readable else None), 0
     if kind == "redacted_thinking":
         data = jsons.text(block.get("data"))
-        return ("" if check_thought(state, ask, None, data, where) else None), 0
+        return ("" if check_thought(state, ask, None, data, where, before) else None), 0
     if kind == "tool_use":
-        return jsons.compact([block.get("name"), block.get("input")]), 0
+        return jsons.sorted_compact([block.get("name"), block.get("input")]), 0
     if kind == "tool_result":
         return text_and_media(ask.model, block.get("content"))
     source = jsons.obj(block.get("source"))

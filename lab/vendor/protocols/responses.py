@@ -70,7 +70,7 @@ class Responses(API):
         row = model_of(request.provider, model)
         ask = Ask(request.provider, self.name, row, request.account)
         given = _items(body.get("input"), state)
-        context = _context(state, request.account, body)
+        context = _context(state, request, body)
         check_tools(state, request.account, body.get("tools"))
         _read_tools(ask, body)
         if isinstance(body.get("instructions"), str):
@@ -92,6 +92,8 @@ class Responses(API):
             "context": context + given,
             "given": given,
             "background": body.get("background") is True,
+            "kept": request.kept,
+            "prewarm": request.kept is not None and body.get("generate") is False,
             "encrypted": "reasoning.encrypted_content" in (body.get("include") or []),
             "padding": padding,
         }
@@ -108,6 +110,22 @@ class Responses(API):
     def headers(self, state: State, request_id: str) -> dict[str, str]:
         """Return the headers of an answer."""
         return openai_common.headers(state, request_id)
+
+    def unwrapped(self, message: bytes) -> bytes:
+        """Return the body of a request in a message of a WebSocket. Raises Refused."""
+        try:
+            body = jsons.obj(jsons.load(message))
+        except ValueError as error:
+            raise invalid(str(error)) from None
+        if body.pop("type", None) != "response.create":
+            raise invalid("Unknown event type. Supported: 'response.create'.", "type")
+        return jsons.dump({**body, "stream": True})
+
+    def prewarmed(self, job: Job) -> bytes:
+        """Return the events of a request that generates nothing, and keep its items."""
+        encoder = job.encoder
+        assert isinstance(encoder, _ResponseEncoder)
+        return encoder.prewarmed()
 
     async def serve(self, state: State, job: Job) -> Reply | Followed:
         """Produce an answer in the background; return its response as it begins, or its stream."""
@@ -189,12 +207,22 @@ class _ResponseEncoder(Encoder):
         self.keep(status, usage)
         return jsons.dump(self._response(status, usage))
 
+    def prewarmed(self) -> bytes:
+        """Return the events of a response without output, and keep its items."""
+        usage = Usage()
+        made = self._event("response.created", response=self._response("in_progress", None))
+        self.keep("completed", usage)
+        return made + self._event("response.completed", response=self._response("completed", usage))
+
     def keep(self, status: str, usage: Usage | None = None) -> None:
         """Store the response, where the request did not decline that."""
         ask = self.ask
+        response = self._response(status, usage)
+        kept_here = ask.own["kept"]
+        if kept_here is not None:
+            kept_here[self.id] = _Stored(response, ask.own["context"], ask.own["given"])
         if ask.own["body"].get("store") is False:
             return
-        response = self._response(status, usage)
         conversation = _conversation(self.state, ask.account, ask.own["body"])
         if conversation is not None and usage is not None:
             conversation.items += [*ask.own["given"], *response["output"]]
@@ -405,15 +433,17 @@ def _items(given: Any, state: State) -> list[dict[str, Any]]:
     return with_ids(state, given)
 
 
-def _context(state: State, account: str, body: dict[str, Any]) -> list[dict[str, Any]]:
+def _context(state: State, request: Request, body: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the items of the earlier responses that a request goes on from."""
-    conversation = _conversation(state, account, body)
+    conversation = _conversation(state, request.account, body)
     if conversation is not None:
         return list(conversation.items)
     previous = body.get("previous_response_id")
     if previous is None:
         return []
-    stored = state.owned.get("response", str(previous), account)
+    stored = (request.kept or {}).get(str(previous))
+    if stored is None:
+        stored = state.owned.get("response", str(previous), request.account)
     if stored is None:
         message = f"Previous response with id '{previous}' not found."
         raise Refused(

@@ -17,6 +17,7 @@ from lab.vendor.protocols.chat import Chat
 from lab.vendor.protocols.cohere import Cohere
 from lab.vendor.protocols.gemini import Gemini
 from lab.vendor.protocols.messages import Messages
+from lab.vendor.protocols.mistral import Mistral
 from lab.vendor.protocols.ollama import Ollama
 from lab.vendor.protocols.responses import Responses
 
@@ -33,7 +34,7 @@ def _apis() -> tuple[API, ...]:
     chat.routes += (*openai_things.ROUTES, *openai_embeddings.ROUTES)
     messages.routes += anthropic_batches.routes(messages)
     gemini.routes += (*gemini_batches.routes(gemini), *gemini_caches.routes(gemini))
-    return (chat, responses, messages, gemini, Bedrock(), Ollama(), Cohere())
+    return (chat, responses, messages, gemini, Bedrock(), Ollama(), Cohere(), Mistral())
 
 
 APIS = _apis()
@@ -47,5 +48,6 @@ PROVIDERS = {
     "bedrock": "bedrock",
     "ollama": "ollama",
     "cohere": "cohere",
+    "mistral": "mistral",
 }
 """The vendors that may lead a path. The others that have rules speak OpenAI's protocols."""
