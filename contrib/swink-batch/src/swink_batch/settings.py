@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 from attrs import define, field
 
-from swink import Client
 from swink_batch.forms import Form
 from swink_batch.journal import Journal, engine_of
 from swink_batch.limits import Turns
@@ -21,6 +19,9 @@ CONCURRENCY = 256
 """Calls of a target that are under way at most, unless it is told otherwise."""
 
 Via: TypeAlias = Literal["calls", "batch"]
+
+NOT_OPTIONS = frozenset({"self", "model", "context", "type"})
+"""Parameters of a call that are not options: the job or its rows give them."""
 
 UNSAID = frozenset({"api_key", "headers", "base_url", "retry", "timeouts", "transport"})
 """Options that change no answer, or are nobody's business: a journal does not have them."""
@@ -52,8 +53,7 @@ def _said(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _options(job: Settings, attribute: Any, value: Mapping[str, Any]) -> None:
-    named = inspect.signature(Client.stream).parameters.keys() - {"options"}
-    if taken := sorted(named & value.keys()):
+    if taken := sorted(NOT_OPTIONS & value.keys()):
         raise InvalidOption(
             f"no option {taken[0]!r}",
             resolution="Models and a type are the job's own, and what is asked is the rows'.",
