@@ -19,7 +19,26 @@ from swink_core.providers import closed_schema, rule_of
 from swink_provider_anthropic import claude
 from swink_provider_anthropic.schemas import structured
 
-__all__ = ["is_claude", "parameters"]
+__all__ = ["PLACES", "is_claude", "parameters"]
+
+_NATIVE = "additionalModelRequestFields"
+
+PLACES = {
+    "max_tokens": ("inferenceConfig.maxTokens",),
+    "stop": ("inferenceConfig.stopSequences",),
+    "temperature": ("inferenceConfig.temperature",),
+    "top_p": ("inferenceConfig.topP",),
+    "top_k": (f"{_NATIVE}.top_k", f"{_NATIVE}.inferenceConfig.topK"),
+    "thinking": (
+        "outputConfig.effort",
+        f"{_NATIVE}.thinking",
+        f"{_NATIVE}.reasoning",
+        f"{_NATIVE}.reasoningConfig",
+        f"{_NATIVE}.reasoning_effort",
+    ),
+    "response_format": ("outputConfig.textFormat",),
+}
+"""The fields in which options go out."""
 
 ROOM_TO_ANSWER = 4096
 """Tokens left for the answer where neither the caller nor the catalogue limits it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from swink_core import Classification, Context, Failure, Model, StreamOptions, ThinkingLevel
 from swink_core import StreamErrorKind as Kind
@@ -39,6 +40,11 @@ class CohereProvider(HTTPProvider):
             "seed", "thinking", "strict",
         }
     )  # fmt: skip
+    places: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "top_p": ("p",),
+        "top_k": ("k",),
+        "stop": ("stop_sequences",),
+    }
     system_marks = ()
     api_name = "v2"
     buffered = True

@@ -11,7 +11,7 @@ from typing import Any
 from swink_core import Model, StreamOptions
 from swink_core.providers import inlined_schema, rule_of
 
-__all__ = ["parameters", "tool_config"]
+__all__ = ["FIELDS", "PLACES", "parameters", "tool_config"]
 
 FIELDS = {
     "temperature": "temperature",
@@ -22,6 +22,18 @@ FIELDS = {
     "max_tokens": "maxOutputTokens",
     "seed": "seed",
 }
+
+PLACES = {
+    **{name: (f"generationConfig.{field}",) for name, field in FIELDS.items()},
+    "thinking": ("generationConfig.thinkingConfig",),
+    "stop": ("generationConfig.stopSequences",),
+    "response_format": (
+        "generationConfig.responseMimeType",
+        "generationConfig.responseJsonSchema",
+    ),
+    "tool_choice": ("toolConfig",),
+}
+"""The fields in which options go out."""
 
 CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 

@@ -121,9 +121,12 @@ class MistralProvider(OpenAIProvider):
 
     def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
         """Use Mistral's names for the seed and for a required tool call."""
+        if options.seed is not None:
+            payload = {**payload, "random_seed": options.seed}
         body = super().body(model, payload, options)
-        if "seed" in body:
-            body["random_seed"] = body.pop("seed")
+        seed = body.pop("seed", None)
+        if seed is not None:
+            body.setdefault("random_seed", seed)
         if body.get("tool_choice") == "required":
             body["tool_choice"] = "any"
         return body

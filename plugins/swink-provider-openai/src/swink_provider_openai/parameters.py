@@ -19,6 +19,7 @@ __all__ = [
     "is_strict",
     "kept",
     "parameters",
+    "places_of",
     "response_format",
 ]
 
@@ -67,6 +68,26 @@ def parameters(model: Model, options: StreamOptions, dialect: Dialect) -> dict[s
         found |= kept(rule_of(model).facts, options, dialect)
     found |= gateway_options(options, dialect)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
+    """Return the fields in which options go out that have another name there."""
+    places: dict[str, tuple[str, ...]] = {
+        "max_tokens": (dialect.max_tokens,),
+        "seed": ("seed", "random_seed"),
+        "thinking": (
+            "reasoning", "reasoning_effort", "thinking", "thinking_budget", "enable_thinking",
+            dialect.template,
+        ),
+        "user": (dialect.user or "user", "providerOptions.gateway.user"),
+        "cache": (*_KEPT, "providerOptions.gateway.caching"),
+    }  # fmt: skip
+    if dialect.cache_key is not None:
+        places["session_id"] = (dialect.cache_key,)
+    return places
+
+
+_KEPT = ("prompt_cache_retention", "prompt_cache_options")
 
 
 def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:

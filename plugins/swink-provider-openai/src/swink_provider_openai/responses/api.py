@@ -21,6 +21,7 @@ from swink_provider_openai.parameters import (
     effort,
     gateway_options,
     kept,
+    places_of,
     response_format,
 )
 from swink_provider_openai.responses.converter import ResponsesConverter
@@ -55,6 +56,12 @@ class ResponsesAPI:
         self.system_marks = dialect.marks if "system_messages" in dialect.adds else None
         self.features = FEATURES | (dialect.adds & {"file_ids"})
         self.knobs = KNOBS | (dialect.adds & {"system_messages"}) | dialect.knobs
+        self.places = {
+            **places_of(dialect),
+            "max_tokens": ("max_output_tokens",),
+            "thinking": ("reasoning",),
+            "response_format": ("text", "response_format"),
+        }
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `input`, `instructions` and `tools`."""
