@@ -91,15 +91,13 @@ class Client:
         self._installed = frozenset(self.host.provider_names())
         self._http = http or AiohttpClient()
         self._clock = clock or LoopClock()
-        self._breaker = CircuitBreaker(self._clock) if breaker else None
         self._default = default
         self._closed = False
         own_gates = tuple(gates)
         for gate in own_gates:
             expect(gate, Gate, "a gate is", "Give it enter and leave, as Gate has.", UsageError)
-        self._gates = ClientGates(
-            own_gates if self._breaker is None else (self._breaker, *own_gates)
-        )
+        first = (CircuitBreaker(self._clock),) if breaker else ()
+        self._gates = ClientGates((*first, *own_gates))
         self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
@@ -150,7 +148,7 @@ class Client:
             http=self._http,
             shared_totals=self._totals,
         )
-        return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
+        return EventStream(Driver(call, targets, self._gates, self._on_close))
 
     def target(self, model: ModelChoice | None, **options: Unpack[TargetOptions]) -> Target:
         """Return the target that a call of a model with these options asks first. Sends nothing.
