@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from types import NoneType
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from attrs import fields
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
 from swink_core.failures.redaction import address_fault, credentials_in, public_url
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import ProviderInfo
 from swink_core.vocabulary.option_table import OPTIONS
-from swink_core.vocabulary.options import StreamOptions, Timeouts
+from swink_core.vocabulary.options import (
+    CacheStrategy,
+    RetryPolicy,
+    StreamOptions,
+    ThinkingLevel,
+    Timeouts,
+)
+from swink_core.vocabulary.outcome import StreamErrorKind
 
 _FIELDS = StreamOptions.names()
 
@@ -44,6 +53,35 @@ def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
         except ValueError as error:
             raise InvalidOption(str(error).replace("total", "timeout", 1)) from error
     return options
+
+
+_VALUES = frozenset({str, int, float, bool, bytes, NoneType, ThinkingLevel, StreamErrorKind})
+
+_RECORDS = frozenset({Timeouts, RetryPolicy, CacheStrategy})
+
+
+def frozen(value: Any, depth: int = 2) -> Hashable:
+    """Return something hashable that is equal for equal options of the same types.
+
+    Raises TypeError for data deeper than `depth` levels, which two calls must not share: a plugin
+    could change it.
+    """
+    kind = type(value)
+    if kind is str:
+        return value  # type: ignore[no-any-return]  # it is a string
+    if kind in _VALUES:
+        return kind, value
+    if kind in _RECORDS:
+        return kind, *(frozen(getattr(value, each.name)) for each in fields(kind))
+    if depth == 0:
+        raise TypeError("too deep")
+    if kind is dict:
+        return kind, *((name, frozen(inner, depth - 1)) for name, inner in value.items())
+    if kind in (list, tuple):
+        return kind, *(frozen(inner, depth - 1) for inner in value)
+    if kind in (set, frozenset):
+        return kind, frozenset(frozen(inner, depth - 1) for inner in value)
+    raise TypeError(f"a {kind.__name__} may change")
 
 
 def options_of(values: Mapping[str, Any]) -> StreamOptions:
@@ -91,13 +129,14 @@ def check_credentials(
         )
 
 
-def check_options(options: StreamOptions, context: Context) -> None:
-    """Refuse options that no provider could send, or that do not fit the conversation.
-
-    Raises InvalidOption.
-    """
+def check_options(options: StreamOptions) -> None:
+    """Refuse options that no provider could send. Raises InvalidOption."""
     for name in ("extra", "settings", "response_format"):
         check_json(getattr(options, name), name, InvalidOption)
+
+
+def check_choice(options: StreamOptions, context: Context) -> None:
+    """Refuse a choice of a tool that the conversation does not have. Raises InvalidOption."""
     choice = options.tool_choice
     if choice in (None, "auto", "none") or "tools" in options.extra:
         return

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
-from types import NoneType
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Self, TypeAlias, Unpack
 
 from swink_core.arguments import (
     address_of,
+    check_choice,
     check_credentials,
     check_options,
     check_settings,
     expect,
+    frozen,
     full_options,
     options_of,
 )
@@ -37,17 +37,10 @@ from swink_core.vocabulary.http import HTTPClient
 from swink_core.vocabulary.messages import AssistantMessage, Prompt
 from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.option_table import OPTIONS, takes_options
-from swink_core.vocabulary.options import (
-    CacheStrategy,
-    ClientOptions,
-    Options,
-    StreamOptions,
-    TargetOptions,
-    Timeouts,
-)
+from swink_core.vocabulary.options import ClientOptions, Options, StreamOptions, TargetOptions
 from swink_core.vocabulary.outcome import Cost, Totals, Usage
 
-OneModel: TypeAlias = str | Model
+OneModel: TypeAlias = str | Model | Target
 
 ModelChoice: TypeAlias = OneModel | tuple[OneModel, TargetOptions]
 
@@ -95,21 +88,21 @@ class Client:
             expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
         self.host = host or Host(plugins)
         self.catalog = Catalog(self.host)
-        self._http, self._clock = http or AiohttpClient(), clock or LoopClock()
-        self._breaker = CircuitBreaker(self._clock) if breaker else None
+        self._installed = frozenset(self.host.provider_names())
+        self._http = http or AiohttpClient()
+        self._clock = clock or LoopClock()
         self._default = default
         self._closed = False
         own_gates = tuple(gates)
         for gate in own_gates:
             expect(gate, Gate, "a gate is", "Give it enter and leave, as Gate has.", UsageError)
-        self._gates = ClientGates(
-            own_gates if self._breaker is None else (self._breaker, *own_gates)
-        )
+        first = (CircuitBreaker(self._clock),) if breaker else ()
+        self._gates = ClientGates((*first, *own_gates))
         self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
-        self._remembered: Any = lru_cache(MOST_REMEMBERED, typed=True)(self._resolved)
+        self._remembered: dict[Hashable, tuple[Any, list[Target]]] = {}
         options_of(self._defaults)
         for name, given in (providers or {}).items():
             self.host.entry(name)
@@ -148,10 +141,24 @@ class Client:
         targets = self._targets(model, asked)
         check_context(conversation, targets[0].continues)
         for target in targets:
-            check_options(target.options, conversation)
-        call = Call(Attempt(targets[0]), conversation, clock=self._clock, http=self._http)
-        call.shared_totals = self._totals
-        return EventStream(Driver(call, targets, self._breaker, self._gates, self._on_close))
+            check_choice(target.options, conversation)
+        call = Call(
+            attempt=Attempt(targets[0]),
+            context=conversation,
+            clock=self._clock,
+            http=self._http,
+            shared_totals=self._totals,
+        )
+        return EventStream(Driver(call, targets, self._gates, self._on_close))
+
+    def target(self, model: ModelChoice | None, **options: Unpack[TargetOptions]) -> Target:
+        """Return the target that a call of a model with these options asks first. Sends nothing.
+
+        It has the merged options, the address, and what the catalogue says of the model. Passed to
+        `stream` in place of a model, it gives that call its options as a client gives its own: the
+        call's options, `extra` included, lie over them. Raises `UsageError` where `stream` does.
+        """
+        return self._targets(model, {**options})[0]
 
     @takes_options(Options)
     async def complete(
@@ -191,41 +198,85 @@ class Client:
         chain = models if isinstance(models, list) or _is_chain(models) else [models]
         if not chain:
             raise InvalidModel("the chain of models is empty", resolution="Name a model in it.")
-        found = self._resolved
-        if {*map(type, chain)} == {str} and _PLAIN.issuperset(map(type, options.values())):
-            found = self._remembered  # what is of other types may be equal, and differ or change
-        return [Target(*each) for each in found(*chain, **options)]
+        key = self._key(chain, options)
+        if key is None:
+            return self._resolved(chain, options)
+        found = self._remembered.get(key)
+        if found is None:
+            chain, options = _copied(chain), _copied(options)
+            if len(self._remembered) >= MOST_REMEMBERED:
+                del self._remembered[next(iter(self._remembered))]
+            # the chain is kept too, since the key has the identities of what stands in its models
+            found = self._remembered[key] = chain, self._resolved(chain, options)
+        return [target.again() for target in found[1]]
 
-    def _resolved(self, /, *chain: ModelChoice, **options: Any) -> list[tuple[Any, ...]]:
-        """Return what is known of each target of a chain: a `Target`'s fields, in order."""
-        options, targets = full_options(options), list[tuple[Any, ...]]()
+    def _key(self, chain: Sequence[Any], options: Mapping[str, Any]) -> Hashable | None:
+        """Return what decides on the targets of a chain; `None` if they cannot be remembered."""
+        try:
+            names = map(self._key_of, chain)
+            return self.catalog.users, *names, frozen(options) if options else None
+        except TypeError:
+            return None
+
+    def _key_of(self, choice: Any) -> Hashable:
+        if type(choice) is tuple and len(choice) == 2:
+            return self._key_of(choice[0]), frozen(choice[1])
+        if type(choice) is str and choice.partition("/")[0] not in self._installed:
+            choice = self.catalog.resolve(choice)  # a bare id: which provider has a key decides
+        if type(choice) is Model:
+            return str(choice), id(choice.info), id(choice.rules)
+        return frozen(choice)
+
+    def _resolved(self, chain: Sequence[Any], options: Mapping[str, Any]) -> list[Target]:
+        options = full_options(options)
+        targets: list[Target] = []
         for choice in chain:
             name, own = _with_options(choice)
-            model = self.catalog.resolve(name)
-            given = {**self._defaults, **self._providers.get(model.provider, {})}
-            asked = options
-            if targets and (model.provider != targets[0][0].provider or "base_url" in own):
+            if isinstance(name, Target):
+                model, given = name.model, dict(name.given)
+            else:
+                model = self.catalog.resolve(name)
+                given = {**self._defaults, **self._providers.get(model.provider, {})}
+            asked: Mapping[str, Any] = options
+            if targets and (model.provider != targets[0].model.provider or "base_url" in own):
                 # what belongs to the first target's provider, or address, does not travel on
                 asked = {name: value for name, value in asked.items() if name not in _PERSONAL}
             asked = {**asked, **own}
-            laid, home = options_of(_laid_over(given, asked)), given.get("base_url")
-            if home and address_of(laid.base_url) != address_of(home):
-                # what was given together with an address is for no other
-                given = {name: v for name, v in given.items() if name not in _CREDENTIALS}
-                all_given, laid = laid, options_of(_laid_over(given, asked))
-                check_credentials(model.provider, home, all_given, laid)
-            binding, info = self.host.bind(model.provider), self.catalog.provider(model.provider)
-            is_last = len(targets) == len(chain) - 1
-            check_settings(model.provider, info, laid.settings)
-            said = frozenset(given.keys() - asked.keys() - _STEERING), asked.get("extra") or {}
-            targets.append((model, laid, binding, info, is_last, *said))
+            targets.append(self._target(model, given, asked, len(targets) == len(chain) - 1))
         return targets
+
+    def _target(
+        self, model: Model, given: dict[str, Any], asked: Mapping[str, Any], is_last: bool
+    ) -> Target:
+        """Return the target of a model: `asked` are a call's options, over those `given` before."""
+        merged = _merged(given, asked)
+        options = options_of(merged)
+        home = given.get("base_url")
+        if home and address_of(options.base_url) != address_of(home):
+            # what was given together with an address is for no other
+            given = {name: v for name, v in given.items() if name not in _CREDENTIALS}
+            all_given = options
+            merged = _merged(given, asked)
+            options = options_of(merged)
+            check_credentials(model.provider, home, all_given, options)
+        binding = self.host.bind(model.provider)
+        info = self.catalog.provider(model.provider)
+        check_settings(model.provider, info, options.settings)
+        check_options(options)
+        return Target(
+            model=model,
+            options=options,
+            binding=binding,
+            info=info,
+            is_last=is_last,
+            inherited=frozenset(given.keys() - asked.keys() - _STEERING),
+            extra=asked.get("extra") or {},
+            given=merged,
+        )
 
 
 MOST_REMEMBERED = 256
-"""Models with options of which a client knows what it found for them."""
-
-_PLAIN = frozenset({str, int, float, bool, NoneType, Timeouts, CacheStrategy})
+"""Chains of models with options whose targets a client remembers."""
 
 MODEL_ENV = "SWINK_MODEL"
 """Names the model of calls that name none; several, separated by spaces, are a chain."""
@@ -257,10 +308,19 @@ def _of_provider(name: str, given: Any) -> dict[str, Any]:
         )
     options = full_options(given)
     settings = {key: options.pop(key) for key in [*options] if key not in StreamOptions.names()}
-    return _laid_over({"settings": settings}, options)
+    return _merged({"settings": settings}, options)
 
 
-def _laid_over(given: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+def _copied(value: Any) -> Any:
+    """Return data with copies of all that can be changed in it."""
+    if isinstance(value, dict):
+        return {name: _copied(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_copied(inner) for inner in value]
+    return tuple(map(_copied, value)) if type(value) is tuple else value
+
+
+def _merged(given: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """Lay options over others: headers, settings and fields of the body one by one."""
     values = {**given, **asked}
     for name in ("settings", "extra"):

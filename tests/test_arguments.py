@@ -34,7 +34,7 @@ from swink_core import (
     UserMessage,
     dump,
 )
-from swink_core.arguments import check_options, check_settings
+from swink_core.arguments import check_choice, check_options, check_settings
 from swink_core.conversation import check_context, context_of
 
 HI = UserMessage("Hi")
@@ -254,6 +254,12 @@ MISTAKEN: list[tuple[str, dict[str, Any], Context, str]] = [
 ]
 
 
+def check_both(options: StreamOptions, context: Context) -> None:
+    """Check options by themselves and beside a conversation, as a call does."""
+    check_options(options)
+    check_choice(options, context)
+
+
 @pytest.mark.parametrize(
     ("options", "context", "what"), [case[1:] for case in MISTAKEN], ids=[c[0] for c in MISTAKEN]
 )
@@ -261,7 +267,7 @@ def test_options_that_cannot_be_sent_are_refused(
     options: dict[str, Any], context: Context, what: str
 ) -> None:
     with pytest.raises(InvalidOption) as caught:
-        check_options(StreamOptions(**options), context)
+        check_both(StreamOptions(**options), context)
     assert what in caught.value.message
     assert caught.value.resolution
 
@@ -283,7 +289,7 @@ FITTING: list[tuple[str, dict[str, Any], Context]] = [
 def test_options_that_some_provider_takes_are_accepted(
     options: dict[str, Any], context: Context
 ) -> None:
-    check_options(StreamOptions(**options), context)
+    check_both(StreamOptions(**options), context)
 
 
 async def test_a_call_checks_the_options_of_each_of_its_models() -> None:

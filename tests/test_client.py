@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from fakes import (
@@ -763,6 +763,8 @@ LAYERS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 
 class Merging(Toy):
     """A provider with a default of its own, and with options that stand in an object."""
+
+    knobs: ClassVar[Any] = {**Toy.knobs, "max_tokens": "config.limit", "seed": "config.seed"}
 
     def request(self, model: swink.Model, payload: Any, options: swink.StreamOptions) -> Any:
         said = {"temperature": options.temperature, "top_p": options.top_p}

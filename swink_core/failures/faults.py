@@ -6,6 +6,9 @@ from swink_core.failures.exceptions import ProviderFailure, UsageError
 from swink_core.failures.failure import Failure
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
+CLOSED = "closed"
+"""The code of a failure that is the caller's: the stream was closed."""
+
 FAULT = "plugin"
 """The code of a failure that is a fault in the plugin's code."""
 
@@ -36,4 +39,4 @@ def too_large(limit: float) -> Failure:
 def abandoned() -> Failure:
     """Say that the caller closed the stream."""
     message = "closed by the caller"
-    return Failure("streaming", kind=Kind.CANCELLED, code="closed", message=message)
+    return Failure("streaming", kind=Kind.CANCELLED, code=CLOSED, message=message)

@@ -77,7 +77,7 @@ def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
     found: set[str] = set()
     for name, value in headers.items():
         if kind := _credential(name):
-            words = re.split(r"[\s;]+" if kind == "cookie" else r"[\s,]+", value)
+            words = (_COOKIES if kind == "cookie" else _WORDS).split(value)
             # a first word of several names the scheme
             for word in words[1:] if kind == "auth" and len(words) > 1 else words:
                 found |= {word, word.partition("=")[2].strip('"')}
@@ -86,6 +86,10 @@ def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
         found |= {user, password, unquote(password), basic_credentials(url)[1].split()[1]}
     return found - {""}
 
+
+_COOKIES = re.compile(r"[\s;]+")
+
+_WORDS = re.compile(r"[\s,]+")
 
 _CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password")
 

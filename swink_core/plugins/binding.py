@@ -12,8 +12,11 @@ from typing import Any
 import pluggy
 from attrs import define, field
 
+from swink_core.failures.exceptions import ProviderFailure
+from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import public_url
-from swink_core.vocabulary.models import Model, ProviderInfo
+from swink_core.vocabulary.messages import Context
+from swink_core.vocabulary.models import Model, ProviderInfo, Rule
 from swink_core.vocabulary.options import StreamOptions
 
 
@@ -69,9 +72,14 @@ class Target:
     Each call makes new targets. All attempts that a call makes on one model share a `Target`
     object, so a gate can tell calls apart by identity.
 
+    `Client.target` returns one, which can be passed to `stream` in place of a model: the call's own
+    options then lie over its options.
+
     `info` is what the catalogue knows of the provider; `is_last`: no other model of the chain
     follows. `extra` is the call's own, which lies over the `inherited` options: those that the
-    client gives and the call does not.
+    client gives and the call does not. `given` are the options, by name, that anybody gave.
+    `remembered` keeps what providers worked out for this model
+    and these options; targets that a client remembers for the same names share it.
     """
 
     model: Model
@@ -81,6 +89,56 @@ class Target:
     is_last: bool = True
     inherited: frozenset[str] = frozenset()
     extra: Mapping[str, Any] = field(factory=dict, repr=False)
+    given: Mapping[str, Any] = field(factory=dict, repr=False)
+    remembered: dict[Any, Any] = field(factory=dict, repr=False)
+
+    def again(self) -> Target:
+        """Return an equal target for another call."""
+        return Target(
+            model=self.model,
+            options=self.options,
+            binding=self.binding,
+            info=self.info,
+            is_last=self.is_last,
+            inherited=self.inherited,
+            extra=self.extra,
+            given=self.given,
+            remembered=self.remembered,
+        )
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The catalogue's rules for the model, in the order in which they apply."""
+        return self.model.rules
+
+    @property
+    def address(self) -> str | None:
+        """The base URL of requests, without secrets; `None` if nothing names one."""
+        base_url = getattr(self.binding.provider, "base_url", None)
+        if base_url is None:
+            return public_url(self._named_address()) or None
+        try:
+            return public_url(base_url(self.options))
+        except ProviderFailure:
+            return None
+
+    def refusal(
+        self, context: Context | str = "Hi", options: StreamOptions | None = None
+    ) -> Failure | None:
+        """Name the reason for which the provider refuses a conversation before it sends it.
+
+        `options` take the place of the target's. `None`: it sends the call, or it does not say.
+        `code` of the failure is the feature that the model lacks.
+        """
+        fit = getattr(self.binding.provider, "fit", None)
+        if fit is None:
+            return None
+        try:
+            fitted = fit(self.model, Context.of(context), options or self.options)
+        except ProviderFailure as error:
+            return error.failure
+        failure: Failure | None = fitted.failure
+        return failure
 
     @property
     def continues(self) -> bool:
@@ -92,15 +150,19 @@ class Target:
     def key(self) -> str:
         """What limits and breakers go by: the model, its address, and a digest of the credentials.
 
-        Equal in every process, and tells nobody a credential.
+        Equal in every process. It reveals no credential.
         """
         options, info = self.options, self.info or ProviderInfo(self.model.provider)
-        address = options.base_url or first_set(info.base_url_env) or info.base_url or ""
+        address = self._named_address()
         headers = {name.lower(): value for name, value in options.headers.items()}
         key = headers.get("authorization") or options.api_key or first_set(info.api_key_env)
         secret = f"{key} {address}".encode("utf-8", "replace")
         digest = hashlib.blake2b(secret, digest_size=8).hexdigest()
         return f"{self.model} {public_url(address)} {digest}"
+
+    def _named_address(self) -> str:
+        info = self.info or ProviderInfo(self.model.provider)
+        return self.options.base_url or first_set(info.base_url_env) or info.base_url or ""
 
 
 def first_set(variables: Iterable[str], environ: Mapping[str, str] | None = None) -> str | None:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import length_hint
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from attrs import define, evolve, field
 
@@ -32,8 +32,6 @@ from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Tot
 from swink_core.vocabulary.prices import cost_of
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 MOST_CODE = 100
 """Characters of a provider's error code that are kept."""
@@ -66,6 +64,23 @@ class Gate(Protocol):
 
 
 @define(eq=False)
+class Plan:
+    """How an attempt goes out, made once when it begins.
+
+    `context` and `options` are the conversation and the merged options as the API and the model
+    take them. `notices` report what differs from what the caller gave. `names` maps each name under
+    which a tool goes out to the caller's name for it. `request` is the last one that was built,
+    without credentials; `None` before.
+    """
+
+    context: Context = field(repr=False)
+    options: StreamOptions = field(repr=False)
+    notices: tuple[Notice, ...] = ()
+    names: Mapping[str, str] = field(factory=dict)
+    request: HTTPRequest | None = field(default=None, repr=False)
+
+
+@define(eq=False)
 class Attempt:
     """One try of a call on one model, and what is known of its answer so far.
 
@@ -73,7 +88,8 @@ class Attempt:
     (`None` where no HTTP request was made), `response` the answer's status and headers. `reads`
     counts the network reads of its body, so that what came together can be told from what came
     one by one. `usage` is what has been reported; `reported_cost` is in US dollars, where the
-    provider says it.
+    provider says it. `plan` has the `context`, `options`, tool `names`, `notices` and `request`
+    that go out; `None` before the attempt begins, and for a hand-written `stream` hook.
 
     Times are seconds of the call's clock. `started_at`: the attempt began (`None`: it has not, or a
     gate refused it). `first_event_at`: its first content came: a delta, a tool call or an
@@ -86,6 +102,7 @@ class Attempt:
     target: Target
     number: int = 1
     options: StreamOptions = field(kw_only=True, repr=False)
+    plan: Plan | None = None
     request: HTTPRequest | None = field(default=None, repr=False)
     response: ResponseHead | None = None
     response_id: str | None = None
@@ -107,18 +124,27 @@ class Attempt:
 
     @property
     def model(self) -> Model:
-        """The model that is asked."""
+        """The model of the attempt."""
         return self.target.model
 
     @property
     def provider_info(self) -> ProviderInfo | None:
-        """What is known of the provider."""
+        """The catalogue's row of the provider; `None` if it has none."""
         return self.target.info or getattr(self.target.binding.provider, "info", None)
 
     @property
     def endpoint(self) -> str | None:
-        """The address that is asked, without what is secret in it."""
+        """The address of the last request, without secrets; `None` before."""
         return public_url(self.request.url) if self.request else None
+
+    def follow(self, plan: Plan) -> None:
+        """Go out by this plan."""
+        self.plan = plan
+
+    def build(self, request: HTTPRequest) -> None:
+        """Keep a request that was built, without credentials, as the plan's."""
+        if self.plan is not None:
+            self.plan.request = request
 
     def ask(self, request: HTTPRequest) -> None:
         """Take note of a request; the last one counts."""
@@ -192,16 +218,6 @@ class Attempt:
         return notices
 
 
-class _OfAttempt(Generic[T]):
-    """A fact for which a call's attempt answers."""
-
-    def __init__(self, fact: Callable[[Attempt], T]) -> None:
-        self._fact = fact
-
-    def __get__(self, call: Call, _: type) -> T:
-        return self._fact(call.attempt)
-
-
 @define(eq=False)
 class Call:
     """A call and what is known of it so far.
@@ -240,26 +256,40 @@ class Call:
         """What all attempts cost, as far as is known; `None` while nothing is."""
         return self.totals.cost
 
-    model = _OfAttempt(lambda attempt: attempt.model)
-    """The model that is asked."""
+    @property
+    def model(self) -> Model:
+        """The model of the attempt."""
+        return self.attempt.model
 
-    options = _OfAttempt(lambda attempt: attempt.options)
-    """The options of the attempt."""
+    @property
+    def options(self) -> StreamOptions:
+        """The options of the attempt."""
+        return self.attempt.options
 
-    provider_info = _OfAttempt(lambda attempt: attempt.provider_info)
-    """What is known of the provider."""
+    @property
+    def provider_info(self) -> ProviderInfo | None:
+        """The catalogue's row of the provider; `None` if it has none."""
+        return self.attempt.provider_info
 
-    endpoint = _OfAttempt(lambda attempt: attempt.endpoint)
-    """The address that is asked, without what is secret in it."""
+    @property
+    def endpoint(self) -> str | None:
+        """The address of the last request, without secrets; `None` before."""
+        return self.attempt.endpoint
 
-    response_id = _OfAttempt(lambda attempt: attempt.response_id)
-    """The provider's id of the response."""
+    @property
+    def response_id(self) -> str | None:
+        """The provider's id of the response."""
+        return self.attempt.response_id
 
-    response_model = _OfAttempt(lambda attempt: attempt.response_model)
-    """The model that answers, in the provider's words."""
+    @property
+    def response_model(self) -> str | None:
+        """The model that answers, in the provider's words."""
+        return self.attempt.response_model
 
-    request_id = _OfAttempt(lambda attempt: attempt.request_id)
-    """The provider's id of the request."""
+    @property
+    def request_id(self) -> str | None:
+        """The provider's id of the request."""
+        return self.attempt.request_id
 
     # -- for plugins -------------------------------------------------------------------------
 
@@ -268,9 +298,14 @@ class Call:
         self.attempt.notice(code, detail)
 
     def convert(self) -> Any:
-        """Return the conversation as the provider's JSON data, through the hook."""
-        hook = self.attempt.target.binding.hook
-        return hook.convert_messages(model=self.model, context=self.context, options=self.options)
+        """Return the conversation as the provider's JSON data, through the hook.
+
+        The hook gets conversation and options as the attempt's plan has them, if there is one.
+        """
+        hook, plan = self.attempt.target.binding.hook, self.attempt.plan
+        if plan is None:
+            plan = Plan(self.context, self.options)
+        return hook.convert_messages(model=self.model, context=plan.context, options=plan.options)
 
     def tap(self, data: bytes) -> None:
         """Show the taps what was read; one that raises is left out of the rest of the call."""
@@ -349,7 +384,9 @@ class Call:
         info = attempt.provider_info or ProviderInfo(attempt.model.provider)
         keys = (attempt.options.api_key, *map(os.environ.get, info.api_key_env))
         self.secrets.update(key.strip() for key in keys if key)
-        self.hide(attempt.options.headers, attempt.options.base_url or "")
+        options = attempt.options
+        if options.headers or options.base_url:
+            self.hide(options.headers, options.base_url or "")
 
     def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
         """Add what an attempt took to the sums."""

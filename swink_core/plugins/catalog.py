@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from swink_core.failures.exceptions import InvalidModel, SwinkError
-from swink_core.plugins.package_data import PackageCatalog, package_catalog
+from swink_core.plugins.package_data import PackageCatalog, package_catalog, state_of
 from swink_core.vocabulary.models import Model, ModelInfo, ProviderInfo, Rule
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ class Catalog:
         self._host = host
         self._environ = os.environ if environ is None else environ
         self._read = cache(package_catalog)
-        self._facts = lru_cache(maxsize=4096)(lambda *name: (self.model(*name), self.rules(*name)))
+        self._users: tuple[tuple[int, ...] | None, PackageCatalog] = (None, PackageCatalog())
+        self._known = lru_cache(maxsize=4096)(self._known_by)
+        self._listing = lru_cache(maxsize=4096)(self._listed_by)
 
     def provider(self, name: str) -> ProviderInfo | None:
         """Return what is known of an installed provider; `None` if its plugin is mute.
@@ -117,24 +119,35 @@ class Catalog:
         except ValueError as error:
             raise InvalidModel(str(error), resolution="swink models lists known ones.") from None
         self._host.entry(model.provider)  # raises for an unknown provider
-        info, rules = self._facts(model.provider, model.id)
+        info, rules = self._known(self.users, model.provider, model.id)
         info, rules = model.info or info, model.rules or rules
         known = (info, rules) == (model.info, model.rules)
         return model if known else Model(model.provider, model.id, info, rules)
+
+    def _known_by(
+        self, users: PackageCatalog, provider: str, model_id: str
+    ) -> tuple[ModelInfo | None, tuple[Rule, ...]]:
+        """Return the row and the rules of a model, given what the user's own file says."""
+        return self.model(provider, model_id), self.rules(provider, model_id)
 
     def _named(self, name: str) -> Model:
         """Return the model of this name, or of this bare id. Raises ValueError."""
         installed = self._host.provider_names()
         provider, _, model_id = name.partition("/")
         bare = not model_id or provider not in installed
-        listing = [n for n in installed if bare and any(i.id == name for i in self.models(n))]
-        owners = listing if len(listing) == 1 else [n for n in listing if self._has_key(n)]
+        listing = self._listing(self.users, name) if bare else ()
+        owners = [*listing] if len(listing) == 1 else [n for n in listing if self._has_key(n)]
         if listing and len(owners) != 1:
             names = " or ".join(f"{owner}/{name}" for owner in owners or listing)
             raise InvalidModel(
                 f"{name!r} is listed by several providers", resolution=f"Write {names}."
             )
         return Model(owners[0], name) if owners else Model.parse(name)
+
+    def _listed_by(self, users: PackageCatalog, model_id: str) -> tuple[str, ...]:
+        """Return the providers that list an id, given what the user's own file says."""
+        installed = self._host.provider_names()
+        return tuple(n for n in installed if any(row.id == model_id for row in self.models(n)))
 
     def _has_key(self, provider: str) -> bool:
         info = self.provider(provider)
@@ -143,11 +156,24 @@ class Catalog:
     def _package(self, provider: str) -> PackageCatalog:
         return self._read(self._host.entry(provider).package)
 
-    @cached_property
+    @property
     def users(self) -> PackageCatalog:
-        """What the user's own file says; nothing where there is none."""
-        if not (path := self._environ.get(USER_FILE_ENV)):
-            return PackageCatalog()
+        """What the user's own file says; nothing where there is none.
+
+        A file that has changed is read again.
+        """
+        path = self._users_path
+        if path:
+            state = state_of(os.path.expanduser(path))
+            if self._users[0] != state:
+                self._users = state, self._read_users(path)
+        return self._users[1]
+
+    @cached_property
+    def _users_path(self) -> str | None:
+        return self._environ.get(USER_FILE_ENV)
+
+    def _read_users(self, path: str) -> PackageCatalog:
         try:
             from pathlib import Path
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
-
 from swink_core.failures.exceptions import InvalidModel
+from swink_core.vocabulary.checks import CheckedData
 from swink_core.vocabulary.messages import Tool
 from swink_core.vocabulary.models import Model
 
@@ -35,29 +34,75 @@ def merge_fields(*layers: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
+class LayeredExtra(CheckedData):
+    """The `extra` of a call over a client's: `over` is the part that wins over fields.
+
+    It names the fields in which options of the client go out, which the call's `extra` replaces.
+    """
+
+    def __init__(self, merged: Mapping[str, Any], over: Mapping[str, Any]) -> None:
+        super().__init__(merged)
+        self.over = over
+
+
+def layered_extra(
+    merged: Mapping[str, Any],
+    own: Mapping[str, Any],
+    inherited: Iterable[str],
+    places: Mapping[str, Collection[str]],
+) -> Mapping[str, Any]:
+    """Return `extra` for a call whose `own` extra lies over the options that it inherits.
+
+    `places` are the fields in which each option goes out, as dotted paths; an option that it does
+    not name goes out under its own name.
+    """
+    paths = [path.split(".") for name in inherited for path in places.get(name, (name,))]
+    over = merge_fields(*(_part(own, path) for path in paths))
+    return LayeredExtra(merged, over) if over else merged
+
+
+def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Return fields with nothing in them but what stands at a path, or above it."""
+    name, *inner = path
+    if name not in fields:
+        return {}
+    value = fields[name]
+    if inner and isinstance(value, Mapping):
+        value = _part(value, inner)
+        if not value:
+            return {}
+    return {name: value}
+
+
 def with_extra(
     extra: Mapping[str, Any], fields: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return a request's body: `defaults`, over them the call's `extra`, over that `fields`.
 
-    `None` in `extra` removes a field; in `fields` it is a value like any other, since schemas
-    have some.
+    Fields that stand for options of the client give way to the call's `extra`. `None` in `extra`
+    removes a field; in `fields` it is a value like any other, since schemas have some.
     """
-    laid = _without_none(merge_fields(defaults or {}, extra) if extra else defaults or {})
-    return {**laid, **fields} if laid.keys().isdisjoint(fields) else merge_fields(laid, fields)
+    merged = _without_none(merge_fields(defaults or {}, extra) if extra else defaults or {})
+    if merged.keys().isdisjoint(fields):
+        body = {**merged, **fields}
+    else:
+        body = merge_fields(merged, fields)
+    if isinstance(extra, LayeredExtra):
+        _replace(body, extra.over)
+    return body
 
 
-def body_as_extra_says(body: bytes, other: bytes, extra: Mapping[str, Any]) -> bytes:
-    """Return a JSON body with the fields that `extra` names as they are in another, or are not."""
-    decode = msgspec.json.decode
-    return msgspec.json.encode(_as_extra_says(decode(body), decode(other), extra))
-
-
-def _as_extra_says(body: Any, other: Any, extra: Any) -> Any:
-    if not (isinstance(body, dict) and isinstance(other, dict) and isinstance(extra, Mapping)):
-        return other
-    said = {n: _as_extra_says(body.get(n), other[n], extra[n]) for n in extra if n in other}
-    return {name: value for name, value in body.items() if name not in extra} | said
+def _replace(body: dict[str, Any], over: Mapping[str, Any]) -> None:
+    """Replace fields of a body, which is changed, at every depth; `None` removes a field."""
+    for name, value in over.items():
+        known = body.get(name)
+        if value is None:
+            body.pop(name, None)
+        elif isinstance(known, Mapping) and isinstance(value, Mapping):
+            body[name] = {**known}
+            _replace(body[name], value)
+        else:
+            body[name] = _without_none(value) if isinstance(value, Mapping) else value
 
 
 def with_metadata(native: Mapping[str, Any], tool: Tool, provider: str) -> dict[str, Any]:

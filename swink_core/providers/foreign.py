@@ -15,10 +15,11 @@ from typing import Any
 from swink_core.failures.failure import Failure
 from swink_core.plugins.call import Call
 from swink_core.providers.open_blocks import kept_of
-from swink_core.providers.source import EventSource
+from swink_core.providers.source import EventSource, Source
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import TERMINAL, Automaton
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core.vocabulary.outcome import Usage
 
 Batch = list[ev.Event]
 
@@ -26,8 +27,9 @@ Batch = list[ev.Event]
 class ForeignSource:
     """The events of one attempt, made by others; `plugin` is who is named if they break a rule."""
 
-    voided = None
+    voided: Usage | None = None
     completed = False
+    """Always: only the plugin knows whether an answer is complete before its `Done`."""
 
     def __init__(self, call: Call, events: Any, plugin: str) -> None:
         batches = getattr(events, "batches", None)
@@ -84,7 +86,7 @@ class ForeignSource:
         """Return what ends an attempt whose events have ended without an end of their own. Raises
         anything else: nothing is known of their iterator that would tell more."""
         if isinstance(error, StopAsyncIteration):
-            return self._against("the stream ended without Done or Error")
+            return self.settle()
         raise error
 
     def _against(self, broken: str) -> Batch:
@@ -92,13 +94,17 @@ class ForeignSource:
         return self.cut(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=message))
 
     def cut(self, failure: Failure) -> Batch:
-        """Return what ends the attempt from outside: open blocks closed, then the error."""
+        """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
         if self._made:  # a wait for more of them was ended
             batch = self.take(self._made)
             return batch if type(batch[-1]) in TERMINAL else batch + self.cut(failure)
         start: Batch = [ev.Start()] if self._automaton.phase == "before" else []
         error = self._call.error(failure, self._call.attempt.usage)
         return [*start, *self._automaton.closing(), error]
+
+    def settle(self) -> Batch:
+        """Fail the attempt: nothing is known to be complete without a `Done`."""
+        return self._against("the stream ended without Done or Error")
 
     async def aclose(self) -> None:
         """Close their iterator."""
@@ -124,7 +130,7 @@ class _Resumed:
         return self._step.throw(*error)
 
 
-def open_source(call: Call) -> EventSource | ForeignSource:
+def open_source(call: Call) -> Source:
     """Return the source of the attempt that a call turned to. Raises what the hook raises."""
     attempt = call.attempt
     binding = attempt.target.binding

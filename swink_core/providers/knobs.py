@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from swink_core.providers.fields import merge_fields
@@ -36,3 +36,9 @@ def sent_options(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str
                 inner = inner.setdefault(step, {})
             inner[last] = value
     return fields
+
+
+def fields_of(knobs: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the field of each option that goes out unchanged, as a dotted path."""
+    named = knobs.items() if isinstance(knobs, Mapping) else ()
+    return {name: (field,) for name, field in named if isinstance(field, str)}

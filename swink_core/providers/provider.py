@@ -7,10 +7,16 @@ is attributes. The hooks are final: one overridden without its decorator would s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Container, Mapping
-from datetime import date
-from operator import is_
-from typing import Any, final
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Container,
+    Hashable,
+    Mapping,
+)
+from typing import Any, ClassVar, final
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -22,7 +28,7 @@ from swink_core.failures.redaction import redact
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.binding import Target, first_set
-from swink_core.plugins.call import Call
+from swink_core.plugins.call import Call, Plan
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
@@ -36,11 +42,11 @@ from swink_core.providers.exchange import (
     request_id_of,
 )
 from swink_core.providers.features import API
-from swink_core.providers.fields import body_as_extra_says
+from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
-from swink_core.providers.knobs import Knobs
+from swink_core.providers.knobs import Knobs, fields_of
 from swink_core.providers.media import MOST_ENCODED_AT_ONCE, size_of
-from swink_core.providers.rules import Fitted
+from swink_core.providers.rules import Fitted, FittedContext
 from swink_core.providers.source import EventSource, Parser
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
@@ -51,8 +57,6 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 KNOBS: Knobs = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
 """What most APIs take, under its own name."""
-
-_NOTHING = (None, None, None, None)
 
 _WHOLE = ("application/json",)
 """What an answer may be that was asked for whole."""
@@ -78,6 +82,11 @@ class HTTPProvider:
     content_types: tuple[str, ...] = ("text/event-stream",)
     malformed: str = "read_on"
     api_name: str = ""
+    places: ClassVar[Mapping[str, Collection[str]]] = {}
+    """The fields of the body in which an option goes out, as dotted paths, for options that do not
+    go out under their own names. A field that the call's `extra` names replaces that of an option
+    of the client."""
+
     buffered: bool = False
     """Whether the provider also reads whole answers: `request` asks for one where
     `options.transport` is `buffered`, and the parser has `buffered(body, out)`."""
@@ -93,8 +102,6 @@ class HTTPProvider:
     def __init__(self, name: str) -> None:
         self.name = name
         self._renewals = 0
-        self._fitted: Any = _NOTHING  # the call that was last begun, until it is converted
-        self._text: Any = _NOTHING  # when a call of one text was fitted last, and to what
         self._renewing: Any = WeakKeyDictionary()  # by event loop, whose lock serves no other
         catalog = package_catalog(type(self).__module__.partition(".")[0])
         self.info = catalog.providers.get(name) or ProviderInfo(name, name)
@@ -136,13 +143,14 @@ class HTTPProvider:
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call as the API and the model take it. Pure.
 
-        Who wants what no rule can say adds to it. One text is as another until `fit_anew`.
+        Override it to add what no rule can say. Calls of a single text that have the same model and
+        options share one result while `learned` and the date stay the same.
         """
         return Fitted(model, context, options).fit(self.api(model, options))
 
-    def fit_anew(self) -> None:
-        """Forget how a call was fitted, since more is known of a model than then."""
-        self._text = _NOTHING
+    def learned(self, model: Model, options: StreamOptions) -> Hashable:
+        """Return what was learned about the model's server that `fit` uses; `None`: nothing."""
+        return None
 
     def error_facts(self, failure: Failure) -> None:
         """Fill `code`, `type` and `message` from the body of an HTTP error.
@@ -223,11 +231,10 @@ class HTTPProvider:
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Delegate to `convert`, with the call as API and model take it."""
-        (*asked, call), self._fitted = self._fitted, _NOTHING
-        if not all(map(is_, asked, (model, context, options))):
+        if not isinstance(context, FittedContext):
             fit = self.fit(model, context, options)
-            call = fit.context, fit.options
-        return self.convert(model, *call)
+            context, options = fit.context, fit.options
+        return self.convert(model, context, options)
 
     @final
     @hookimpl
@@ -241,37 +248,61 @@ class HTTPProvider:
         self, model: Model, context: Context, options: StreamOptions, call: Call
     ) -> AsyncIterable[Any]:
         """Join request, connection, decoder and parser."""
-        fit, said = self._fit(model, context, options, call.clock.now().date())
-        self._fitted = model, context, options, (said, fit.options)
-        options, notices = fit.options, (*fit.notices,)
+        plan = self._planned(model, context, options, call)
+        call.attempt.follow(plan)
+        options = plan.options
         api = self.api(model, options)
-        if options.transport == "auto" and self.buffers(model, context, options):
-            options = evolve(options, transport="buffered")
-            notices += (Notice("buffered", f"{model} streams this badly; asked for it whole"),)
-            api = self.api(model, options)
-        parser, decoder = api.parser(model), type(self).decoder()
+        parser = api.parser(model)
+        decoder = type(self).decoder()
         if options.transport == "buffered" and api.buffered:
-            parser, decoder = BufferedParser(parser), BufferedDecoder()
-        body, bad = self.chunks(model, context, options, call), options.malformed or self.malformed
-        told: dict[str, Any] = {"malformed": bad, "notices": notices, "names": fit.names}
-        return EventSource(call, body, decoder, parser, **told)
+            parser = BufferedParser(parser)
+            decoder = BufferedDecoder()
+        return EventSource(
+            call,
+            self.chunks(model, context, options, call),
+            decoder,
+            parser,
+            malformed=options.malformed or self.malformed,
+            notices=plan.notices,
+            names=plan.names,
+        )
 
-    def _fit(
-        self, model: Model, context: Context, options: StreamOptions, today: date
-    ) -> tuple[Fitted, Context]:
-        """Return a call and its conversation as they go out today; one text after another, with the
-        same options, as the first. Raises ProviderFailure."""
-        last, text = self._text, is_text(context)
-        if text and last[0] == today and last[1] is model and last[2] is options:
-            return last[3], context
-        fit = self.fit(model, context, options)
-        fit.age(today)
-        if fit.failure is not None:
-            raise ProviderFailure(fit.failure)
-        fit.notices += self.notices(model, fit.options)
-        if text and fit.context == context:
-            self._text = today, model, options, fit
-        return fit, fit.context
+    def _planned(self, model: Model, context: Context, options: StreamOptions, call: Call) -> Plan:
+        """Return how a call goes out. Raises ProviderFailure for one that the model does not take.
+
+        One text is as another: its plan is remembered with the target.
+        """
+        target = call.attempt.target
+        today = call.clock.now().date()
+        is_remembered = is_text(context) and options is target.options and model is target.model
+        key = (self.name, today, self.learned(model, options)) if is_remembered else None
+        plan = target.remembered.get(key)
+        if plan is not None:
+            plan = Plan(FittedContext.keep(context), plan.options, plan.notices, plan.names)
+        else:
+            fit = self.fit(model, context, options)
+            fit.age(today)
+            if fit.failure is not None:
+                raise ProviderFailure(fit.failure)
+            notices = (*fit.notices, *self.notices(model, fit.options))
+            plan = Plan(FittedContext.keep(fit.context), fit.options, notices, fit.names)
+            if target.extra and target.inherited:
+                self._lay_extra_over(plan, model, target)
+            if key is not None and fit.context == context:
+                target.remembered.clear()  # of another day, or before something was learned
+                target.remembered[key] = Plan(context, plan.options, plan.notices, plan.names)
+        if plan.options.transport == "auto" and self.buffers(model, context, plan.options):
+            what = f"{model} streams this badly; asked for it whole"
+            plan.notices = (*plan.notices, Notice("buffered", what))
+            plan.options = evolve(plan.options, transport="buffered")
+        return plan
+
+    def _lay_extra_over(self, plan: Plan, model: Model, target: Target) -> None:
+        """Let the call's `extra` replace what options of the client stand for."""
+        api = self.api(model, plan.options)
+        places = {**fields_of(api.knobs), **getattr(api, "places", {})}
+        extra = layered_extra(plan.options.extra, target.extra, target.inherited, places)
+        plan.options = evolve(plan.options, extra=extra)
 
     def chunks(
         self, model: Model, context: Context, options: StreamOptions, call: Call
@@ -291,14 +322,15 @@ class HTTPProvider:
         Raises ProviderFailure. A provider with two ways to ask overrides it and tries both in turn.
         """
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
-        renewed, facts = False, self.speaker(model).error_facts
-        is_large = size_of(call.context) > MOST_ENCODED_AT_ONCE
+        renewed = False
+        facts = self.speaker(model).error_facts
+        if size_of(call.context) > MOST_ENCODED_AT_ONCE:
+            built = await asyncio.to_thread(self.request, model, payload, options)
+        else:
+            built = self.request(model, payload, options)
+        call.attempt.build(built)
         while True:
-            asked = (model, payload, options, call.attempt.target)
-            if is_large:
-                request = await asyncio.to_thread(self._written, *asked)
-            else:
-                request = self._written(*asked)
+            request = HTTPRequest(built.url, built.body, {**built.headers}, built.method)
             call.attempt.ask(request)
             request.headers.update(call.headers)
             if options.transport == "buffered":
@@ -324,17 +356,6 @@ class HTTPProvider:
                 raise
             response.close()
             renewed = True
-
-    def _written(
-        self, model: Model, payload: Any, options: StreamOptions, target: Target
-    ) -> HTTPRequest:
-        """Return the request, with the target's `extra` over inherited options."""
-        request = self.request(model, payload, options)
-        if request.body and target.extra and target.inherited:
-            none: dict[str, Any] = dict.fromkeys(target.inherited)
-            other = self.request(model, payload, evolve(options, **none)).body
-            request.body = body_as_extra_says(request.body, other, target.extra)
-        return request
 
     async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
         """Send one request; a provider that also speaks something else than HTTP overrides it.

@@ -83,6 +83,15 @@ def _laid_over(rules: Iterable[Rule]) -> Rule:
     return Rule(**said)
 
 
+class FittedContext(Context):
+    """A conversation that was fitted: the provider converts it unchanged."""
+
+    @classmethod
+    def keep(cls, context: Context) -> Self:
+        """Return a conversation with the messages and tools of another."""
+        return cls(context.messages, context.system_prompt, context.tools)
+
+
 @define
 class Fitted:
     """A call and what became of it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, Protocol
 
@@ -79,6 +79,41 @@ class Parser(Protocol):
         """
 
 
+class Source(Protocol):
+    """The events of one attempt, as the driver reads them.
+
+    `pull` waits for the next piece of the input, which `take` turns into events. `completed` tells
+    whether the provider has completed its answer, though not the stream; `kept` is how much of the
+    answer is kept, in characters.
+    """
+
+    kept: int
+    completed: bool
+    pull: Callable[[], Awaitable[Any]]
+
+    @property
+    def voided(self) -> Usage | None:
+        """Usage of answers that the server restarted within this attempt."""
+
+    def begin(self) -> list[ev.Event]:
+        """Return the first events, before anything is pulled."""
+
+    def take(self, data: Any) -> list[ev.Event]:
+        """Return the events of a piece of the input, perhaps none."""
+
+    def fail(self, error: Exception) -> list[ev.Event]:
+        """Return the last events after `pull` or `take` raised. Raises a plugin's own exception."""
+
+    def cut(self, failure: Failure) -> list[ev.Event]:
+        """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
+
+    def settle(self) -> list[ev.Event]:
+        """Return the last events of a completed answer whose input does not end."""
+
+    async def aclose(self) -> None:
+        """Close the input."""
+
+
 class EventSource:
     """The events of one attempt, from bytes. Trusted: the writer keeps to the grammar.
 
@@ -140,7 +175,7 @@ class EventSource:
                 yield batch
 
     def begin(self) -> list[ev.Event]:
-        """Return the first events; nothing has been asked for then."""
+        """Return the first events, before a request is sent."""
         return [ev.Start(), *self._notices]
 
     def take(self, data: bytes) -> list[ev.Event]:
@@ -215,7 +250,7 @@ class EventSource:
         return self._end(self._out.failure or failure)
 
     def cut(self, failure: Failure) -> list[ev.Event]:
-        """Return what ends the attempt from outside: open blocks closed, then the error."""
+        """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
         # what the parser said last, and signatures that came before their blocks ended
         return [*self._rest(), self._error(failure)]
 
@@ -240,7 +275,7 @@ class EventSource:
 
     @property
     def voided(self) -> Usage | None:
-        """What answers took that were begun anew within this attempt."""
+        """Usage of answers that the server restarted within this attempt."""
         return self._out.voided
 
     def settle(self) -> list[ev.Event]:

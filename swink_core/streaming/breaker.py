@@ -22,8 +22,6 @@ from swink_core.vocabulary.events import Done, Error
 from swink_core.vocabulary.http import ResponseHead
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
-KEEPS_FAILING = "it keeps failing"
-
 
 @define
 class _Circuit:
@@ -46,24 +44,21 @@ class CircuitBreaker:
         self._circuits: dict[str, _Circuit] = {}
         self._counted = WeakSet[Target]()
 
-    def is_open(self, target: Target) -> bool:
-        """Tell whether a target is cooling down; asking changes nothing."""
-        circuit = self._circuits.get(target.key) if self._circuits else None
-        if circuit is None or circuit.open_until is None:
-            return False
-        return self._clock.time() < circuit.open_until
-
     async def enter(self, target: Target) -> None:
         """Let an attempt begin; half open, only the first. Raises ProviderFailure."""
         if not self._circuits or target.is_last:
             return
-        if self.is_open(target):
-            kind, code = Kind.OVERLOADED, "circuit_open"
-            raise ProviderFailure(Failure("connect", kind=kind, code=code, message=KEEPS_FAILING))
         circuit = self._circuits.get(target.key)
-        if circuit is not None and circuit.open_until is not None and circuit.half_opens:
+        if circuit is None or circuit.open_until is None:
+            return
+        now = self._clock.time()
+        if now < circuit.open_until:
+            why = "it keeps failing"
+            failure = Failure("connect", kind=Kind.OVERLOADED, code="circuit_open", message=why)
+            raise ProviderFailure(failure)
+        if circuit.half_opens:
             # other calls wait for the outcome of this one
-            circuit.open_until = self._clock.time() + target.options.retry.circuit_cooldown
+            circuit.open_until = now + target.options.retry.circuit_cooldown
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
         """Record what the end of an attempt shows about its target's health."""

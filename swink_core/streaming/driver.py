@@ -14,23 +14,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from math import inf
 from typing import Any
 
 from attrs import evolve
 
 from swink_core.failures.failure import Failure
-from swink_core.failures.faults import FAULT, abandoned, raised, too_large
+from swink_core.failures.faults import CLOSED, FAULT, abandoned, raised, too_large
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call
-from swink_core.providers.foreign import ForeignSource, open_source
+from swink_core.providers.foreign import open_source
 from swink_core.providers.media import read_media
-from swink_core.providers.source import SETTLE_SECONDS, EventSource
-from swink_core.streaming.breaker import CircuitBreaker
+from swink_core.providers.source import SETTLE_SECONDS, Source
 from swink_core.streaming.builder import MessageBuilder
-from swink_core.streaming.gates import ClientGates, Gates
+from swink_core.streaming.gates import ClientGates
 from swink_core.streaming.observers import Observers, log_end
 from swink_core.streaming.retries import Retries
+from swink_core.streaming.under_way import TRANSITIONS, Outcome, UnderWay, outcome_of
 from swink_core.streaming.watchdog import Watchdog
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import CONTENT, DELTAS, TERMINAL
@@ -52,22 +51,21 @@ class Driver:
         self,
         call: Call,
         targets: Sequence[Target],
-        breaker: CircuitBreaker | None = None,
         gates: ClientGates | None = None,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.call = call
         self.result_only = False  # the caller waits for the result and is handed no event before
-        self._targets, self._breaker, self._on_close = targets, breaker, on_close
-        self._gates = Gates(call, gates or ClientGates(()))
+        self.observers = Observers(call, [target.binding for target in targets])
+        self._gates = gates or ClientGates(())
+        self._on_close = on_close
         self._builder = MessageBuilder(call.model.provider, call.model.id)
         self._watchdog = Watchdog(call.clock)
-        self.observers = Observers(call, [target.binding for target in targets])
-        self._attempt: Attempt | None = None  # the one under way
-        self._source: EventSource | ForeignSource | None = None  # its own, until that is closed
-        self._limit = inf  # characters of an answer
-        self._content_shown = False  # by the attempt under way
-        self._handed_out = self._short_of_memory = False  # the caller has been given events
+        self._retries = Retries(call, targets)
+        self._under_way: UnderWay | None = None
+        self._ended: Source | None = None  # of the last attempt, until it is closed
+        self._handed_out = False  # the caller has been given events
+        self._short_of_memory = False
         self._parting: Batch = []  # how it ended, where no reader was there to be told
         self._moved = asyncio.Event()  # set for closers when the driver pauses or ends
         call.started_at = call.clock.time()
@@ -84,7 +82,7 @@ class Driver:
     def message(self) -> AssistantMessage:
         """What has arrived so far; complete after the terminal event."""
         message, call = self._builder.message, self.call
-        if self.terminal is None and self._attempt is not None:
+        if self.terminal is None and self._under_way is not None:
             message.response_id, message.request_id = call.response_id, call.request_id
             message.model = call.response_model or message.model
         message.total_usage, message.total_cost = call.usage, call.cost
@@ -117,17 +115,19 @@ class Driver:
 
     async def drive(self) -> AsyncGenerator[Batch, None]:
         """Yield every batch that the caller gets, having shown it to the observers."""
-        watchdog, builder = self._watchdog, self._builder
+        watchdog = self._watchdog
+        builder = self._builder
         self.call.started_at = self.call.clock.time()  # anew: work begins with the first read
         log.info("call %s: %s begins", self.call.id, self.call.model)
-        self._retries = Retries(self.call, self._targets, self._breaker)
         try:
             while builder.terminal is None:
                 watchdog.wait()
-                source: Any = self._source if self._attempt is not None else None
+                current = self._under_way
+                source = None if current is None else current.source
+                outcome: Outcome | None = None
                 try:
                     if source is None:
-                        batch = await self._begin()
+                        batch, outcome = await self._begin()
                     else:
                         if source.completed:
                             watchdog.expect_end(SETTLE_SECONDS)
@@ -135,19 +135,19 @@ class Driver:
                         self.call.attempt.hear(self.call.clock.time())
                         batch = source.take(made)
                 except asyncio.CancelledError:
-                    batch = self._interrupted(watchdog.recover())
+                    batch, outcome = self._interrupted(watchdog.recover())
                 except Exception as error:
                     batch = self._broken(error)
-                if source is not None and source.kept > self._limit:
-                    batch = self._bounded(batch)
+                if current is not None and source is not None and source.kept > current.limit:
+                    batch, outcome = self._bounded(batch, current, outcome)
                 # a start is no event of the provider's yet
-                said = batch and source is not None and type(batch[0]) is not ev.Start
-                if watchdog.back(bool(said)):  # a plugin let a cancellation go no further
-                    batch = self._stifled(batch, watchdog.recover())
+                is_event = batch and source is not None and type(batch[0]) is not ev.Start
+                if watchdog.back(bool(is_event)):  # a plugin let a cancellation go no further
+                    batch, outcome = self._stifled(batch, watchdog.recover(), outcome)
                 if not batch:
                     continue
                 if type(batch[-1]) in TERMINAL:
-                    self._end(batch)
+                    self._end(batch, outcome or outcome_of(batch[-1]))
                 self._deliver(batch)
                 self._moved.set()
                 if self.terminal is not None or not self.result_only:
@@ -168,42 +168,44 @@ class Driver:
         """End a call that nobody reads any more."""
         if self.terminal is None:
             self._parting = self._cut(abandoned())
-            self._settle_attempt(self._parting)
+            self._end(self._parting, Outcome.CANCELLED)
             self._deliver(self._parting)
 
     # -- attempts ----------------------------------------------------------------------------
 
-    async def _begin(self) -> Batch:
-        """Wait, begin the next attempt, and return its first events."""
+    async def _begin(self) -> tuple[Batch, Outcome | None]:
+        """Wait, begin the next attempt, and return its first events; or how it ended at a gate."""
         call = self.call
         if not call.attempts:
             call.context = await read_media(call.context)
         else:
             await self._release()  # which the loop goes on with even in a sleep of nothing
             await call.clock.sleep(self._retries.delay)
-        told: Batch = []
+        first: Batch = []
         while True:
-            if call.attempts or self._retries.target is not call.attempt.target:
-                self._turn_to(self._retries.target)  # the call began with the first one
-            told += self._retries.take_notices()
-            refusal = await self._gates.enter()
+            target = self._retries.target
+            if call.attempts or target is not call.attempt.target:
+                self._turn_to(target)  # the call began with the first one
+            first += self._retries.take_notices()
+            current = self._under_way = UnderWay(call.attempt)
+            refusal = await self._gates.enter(call, current.entered)
             if refusal is None:
                 break
             error = call.error(refusal)
-            self._gates.leave(error)
             is_fault = refusal.kind is Kind.INTERNAL  # fail closed: try no other target
-            if is_fault or not self._retries.pass_over(error.error_message):
-                return [*told, ev.Start(), error]
-        attempt = self._attempt = call.attempt
-        attempt.begin(call.clock.time())
+            outcome = Outcome.REFUSED if is_fault or target.is_last else Outcome.PASSED_OVER
+            if TRANSITIONS[outcome].is_final:
+                return [*first, ev.Start(), error], outcome
+            self._end([error], outcome)
+            self._retries.pass_over(error.error_message)
+        current.has_begun = True
+        current.attempt.begin(call.clock.time())
         call.attempts += 1
-        self._content_shown = False
-        self._limit = attempt.options.max_output_chars or inf
         if self._short_of_memory:
-            told.append(ev.Notice("buffered", "memory ran out: the answer is asked for whole"))
-        source = self._source = open_source(call)
-        self._watchdog.begin_attempt(attempt.options.timeouts, source)
-        return told + source.begin()
+            first.append(ev.Notice("buffered", "memory ran out: the answer is asked for whole"))
+        source = current.source = open_source(call)
+        self._watchdog.begin_attempt(current.attempt.options.timeouts, source)
+        return first + source.begin(), None
 
     def _turn_to(self, target: Target) -> None:
         options = target.options
@@ -212,47 +214,53 @@ class Driver:
         self.call.turn_to(Attempt(target, self.call.attempts + 1, options=options))
         self._builder.turn_to(target.model.provider, target.model.id)
 
-    def _end(self, batch: Batch) -> None:
-        """Settle what the end of an attempt, the last of these events, is to the caller."""
-        under_way = self._attempt is not None
-        self._settle_attempt(batch)
+    def _end(self, batch: Batch, outcome: Outcome) -> None:
+        """End the attempt, whose last events these are, as its outcome's transition says."""
+        row = TRANSITIONS[outcome]
+        terminal: Any = batch[-1]
+        log.debug("call %s: attempt %d %s", self.call.id, self.call.attempts, outcome)
+        if row.is_charged:
+            self._account(terminal)
+        current, self._under_way = self._under_way, None
+        if current is not None:
+            if current.has_begun:
+                current.attempt.end(self.call.clock.time())
+            self._gates.leave(self.call, current.entered, terminal)
+            self._ended = current.source
         self._watchdog.end_attempt()
-        if under_way:
-            shown = self._content_shown or not CONTENT.isdisjoint(map(type, batch))
-            terminal: Any = batch[-1]
+        if row.may_retry and current is not None and current.has_begun:
+            shown = current.content_shown or not CONTENT.isdisjoint(map(type, batch))
             batch[-1] = self._retries.ended(terminal, shown and not self.result_only)
 
-    def _settle_attempt(self, batch: Batch) -> None:
-        """Take the attempt, whose last events these are, as over, and tell who is to know."""
-        terminal: Any = batch[-1]
-        if self._attempt is not None:
-            self._attempt.end(self.call.clock.time())
-        self._account(terminal)
-        self._gates.leave(terminal)
-        self._attempt = None
-
-    def _interrupted(self, reason: Failure | None) -> Batch:
+    def _interrupted(self, reason: Failure | None) -> tuple[Batch, Outcome | None]:
         """Return what a cancellation means; one that is not ours goes on its way."""
         if reason is None:
             raise asyncio.CancelledError
-        source = self._source
-        if type(source) is EventSource and source.completed and reason.code != "closed":
-            return source.settle()
-        return self._cut(reason)
+        source = None if self._under_way is None else self._under_way.source
+        if source is not None and source.completed and reason.code != CLOSED:
+            return source.settle(), None
+        return self._cut(reason), _outcome_of_cut(reason)
 
-    def _stifled(self, batch: Batch, reason: Failure | None) -> Batch:
+    def _stifled(
+        self, batch: Batch, reason: Failure | None, outcome: Outcome | None
+    ) -> tuple[Batch, Outcome | None]:
         """Return what a cancellation means that a plugin has caught, and gone on."""
         if reason is not None:
-            whole = batch and type(batch[-1]) is ev.Done and reason.code != "closed"
-            return batch if whole else self._instead(batch, reason)
+            is_whole = batch and type(batch[-1]) is ev.Done and reason.code != CLOSED
+            if is_whole:
+                return batch, outcome
+            return self._instead(batch, reason), _outcome_of_cut(reason)
         if batch := _unended(batch):
             self._deliver(batch)
         raise asyncio.CancelledError  # somebody else's, whose task wants to end
 
-    def _bounded(self, batch: Batch) -> Batch:
+    def _bounded(
+        self, batch: Batch, current: UnderWay, outcome: Outcome | None
+    ) -> tuple[Batch, Outcome | None]:
         """Return what was taken of an answer that has grown too large."""
-        has_failed = batch and type(batch[-1]) is ev.Error
-        return batch if has_failed else self._instead(batch, too_large(self._limit))
+        if batch and type(batch[-1]) is ev.Error:
+            return batch, outcome
+        return self._instead(batch, too_large(current.limit)), Outcome.BOUNDED
 
     def _instead(self, batch: Batch, reason: Failure) -> Batch:
         """Return what was taken, with another end than it may have."""
@@ -260,9 +268,9 @@ class Driver:
 
     def _broken(self, error: Exception) -> Batch:
         """Return what an exception means; the source knows best what its input's do."""
-        if self._attempt is not None and self._source is not None:
+        if self._under_way is not None and self._under_way.source is not None:
             try:
-                return self._source.fail(error)
+                return self._under_way.source.fail(error)
             except Exception as fault:
                 error = fault
         failure = raised(error)
@@ -273,15 +281,16 @@ class Driver:
 
     def _cut(self, failure: Failure) -> Batch:
         """Return what ends the attempt from outside: open blocks closed, then the error."""
-        if self._attempt is not None and self._source is not None:
-            return self._source.cut(failure)
-        if self._attempt is None and self.call.attempts:  # what the last one learnt is void
+        current = self._under_way
+        if current is not None and current.source is not None:
+            return current.source.cut(failure)
+        if current is None and self.call.attempts:  # what the last one learnt is void
             self._turn_to(self._retries.target)
         return [ev.Start(), self.call.error(failure)]
 
     async def _release(self) -> None:
-        """Close the source of an attempt, whatever its plugin says to that."""
-        source, self._source = self._source, None
+        """Close the source of the attempt that has ended, whatever its plugin says to that."""
+        source, self._ended = self._ended, None
         if source is not None:
             try:
                 await source.aclose()
@@ -301,8 +310,8 @@ class Driver:
             if terminal.error_kind is Kind.RESOURCE:
                 self._free(terminal)
         terminal.cost = call.attempt.price(terminal.usage, terminal.cost, call.clock.now())
-        if self._source is not None and self._attempt is not None:
-            call.add(self._source.voided)
+        if self._under_way is not None and self._under_way.source is not None:
+            call.add(self._under_way.source.voided)
         call.add(terminal.usage, terminal.cost)
 
     def _free(self, error: ev.Error) -> None:
@@ -318,8 +327,9 @@ class Driver:
     def _deliver(self, batch: Batch) -> None:
         """Show a batch to the observers and fold it into the message."""
         call = self.call
-        if not (self._content_shown or CONTENT.isdisjoint(map(type, batch))):
-            self._content_shown = True
+        current = self._under_way
+        if current is not None and not current.content_shown:
+            current.content_shown = not CONTENT.isdisjoint(map(type, batch))
         attempt = call.attempt
         if attempt.first_event_at is None and not SAYING.isdisjoint(map(type, batch)):
             attempt.show_content(call.clock.time())
@@ -330,6 +340,10 @@ class Driver:
             log_end(call, terminal)
         if self.observers.bound:
             self.observers.show(batch)
+
+
+def _outcome_of_cut(reason: Failure) -> Outcome:
+    return Outcome.CANCELLED if reason.code == CLOSED else Outcome.CUT
 
 
 def _unended(batch: Batch) -> Batch:

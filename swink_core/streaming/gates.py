@@ -30,31 +30,23 @@ GATE_FAULT = "gate"
 class ClientGates:
     """The gates of one client, in order, and the exceptions of `leave` not yet reported.
 
-    Each such exception fails exactly one later attempt of the client, which reports it.
+    Each such exception fails exactly one later attempt of the client, which reports it. Which gates
+    an attempt has entered is the attempt's own state: `entered`.
     """
 
     def __init__(self, gates: Sequence[Gate]) -> None:
-        self.gates = tuple(gates)
-        self.unreported: deque[Failure] = deque()
+        self._gates = tuple(gates)
+        self._unreported: deque[Failure] = deque()
 
-
-class Gates:
-    """The gates that one call has entered."""
-
-    def __init__(self, call: Call, client: ClientGates) -> None:
-        self._call = call
-        self._client = client
-        self._entered: list[Gate] = []
-
-    async def enter(self) -> Failure | None:
+    async def enter(self, call: Call, entered: list[Gate]) -> Failure | None:
         """Wait until every gate admits the call's attempt; return the refusal if one does not.
 
         A refusal of kind `internal` reports a gate that raised: no other target is tried then.
         """
-        if self._client.unreported:
-            return self._client.unreported.popleft()
-        target = self._call.attempt.target
-        for gate in self._client.gates:
+        if self._unreported:
+            return self._unreported.popleft()
+        target = call.attempt.target
+        for gate in self._gates:
             try:
                 await gate.enter(target)
             except ProviderFailure as refusal:
@@ -62,15 +54,15 @@ class Gates:
             except StreamError as refusal:
                 return _failure_of(refusal)
             except Exception as error:
-                return self._fault(gate, "enter", error)
-            self._entered.append(gate)
+                return _fault(call, gate, "enter", error)
+            entered.append(gate)
         return None
 
-    def leave(self, terminal: Done | Error) -> None:
+    def leave(self, call: Call, entered: list[Gate], terminal: Done | Error) -> None:
         """Pass the end of the attempt to the gates entered for it, the last one first."""
-        attempt = self._call.attempt
-        while self._entered:
-            gate = self._entered.pop()
+        attempt = call.attempt
+        while entered:
+            gate = entered.pop()
             try:
                 # by its protocol, `leave` returns nothing
                 result: Any = gate.leave(attempt.target, terminal, attempt.response)  # type: ignore[func-returns-value]
@@ -78,16 +70,17 @@ class Gates:
                     result.close()
                     raise TypeError("leave must be a plain function, not a coroutine function")
             except Exception as error:
-                self._client.unreported.append(self._fault(gate, "leave", error))
+                self._unreported.append(_fault(call, gate, "leave", error))
 
-    def _fault(self, gate: Gate, method: str, error: Exception) -> Failure:
-        """Log the exception of a gate, and describe it as a failure that hides secrets."""
-        name = type(gate).__name__
-        log.error("gate %s raised in %s:\n%s", name, method, self._call.trace(error))
-        place = _place(gate, method, error)
-        what = f"gate {name} raised {type(error).__name__} in {method}{place}: {error}"
-        message = redact(what, self._call.secrets)
-        return Failure("connect", kind=Kind.INTERNAL, code=GATE_FAULT, message=message)
+
+def _fault(call: Call, gate: Gate, method: str, error: Exception) -> Failure:
+    """Log the exception of a gate, and describe it as a failure that hides secrets."""
+    name = type(gate).__name__
+    log.error("gate %s raised in %s:\n%s", name, method, call.trace(error))
+    place = _place(gate, method, error)
+    what = f"gate {name} raised {type(error).__name__} in {method}{place}: {error}"
+    message = redact(what, call.secrets)
+    return Failure("connect", kind=Kind.INTERNAL, code=GATE_FAULT, message=message)
 
 
 def _failure_of(error: StreamError) -> Failure:

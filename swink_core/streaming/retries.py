@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from swink_core.failures.kinds import KINDS, STALE, most_retries
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Call
-from swink_core.streaming.breaker import KEEPS_FAILING, CircuitBreaker
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.options import RetryPolicy
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -36,14 +35,12 @@ class Retries:
     `target` is what the next attempt is made on, `delay` the wait before it.
     """
 
-    def __init__(
-        self, call: Call, targets: Sequence[Target], breaker: CircuitBreaker | None = None
-    ) -> None:
+    def __init__(self, call: Call, targets: Sequence[Target]) -> None:
         self._coming = iter(targets)
         self.target = next(self._coming)
         self.delay = 0.0
         self._notices: list[ev.Notice] = []
-        self._call, self._breaker = call, breaker
+        self._call = call
         self._retries = defaultdict[Kind, int](int)
         self._made = 1
         self._waited, self._stale = 0.0, False
@@ -66,13 +63,10 @@ class Retries:
         falls_back = KINDS[kind].falls_back or kind in self._policy.fall_back_on
         return self._again(error) or (self._on_next_target(error) if falls_back else None)
 
-    def pass_over(self, why: str) -> bool:
-        """Leave the upcoming target out, which a gate refused; tell whether there is another."""
-        if self.target.is_last:
-            return False
-        self._tell(why)
+    def pass_over(self, why: str) -> None:
+        """Turn to the next target, because a gate refused this one."""
+        self._notices.append(ev.Notice("target_passed_over", f"{self.target.model}: {why}"))
         self._move_on()
-        return True
 
     def take_notices(self) -> list[ev.Notice]:
         """Return which targets were passed over, once."""
@@ -89,7 +83,7 @@ class Retries:
             self._stale = True  # not the provider's fault, so it does not count
             return self._retry(error, self._made, self._made + left)
         too_long = (error.retry_after or 0.0) > policy.retry_after_cap
-        if left <= 0 or too_long or self._is_cooling():
+        if left <= 0 or too_long:
             return None
         delay = self._backoff(kind, policy) if error.retry_after is None else error.retry_after
         if self._waited + delay > policy.budget:
@@ -108,20 +102,10 @@ class Retries:
 
     def _move_on(self) -> None:
         self.target = next(self._coming)
-        while self._is_cooling():
-            self._tell(KEEPS_FAILING)
-            self.target = next(self._coming)
         self._retries.clear()
         self._waits.clear()
         self._made = 1
         self._stale = False
-
-    def _is_cooling(self) -> bool:
-        target, breaker = self.target, self._breaker
-        return breaker is not None and not target.is_last and breaker.is_open(target)
-
-    def _tell(self, why: str) -> None:
-        self._notices.append(ev.Notice("target_passed_over", f"{self.target.model}: {why}"))
 
     @property
     def _policy(self) -> RetryPolicy:

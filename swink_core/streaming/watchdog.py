@@ -12,11 +12,11 @@ are in waited time: the clock's, less what the consumer has taken of the call so
 from __future__ import annotations
 
 import asyncio
+from math import inf
 from typing import Literal
 
 from swink_core.failures.failure import Failure, Phase
-from swink_core.providers.foreign import ForeignSource
-from swink_core.providers.source import EventSource
+from swink_core.providers.source import Source
 from swink_core.vocabulary.clock import Clock, Timer
 from swink_core.vocabulary.options import Timeouts
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -40,7 +40,7 @@ class Watchdog:
         self._settle: float | None = None
         self._timer: Timer | None = None
 
-    def begin_attempt(self, limits: Timeouts, source: EventSource | ForeignSource) -> None:
+    def begin_attempt(self, limits: Timeouts, source: Source) -> None:
         """Start the limits of an attempt on this source, at the next wait."""
         self.limits, self._source = limits, source
         self._window_chars = 0
@@ -62,7 +62,8 @@ class Watchdog:
         self._since = now - self._away
         if self._stage == "begun":
             self._stage = "first_event"
-            self._attempt_started = self._progress = self._since
+            self._attempt_started = self._since
+            self._progress = self._since
             self._arm()
         elif self._fired_unheard:
             self._arm()
@@ -116,8 +117,9 @@ class Watchdog:
 
     def _deadlines(self) -> list[tuple[float, str, Phase, float]]:
         limits, away = self.limits, self._away
-        rows: list[tuple[float | None, float, str, Phase]]
-        rows = [(limits.total, (self._call_started or 0.0) - away, "total", "streaming")]
+        rows: list[tuple[float | None, float, str, Phase]] = []
+        if limits.total:
+            rows.append((limits.total, (self._call_started or 0.0) - away, "total", "streaming"))
         if self._stage == "first_event":
             rows.append((limits.first_event, self._attempt_started, "first_event", "first_event"))
         elif self._stage == "streaming":
@@ -134,13 +136,15 @@ class Watchdog:
         """Set the timer to the earliest moment at which any limit could pass."""
         self._disarm()
         self._fired_unheard = False
-        limits, now = self.limits, self.clock.time()
+        limits = self.limits
+        now = self.clock.time()
         floor = None if limits.min_chars_per_second is None else limits.window
         lengths = (limits.first_event, limits.idle, limits.no_progress, limits.total, floor)
-        moments = [now + limit for limit in lengths if limit]
-        moments += [max(due[0], now) for due in self._deadlines()]
-        if moments:
-            self._timer = self.clock.call_at(min(moments), self._fire)
+        moment = now + min(filter(None, lengths), default=inf)
+        for due in self._deadlines():
+            moment = min(moment, max(due[0], now))
+        if moment < inf:
+            self._timer = self.clock.call_at(moment, self._fire)
 
     def _fire(self) -> None:
         self._timer = None

@@ -22,6 +22,10 @@ def annotations_of(kind: Any) -> dict[str, Any]:
     return {name: hints[name] for name in names}
 
 
+class CheckedData(dict[str, Any]):
+    """Data that the core itself made of checked values: it is taken unchanged."""
+
+
 def held_to(annotation: Any, value: Any) -> Any:
     """Return a value as an annotation has it: a word as its enum's member, a list as a tuple.
 
@@ -31,7 +35,7 @@ def held_to(annotation: Any, value: Any) -> Any:
     classes, kept = _known(annotation)
     if classes and not isinstance(value, annotation):  # msgspec takes mappings for them
         raise ValueError(f"expected {' or '.join(classes)}, got `{type(value).__name__}`")
-    if classes or type(value) in kept:
+    if classes or type(value) in kept or isinstance(value, CheckedData):
         return value
     # of a subclass of float, numpy's for one, msgspec knows nothing
     if isinstance(value, float) and not isfinite(value := float(value)):

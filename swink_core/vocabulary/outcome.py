@@ -143,6 +143,8 @@ _counts = attrgetter(*TOKENS)
 DOLLARS = ("input", "output", "cache_read", "cache_write", "total", "fees")
 """The amounts of a `Cost`, in its order."""
 
+_dollars = attrgetter(*DOLLARS)
+
 
 MOST_TOKENS = 10**12
 """More tokens than any answer takes: a larger count is none."""
@@ -206,7 +208,7 @@ class Cost(Record):
 
     def __add__(self, other: Cost) -> Cost:
         """Return the sum of two attempts' costs."""
-        return Cost(*(_add(getattr(self, name), getattr(other, name)) for name in DOLLARS))
+        return Cost(*map(_add, _dollars(self), _dollars(other)))
 
     def __radd__(self, start: int) -> Cost:
         """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from datetime import UTC, datetime
-from math import prod
 from typing import Annotated
 
 import msgspec
@@ -61,12 +60,17 @@ class PriceCase(Rates, frozen=True, kw_only=True):
 
     def holds(self, prompt: int, terms: Set[str], at: datetime) -> bool:
         """Tell whether these prices are the ones to pay."""
-        met = prompt > self.above and terms >= {*self.terms}
-        if not met or (self.weekdays and at.weekday() > 4):
+        if prompt <= self.above or not terms >= {*self.terms}:
             return False
-        (begin, end), now = self.hours, f"{at.hour:02}:{at.minute:02}"
-        in_time = begin <= now < end if begin < end else begin == end or not end <= now < begin
-        return in_time and self.since <= at.date().isoformat()
+        if self.weekdays and at.weekday() > 4:
+            return False
+        begin, end = self.hours
+        if begin != end:
+            now = f"{at.hour:02}:{at.minute:02}"
+            in_time = begin <= now < end if begin < end else not end <= now < begin
+            if not in_time:
+                return False
+        return self.since <= at.date().isoformat()
 
 
 class Prices(Rates, frozen=True):
@@ -77,9 +81,16 @@ class Prices(Rates, frozen=True):
     def at(self, prompt: int, terms: Set[str], at: datetime) -> dict[str, float]:
         """Return what is to pay for a prompt of so many tokens, on these terms, at that time."""
         cases = [case for case in self.cases if case.holds(prompt, terms, at)]
-        given = ((name, getattr(each, name)) for each in (self, *cases) for name in _NAMES)
-        factor = prod(case.factor for case in cases)
-        return {n: rate * factor for n, rate in dict(g for g in given if g[1] is not None).items()}
+        rates: dict[str, float] = {}
+        for each in (self, *cases):
+            for name in _NAMES:
+                rate = getattr(each, name)
+                if rate is not None:
+                    rates[name] = rate
+        for case in cases:
+            if case.factor != 1.0:
+                rates = {name: rate * case.factor for name, rate in rates.items()}
+        return rates
 
 
 _NAMES = Rates.__struct_fields__[:-1]

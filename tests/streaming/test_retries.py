@@ -703,7 +703,8 @@ async def test_a_resting_target_in_the_middle_of_a_chain_is_passed_over() -> Non
     models = [chain()[0], middle, chain()[1]]
     events = await ask(client, models)
     assert types(events)[:3] == ["start", "retry", "notice"]
-    assert events[1].model == "spare/small"
+    assert events[1].model == "spare/middle"
+    assert events[2] == Notice("target_passed_over", "spare/middle: it keeps failing")
     assert b"small" in http.requests[-1].body
 
 

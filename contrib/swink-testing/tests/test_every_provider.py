@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
 from swink_core import (
+    CacheStrategy,
     Context,
     Host,
     Model,
@@ -18,6 +20,8 @@ from swink_core import (
     UsageError,
     UserMessage,
 )
+from swink_core.providers.fields import layered_extra
+from swink_core.providers.knobs import fields_of
 from swink_test_helpers.outgoing import leaving
 from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -117,6 +121,68 @@ STRICT = Tool(
     {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]},
     strict=True,
 )
+
+
+OPTIONS: dict[str, Any] = {
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "top_k": 3,
+    "presence_penalty": 0.5,
+    "frequency_penalty": 0.5,
+    "max_tokens": 30000,
+    "seed": 4,
+    "session_id": "session-of-the-client",
+    "user": "user-of-the-client",
+    "thinking": "low",
+    "parallel_tool_calls": False,
+    "cache": CacheStrategy(ttl=86400),
+    "stop": ("never",),
+    "response_format": {"type": "object", "properties": {"a": {"type": "string"}}},
+}
+
+
+def _changed(before: Any, after: Any) -> Iterator[tuple[str, ...]]:
+    """Yield the place of each field that is new or another."""
+    for name, value in after.items():
+        known = before.get(name)
+        if isinstance(value, dict) and isinstance(known, dict | None):
+            yield from ((name, *place) for place in _changed(known or {}, value))
+        elif value != known:
+            yield (name,)
+
+
+@ASKED_BY_HTTP
+@pytest.mark.parametrize("option", OPTIONS)
+def test_extra_of_a_call_replaces_every_field_of_an_option_of_the_client(
+    subject: Subject, option: str
+) -> None:
+    if _is_handed_on(subject):
+        return
+    plugin = subject.provider
+    models = [subject.model]
+    if subject.name in RESPONSES:
+        models.append(Model(subject.name, RESPONSES[subject.name]))
+
+    def body(model: Model, extra: Mapping[str, Any], **options: Any) -> Any:
+        given = StreamOptions(**subject.call_options(extra=extra, **options))
+        request = plugin.request(model, plugin.convert(model, CONTEXT, given), given)
+        return msgspec.json.decode(request.body)
+
+    with subject.environment():
+        for model in models:
+            given = {option: OPTIONS[option]}
+            options = StreamOptions(**subject.call_options(**given))
+            api = plugin.api(model, options)
+            places = {**fields_of(api.knobs), **getattr(api, "places", {})}
+            conversation = plugin.convert(model, CONTEXT, options)
+            for place in _changed(body(model, {}), body(model, {}, **given)):
+                if place[0] in conversation:
+                    continue
+                extra: Any = "of the call"
+                for name in reversed(place):
+                    extra = {name: extra}
+                layered = layered_extra(extra, extra, [option], places)
+                assert _at(body(model, layered, **given), place) == "of the call", place
 
 
 RESPONSES = {"openai": "gpt-5.6-terra", "azure": "gpt-5.6-terra", "xai": "grok-4.7"}

@@ -208,7 +208,7 @@ def test_a_targets_key_is_equal_in_every_process_and_tells_no_credential(install
     program = (
         "import swink_core as s\n"
         "c = s.Client(providers={'seams': {'api_key': 'sk-canary', 'base_url': 'http://user:word@seams.invalid/v1'}})\n"
-        f"print(c._targets({MODEL!r}, {{}})[0].key)\n"
+        f"print(c.target({MODEL!r}).key)\n"
     )
     keys = {
         subprocess.run(

@@ -16,7 +16,6 @@ from swink.toolbox import Approve
 from swink.tools import ToolLike, refuse_functions, tools_by_name
 from swink_core import (
     AssistantMessage,
-    Context,
     EventStream,
     InvalidOption,
     Model,
@@ -232,12 +231,14 @@ class Client(swink_core.Client):
 
     def _refused(self, name: str | Model, options: StreamOptions) -> str | None:
         """Return the feature for which a call would be refused, as far as can be known."""
-        model = self.catalog.resolve(name)
-        provider = self.host.bind(model.provider).provider
-        if hasattr(provider, "fit"):
-            failure = provider.fit(model, Context.of("Hi"), options).failure
-            return failure.code if failure is not None else None
-        return None if FEATURE in getattr(provider, "features", {FEATURE}) else FEATURE
+        target = self.target(name)
+        failure = target.refusal(options=options)
+        if failure is not None:
+            return failure.code
+        provider = target.binding.provider
+        if hasattr(provider, "fit") or FEATURE in getattr(provider, "features", {FEATURE}):
+            return None
+        return FEATURE
 
 
 FEATURE = "structured_output"

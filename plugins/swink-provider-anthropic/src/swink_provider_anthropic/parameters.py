@@ -13,9 +13,19 @@ from swink_core.providers import Knobs, rule_of, sent_options, unsupported
 from swink_provider_anthropic import claude
 from swink_provider_anthropic.schemas import structured
 
-__all__ = ["KNOBS", "parameters"]
+__all__ = ["KNOBS", "PLACES", "parameters"]
 
 DEFAULT_MAX_TOKENS = 4096
+
+PLACES = {
+    "thinking": ("thinking", "output_config.effort"),
+    "response_format": ("output_config.format",),
+    "stop": ("stop_sequences",),
+    "parallel_tool_calls": ("tool_choice",),
+    "user": ("metadata.user_id",),
+    "session_id": ("metadata.user_id",),
+}
+"""The fields of options that functions convert."""
 
 CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 

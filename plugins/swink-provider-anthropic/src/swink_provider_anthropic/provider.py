@@ -15,7 +15,7 @@ from swink_provider_anthropic import errors
 from swink_provider_anthropic.claude import changed_options, is_misplaced, takes_system
 from swink_provider_anthropic.converter import conversation
 from swink_provider_anthropic.marks import MARK, tell_crowded
-from swink_provider_anthropic.parameters import KNOBS, parameters
+from swink_provider_anthropic.parameters import KNOBS, PLACES, parameters
 from swink_provider_anthropic.parser import MessagesParser
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 
@@ -36,6 +36,7 @@ class AnthropicProvider(HTTPProvider):
         }
     )  # fmt: skip
     knobs = KNOBS
+    places = PLACES
     system_marks = (MARK,)
     api_name = "messages"
     credential_headers = ("authorization", "x-api-key")

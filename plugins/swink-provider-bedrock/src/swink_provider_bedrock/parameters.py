@@ -19,9 +19,24 @@ from swink_core.providers import Knobs, closed_schema, rule_of, sent_options
 from swink_provider_anthropic import claude
 from swink_provider_anthropic.schemas import structured
 
-__all__ = ["KNOBS", "is_claude", "parameters"]
+__all__ = ["KNOBS", "PLACES", "is_claude", "parameters"]
 
 NATIVE = "additionalModelRequestFields"
+
+PLACES = {
+    "max_tokens": ("inferenceConfig.maxTokens",),
+    "stop": ("inferenceConfig.stopSequences",),
+    "top_k": (f"{NATIVE}.top_k", f"{NATIVE}.inferenceConfig.topK"),
+    "thinking": (
+        "outputConfig.effort",
+        f"{NATIVE}.thinking",
+        f"{NATIVE}.reasoning",
+        f"{NATIVE}.reasoningConfig",
+        f"{NATIVE}.reasoning_effort",
+    ),
+    "response_format": ("outputConfig.textFormat",),
+}
+"""The fields of options that functions convert."""
 
 ROOM_TO_ANSWER = 4096
 """Tokens left for the answer where neither the caller nor the catalogue limits it."""

@@ -38,7 +38,7 @@ from swink_provider_bedrock import errors
 from swink_provider_bedrock.converter import CHOICES, conversation, is_generated_image
 from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
-from swink_provider_bedrock.parameters import KNOBS, is_claude, parameters
+from swink_provider_bedrock.parameters import KNOBS, PLACES, is_claude, parameters
 from swink_provider_bedrock.parser import ConverseParser
 from swink_provider_bedrock.points import is_crowded, takes_points
 from swink_provider_bedrock.sigv4 import signed_headers
@@ -84,6 +84,7 @@ class BedrockProvider(HTTPProvider):
     decoder = EventStreamDecoder
     content_types = ("application/vnd.amazon.eventstream",)
     system_marks = ("cachePoint",)
+    places = PLACES
     api_name = "converse"
     buffered = True
 

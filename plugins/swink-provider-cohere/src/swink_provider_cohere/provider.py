@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from swink_core import Classification, Context, Failure, Model, StreamOptions, ThinkingLevel
 from swink_core import StreamErrorKind as Kind
@@ -68,6 +69,7 @@ class CohereProvider(HTTPProvider):
         }
     )  # fmt: skip
     knobs = KNOBS
+    places: ClassVar[Mapping[str, tuple[str, ...]]] = {"stop": ("stop_sequences",)}
     system_marks = ()
     api_name = "v2"
     buffered = True

@@ -11,7 +11,18 @@ from typing import Any
 from swink_core import Model, StreamOptions
 from swink_core.providers import Knobs, inlined_schema, merge_fields, rule_of, sent_options
 
-__all__ = ["KNOBS", "parameters", "tool_config"]
+__all__ = ["KNOBS", "PLACES", "parameters", "tool_config"]
+
+PLACES = {
+    "thinking": ("generationConfig.thinkingConfig",),
+    "stop": ("generationConfig.stopSequences",),
+    "response_format": (
+        "generationConfig.responseMimeType",
+        "generationConfig.responseJsonSchema",
+    ),
+    "tool_choice": ("toolConfig",),
+}
+"""The fields of options that functions convert."""
 
 CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 

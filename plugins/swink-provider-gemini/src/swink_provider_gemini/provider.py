@@ -24,7 +24,7 @@ from swink_core.providers import (
 )
 from swink_provider_gemini import errors
 from swink_provider_gemini.converter import conversation
-from swink_provider_gemini.parameters import KNOBS, parameters, tool_config
+from swink_provider_gemini.parameters import KNOBS, PLACES, parameters, tool_config
 from swink_provider_gemini.parser import GenerateContentParser
 from swink_provider_gemini.wire import StreamDecoder
 
@@ -45,6 +45,7 @@ class GeminiProvider(HTTPProvider):
         }
     )  # fmt: skip
     knobs = KNOBS
+    places = PLACES
     decoder = StreamDecoder
     system_marks = ()
     api_name = "generateContent"
@@ -76,7 +77,7 @@ class GeminiProvider(HTTPProvider):
         body = with_extra(options.extra, fields)
         declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
         if declared and (choice := tool_config(options)) is not None:  # refused without functions
-            body = merge_fields(body, {"toolConfig": choice})
+            body = with_extra(options.extra, merge_fields(fields, {"toolConfig": choice}))
         url = self.model_url(model, options)
         if options.transport == "buffered":
             return self.json_request(f"{url}:generateContent", body)

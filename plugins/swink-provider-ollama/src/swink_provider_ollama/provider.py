@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from attrs import evolve
+
 from swink_core import (
     Call,
     Classification,
@@ -59,6 +61,9 @@ WORDINGS = (
 """Ollama has no error codes, and an error in a stream has no status: its words are all there is
 (https://github.com/ollama/ollama/blob/main/server/routes.go and its issue tracker)."""
 
+PLACES = {"thinking": ("think",), "response_format": ("format",), "stop": ("options.stop",)}
+"""The fields of options that are not in `KNOBS`, or that a function converts."""
+
 CODES = {"load": Kind.INVALID_REQUEST, "unload": Kind.INVALID_REQUEST}
 
 
@@ -90,6 +95,7 @@ class OllamaProvider(HTTPProvider):
         {"tools", "images", "assistant_images", "json", "structured_output", "stop"}
     )
     knobs = KNOBS
+    places = PLACES
     api_name = "chat"
     decoder = NDJSONDecoder
     # a load notice and the answers of some proxies are labelled as plain JSON
@@ -104,6 +110,10 @@ class OllamaProvider(HTTPProvider):
         """Return the call as the model takes it, by what its server has said if it has."""
         shown = self._shown.get((self.base_url(options), model.id))
         return super().fit(shown.told_of(model) if shown else model, context, options)
+
+    def learned(self, model: Model, options: StreamOptions) -> bool:
+        """Return whether the server has described the model."""
+        return bool(self._shown) and (self.base_url(options), model.id) in self._shown
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `messages` and `tools`; see `conversation`."""
@@ -138,16 +148,31 @@ class OllamaProvider(HTTPProvider):
         for long conversations. One that does not say it gets the call as it is.
         """
         if options.rules:
-            told = self.fit(model, call.context, call.options).notices
+            place = (self.base_url(options), model.id)
+            before = self._shown.get(place)
             await self._learn(model, payload, options, call)
-            fit = self.fit(model, call.context, call.options)
-            if fit.failure is not None:
-                raise ProviderFailure(fit.failure)
-            for notice in (notice for notice in fit.notices if notice not in told):
-                call.notice(notice.code, notice.detail)
-            model, options = fit.model, fit.options
+            shown = self._shown.get(place)
+            if shown is not before:
+                options = evolve(self._fit_again(model, call), extra=options.extra)
+            if shown is not None:
+                model = shown.told_of(model)
             tell_of_length(model, payload, options, call)
         return await super().respond(model, payload, options, call)
+
+    def _fit_again(self, model: Model, call: Call) -> StreamOptions:
+        """Return the options as the model takes them by what its server has said just now.
+
+        Raises ProviderFailure for a call that it does not take.
+        """
+        fit = self.fit(model, call.context, call.options)
+        if fit.failure is not None:
+            raise ProviderFailure(fit.failure)
+        plan = call.attempt.plan
+        known = plan.notices if plan is not None else ()
+        for notice in fit.notices:
+            if notice not in known:
+                call.notice(notice.code, notice.detail)
+        return fit.options
 
     async def list_models(self, options: StreamOptions, http: HTTPClient) -> list[ModelInfo]:
         """List what the server has pulled, as the server knows it, with the status `pulled`.
@@ -175,7 +200,6 @@ class OllamaProvider(HTTPProvider):
             shown = await self._ask("show", {"model": model.id}, Shown, options, call.http)
             if shown is not None:
                 self._shown[place] = shown
-                self.fit_anew()
 
     async def _ask(
         self,
@@ -212,7 +236,7 @@ class OllamaProvider(HTTPProvider):
             failure.message += "`ollama pull` downloads one of https://ollama.com/library"
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add a key if there is one, and note that a server of one's own costs nothing."""
+        """Add a key, if any, and note that a local server costs nothing."""
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
         cloud = call.model.id.partition(":")[2].endswith("cloud")  # whoever hands it on

@@ -9,8 +9,9 @@ from swink_core.providers import TUNING, with_extra
 from swink_provider_openai.cache_marks import caches_by_marks, mark_for_cache
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
-from swink_provider_openai.parameters import chat_knobs, parameters
+from swink_provider_openai.parameters import chat_knobs, parameters, places_of
 from swink_provider_openai.parser import ChatParser
+from swink_provider_openai.remembered import Remembered
 from swink_provider_openai.renamed import with_names
 from swink_provider_openai.terms import NONE_LONG, REGIONAL, with_terms
 
@@ -42,13 +43,14 @@ class ChatAPI:
         self._dialect = dialect
         self._converter = converter
         self._reader = reader
-        self._last: Any = (None, None, {})
+        self._fields = Remembered[dict[str, Any]]()
         self.system_marks = dialect.marks or None
         self.path = dialect.path.strip("/")
         self.features = FEATURES | (dialect.adds - {*TUNING})
         if "images" in dialect.adds:
             self.features |= {"assistant_images"}
         self.knobs = chat_knobs(dialect)
+        self.places = places_of(dialect)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Return `messages` and `tools`."""
@@ -64,20 +66,19 @@ class ChatAPI:
         defaults: dict[str, Any] = {**self._dialect.always}
         if streamed and self._dialect.include_usage:
             defaults["stream_options"] = {"include_usage": True}
-        fields = {**payload, **self._told(model, options), "stream": streamed}
+        fields = {**payload, **self._options(model, options), "stream": streamed}
         body = with_extra(options.extra, fields, defaults)
         if not streamed:
             body.pop("stream_options", None)
         return body
 
-    def _told(self, model: Model, options: StreamOptions) -> dict[str, Any]:
-        """Return the fields for options, which are those of the last call as a rule."""
-        last = self._last
-        if last[0] is not model or last[1] is not options:
-            found = parameters(self.knobs, model, options, self._dialect)
-            last = self._last = model, options, found
-        told: dict[str, Any] = last[2]
-        return told
+    def _options(self, model: Model, options: StreamOptions) -> dict[str, Any]:
+        """Return the fields for options."""
+        fields = self._fields.get(model, options)
+        if fields is None:
+            fields = parameters(self.knobs, model, options, self._dialect)
+            self._fields.keep(model, options, None, fields)
+        return fields
 
     def parser(self, model: Model) -> Any:
         """Make a parser for one response."""

@@ -20,6 +20,7 @@ __all__ = [
     "is_strict",
     "kept",
     "parameters",
+    "places_of",
     "response_format",
     "shared_knobs",
 ]
@@ -88,6 +89,20 @@ def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
     if dialect.cache_key is not None or dialect.gateway:
         knobs["cache"] = partial(_cache, dialect, api)
     return knobs
+
+
+def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
+    """Return the fields of options that functions convert."""
+    return {
+        "thinking": (
+            "reasoning", "reasoning_effort", "thinking", "thinking_budget", "enable_thinking",
+            dialect.template,
+        ),
+        "user": (dialect.user or "user", "providerOptions.gateway.user"),
+        "cache": (
+            "prompt_cache_retention", "prompt_cache_options", "providerOptions.gateway.caching",
+        ),
+    }  # fmt: skip
 
 
 def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:

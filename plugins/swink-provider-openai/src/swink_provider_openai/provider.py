@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from copy import copy
 from functools import cached_property, partial
 from typing import Any
@@ -49,6 +49,7 @@ from swink_provider_openai.errors import classify, read_error
 from swink_provider_openai.parameters import is_strict, kept
 from swink_provider_openai.parser import ChatParser
 from swink_provider_openai.promises import headers_of, refuse_idle_overrides
+from swink_provider_openai.remembered import Remembered
 from swink_provider_openai.responses.agent import AgentAPI
 from swink_provider_openai.responses.api import ResponsesAPI, resumed
 from swink_provider_openai.responses.socket import Sockets, first_message
@@ -87,7 +88,7 @@ class OpenAIProvider(HTTPProvider):
         self.features, self.knobs = self._chat.features, self._chat.knobs
         self._sockets = Sockets()
         self._chat_only: set[str] = set()  # addresses without the Responses API
-        self._last: tuple[Model, StreamOptions, ChatAPI | ResponsesAPI] | None = None
+        self._apis = Remembered[ChatAPI | ResponsesAPI]()  # a call asks several times
 
     @cached_property
     def _chat(self) -> ChatAPI:
@@ -109,17 +110,23 @@ class OpenAIProvider(HTTPProvider):
         Callers choose by the setting `api`. Only Responses has WebSockets, keeps conversations and
         works in the background, so that asking for one of these asks for it.
         """
-        last = self._last
-        if last is not None and last[0] is model and last[1] is options:
-            return last[2]  # a call asks several times
-        found = self._asked(model, options)
-        if self.dialect.regions is not None:
-            host = urlsplit(self.base_url(options)).hostname or ""
-            if re.fullmatch(self.dialect.regions, host):
+        regions = self.dialect.regions
+        # where the environment names the address, the API may be another for the next call
+        is_fixed = not self._chat_only and (regions is None or options.base_url is not None)
+        url = None if is_fixed else self.base_url(options)
+        learned = url in self._chat_only
+        found = self._apis.get(model, options, (url, learned))
+        if found is None:
+            found = self._asked(model, options)
+            if regions is not None and _is_regional(self.base_url(options), regions):
                 found = copy(found)
                 found.regional = True
-        self._last = model, options, found
+            self._apis.keep(model, options, (url, learned), found)
         return found
+
+    def learned(self, model: Model, options: StreamOptions) -> Hashable:
+        """Return whether the server is known to lack the Responses API."""
+        return bool(self._chat_only) and self.base_url(options) in self._chat_only
 
     def _asked(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
         wanted = options.settings.get("api")
@@ -247,12 +254,10 @@ class OpenAIProvider(HTTPProvider):
             fit = self.fit(model, call.context, asked)
             if fit.failure is not None:
                 raise
-        options = evolve(fit.options, transport=options.transport)
+        options = evolve(fit.options, transport=options.transport, extra=options.extra)
         payload = _current(self.convert(model, fit.context, options), call)
         response = await super().respond(model, payload, options, call)
         self._chat_only.add(self.base_url(options))
-        self._last = None
-        self.fit_anew()
         call.notice("chat_completions", f"{model}: the server has no Responses API")
         for notice in fit.notices:
             call.notice(notice.code, notice.detail)
@@ -315,6 +320,10 @@ class OpenAIProvider(HTTPProvider):
             return
         if not known:
             super().error_facts(failure)
+
+
+def _is_regional(url: str, regions: str) -> bool:
+    return re.fullmatch(regions, urlsplit(url).hostname or "") is not None
 
 
 def _current(payload: Any, call: Call) -> Any:

@@ -92,8 +92,9 @@ async def _record_saved(
     call: CallOptions, data: bytes, prompt: str, folder: Path, note: str
 ) -> int:
     async with swink.Client() as client, ReplayServer() as server:
-        model = client.catalog.resolve(call.models[0])
-        provider = client.host.bind(model.provider).provider
+        target = client.target(call.models[0])
+        model = target.model
+        provider = target.binding.provider
         if not isinstance(provider, HTTPProvider):
             raise swink.UsageError(
                 f"{model.provider} reads no bytes, so none can be recorded",

@@ -88,7 +88,7 @@ class Spoken:
         if not is_set and known in self._known:
             return self._known[known]
         said = {**asked.options, "extra": asked.own, **own}
-        options = self._client.stream(model, asked.context, **said).call.options
+        options = self._client.target(model, **said).options
         api = options.settings.get("api") or (model.info.api if model.info else None)
         if api is None:
             call = Fitted(model, asked.context, options)

@@ -99,7 +99,7 @@ class Routing:
             yield Fault(("routes", name, "tiers"), "a model was expected in each tier")
         for place, choice in _choices(name, route):
             try:
-                self.client.stream(choice, "Hi")
+                self.client.target(choice)
             except UsageError as error:
                 yield Fault(place, str(error).partition("\n")[0])
 
@@ -113,7 +113,7 @@ class Routing:
         for name, route in self.config.routes.items():
             for path, choice in _choices(name, route):
                 with suppress(UsageError):
-                    account = self.client.stream(choice, "Hi").call.attempt.target.key
+                    account = self.client.target(choice).key
                     found.setdefault(account, []).append(written(path))
         return found
 

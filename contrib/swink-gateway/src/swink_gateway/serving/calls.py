@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from secrets import token_hex
 from typing import Any
@@ -25,6 +25,7 @@ from swink_core import (
     Client,
     Error,
     EventStream,
+    Model,
     RetryPolicy,
     StreamErrorKind,
     SwinkError,
@@ -225,14 +226,33 @@ class Calls:
         found = addressed(asked, protocol.wire_format, first, wire_formats[first])
         asked.dropped = found.dropped
         unseen = not asked.stream
-        targets: Any = [(one, persistent(own, unseen)) for one, own in chain]
         options = persistent({"retry": self.retry, **found.options}, unseen)
+        models: list[Any] = [one for one, _ in chain]
+        if asked.inherited:
+            models, options = self._inheriting(models, options, asked)
+        owns = [persistent(own, unseen) for _, own in chain]
+        targets: Any = list(zip(models, owns, strict=True))
         stream = self.client.stream(targets, found.context, **options)
         self._streams.add(stream)
-        if asked.inherited:
-            target = stream.call.attempt.target
-            target.extra, target.inherited = asked.extra, target.inherited | asked.inherited
         return stream, Facts(stream.call.id, int(time.time()), wire_formats)
+
+    def _inheriting(
+        self, models: Sequence[Model], options: dict[str, Any], asked: Asked
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Split the options of a proxy into its client's, which targets carry, and its call's.
+
+        The call's `extra` lies over the former, as without a proxy.
+        """
+        inherited = {name: options[name] for name in asked.inherited if name in options}
+        own = {name: value for name, value in options.items() if name not in inherited}
+        merged = own.pop("extra", {})
+        targets = [
+            self.client.target(
+                model, **inherited, extra=merged if model.provider == models[0].provider else {}
+            )
+            for model in models
+        ]
+        return targets, {**own, "extra": asked.extra}
 
     def _idle(self, protocol: ClientProtocol, asked: Asked, owner: str) -> web.Response:
         """Answer who wants nothing said; the model has to be one that could."""

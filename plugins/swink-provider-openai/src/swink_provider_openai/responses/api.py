@@ -19,6 +19,7 @@ from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.parameters import (
     TOOL_CHOICES,
     effort,
+    places_of,
     response_format,
     shared_knobs,
 )
@@ -50,6 +51,11 @@ class ResponsesAPI:
         self.websocket = dialect.websocket != "none"
         self.system_marks = dialect.marks if "system_messages" in dialect.adds else None
         self.features = FEATURES | (dialect.adds & {"file_ids", "system_messages"})
+        self.places = {
+            **places_of(dialect),
+            "thinking": ("reasoning",),
+            "response_format": ("text", "response_format"),
+        }
         self.knobs: Knobs = {
             "temperature": "temperature",
             "top_p": "top_p",
