@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
-from attrs import converters, define, field, validators
+from attrs import converters, define, field
 
 from swink_core.vocabulary.outcome import StreamErrorKind
 
 Phase = Literal["connect", "request", "first_event", "streaming", "finalize"]
+
+
+PHASES = get_args(Phase)
+
+
+def _check_phase(failure: Failure, attribute: Any, phase: object) -> None:
+    if phase not in PHASES:
+        raise ValueError(f"Unknown phase {phase!r}. Use one of {', '.join(PHASES)}.")
+
+
+def _check_status(failure: Failure, attribute: Any, status: object) -> None:
+    if status is not None and not isinstance(status, int):
+        raise TypeError(f"The status must be an integer or None, not {status!r}.")
 
 
 @define
@@ -26,10 +39,8 @@ class Failure:
     integer.
     """
 
-    phase: Phase = field(validator=validators.in_(get_args(Phase)))
-    status: int | None = field(
-        default=None, validator=validators.optional(validators.instance_of(int))
-    )
+    phase: Phase = field(validator=_check_phase)
+    status: int | None = field(default=None, validator=_check_status)
     headers: Mapping[str, str] = field(factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
     exception: BaseException | None = field(default=None, repr=False)

@@ -56,7 +56,7 @@ class Parser:
 
 class Acme(HTTPProvider):
     def convert(self, model, context, options):
-        raise ProviderFailure(Failure("connecting", message="no"))
+        raise ProviderFailure(Failure("connect", message="no"))
 
     def request(self, model, payload, options):
         return self.json_request("http://127.0.0.1:9/", payload)
