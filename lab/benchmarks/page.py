@@ -97,7 +97,7 @@ ROWS = (
         "import swink_core, over import aiohttp",
         0.45,
         lambda found: float(found["imports"]["import swink_core"]),
-        why="attrs writes the methods of 60 classes when they are imported",
+        why="attrs writes the methods of its classes when they are imported",
     ),
     Row("10,000 streams: memory left", 1.0, _in_memory("flat", "MB left"), "MB"),
     Row("10,000 streams: tasks left", 0.0, _in_memory("flat", "tasks left"), ""),
