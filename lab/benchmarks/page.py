@@ -63,7 +63,7 @@ def _in_memory(group: str, name: str) -> Callable[[Found], float]:
     return lambda found: float(found["in_memory"][group][name])
 
 
-PYTHON = "every delta is an event of its own, made, checked and handed over in Python"
+PYTHON = "each delta is made into an event, checked and handed over in Python"
 NESTED = "a piece of arguments is a struct in a list in a struct, and has to say nothing else"
 
 ROWS = (
@@ -97,7 +97,7 @@ ROWS = (
         "import swink_core, over import aiohttp",
         0.45,
         lambda found: float(found["imports"]["import swink_core"]),
-        why="attrs writes the methods of its classes when they are imported",
+        why="attrs writes the methods of classes when they are imported",
     ),
     Row("10,000 streams: memory left", 1.0, _in_memory("flat", "MB left"), "MB"),
     Row("10,000 streams: tasks left", 0.0, _in_memory("flat", "tasks left"), ""),
