@@ -99,7 +99,8 @@ def install(place: Place, base: str, projects: list[Project], with_tools: bool =
     wheels = [DIST / wheel_name(project) for project in projects]
     oldest = ["--resolution", "lowest-direct"] if place.resolution == "oldest" else []
     run([*pip, *oldest, *wheels, *sorted(needs)], env=place.variables)
-    run([*pip, *wheels, *sorted(needs | tools)], env=place.variables)
+    # the helpers' project names the checkout's own packages as sources: the wheels stand for them
+    run([*pip, "--no-sources", *wheels, *sorted(needs | tools)], env=place.variables)
     run([*UV, "pip", "check", "--python", place.python], env=place.variables)
     run([place.python, "-I", "-c", BY_NAME, *names], env=place.variables)
 
