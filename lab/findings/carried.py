@@ -153,7 +153,7 @@ def declared(answer: Answered) -> bool:
 
 
 async def outcome(at: Stand, path: str, plain: dict[str, Any], body: dict[str, Any]) -> str:
-    """Return what became of a field: carried, declared, silent, or an error's status."""
+    """Classify a field as carried, declared, silent, or refused with a status."""
     await at.post(path, plain)
     without = at.last_body
     at.forget()
