@@ -17,7 +17,7 @@ from lab.vendor.writer import Script
 
 
 async def ending(vendor: Vendor, model: str) -> tuple[str, int]:
-    """Run the agent; return the ending and the number of runs of its tool."""
+    """Run the agent; return the ending and the runs of the tool."""
     notified: list[str] = []
 
     def notify(text: str) -> str:

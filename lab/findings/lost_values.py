@@ -208,11 +208,11 @@ async def check(case: Case) -> None:
     elif found.failure or found.notices:
         verdict(True, case.name, f"explained: {found.failure or found.notices[0]}"[:90])
     else:
-        verdict(False, case.name, "lost in silence" if case.needed else "sent, and refused")
+        verdict(False, case.name, "lost in silence" if case.needed else "sent without a notice")
 
 
 async def names() -> None:
-    """Print whether each API gets the names of tools as they were given."""
+    """Print which names of tools are renamed for each API."""
     for model in (GPT, CLAUDE, GEMINI, BEDROCK, "moonshot/kimi-k3", "mistral/mistral-large-latest"):
         shown: list[str] = []
         for name in NAMES:
@@ -235,10 +235,12 @@ async def zero_values() -> None:
     delta = {"tool_calls": [{**call, "custom": {"input": "", "name": ""}}]}
     http = MemoryHTTPClient(event_stream(chat_chunk(delta, "tool_calls")))
     providers = {"vllm": {"api_key": "test", "base_url": "http://vendor.invalid/v1"}}
-    async with swink.Client(http=http, providers=providers, retry=False) as client:
-        async with client.stream("vllm/m", "Hi") as stream:
-            async for _ in stream:
-                pass
+    async with (
+        swink.Client(http=http, providers=providers, retry=False) as client,
+        client.stream("vllm/m", "Hi") as stream,
+    ):
+        async for _ in stream:
+            pass
     calls = [(each.name, each.arguments) for each in stream.message.tool_calls]
     right = calls == [("look", {"city": "Oslo"})]
     verdict(right, "a function beside an empty custom tool is a call", f"{calls}")

@@ -83,7 +83,7 @@ async def second_turn(at: Stand, model: str, whole: bool) -> tuple[int, Any]:
 
 
 def choice_of(body: dict[str, Any]) -> object:
-    """Return how an upstream request chooses tools."""
+    """Return the choice of tools in an upstream request."""
     return body.get("tool_choice", body.get("toolConfig"))
 
 

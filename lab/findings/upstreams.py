@@ -138,7 +138,9 @@ class Sent:
 
 
 async def sent(model: str, prompt: swink.Prompt, **options: Any) -> Sent:
-    """Make a call that the server refuses, and return what was sent."""
+    """Make a call that the server refuses, and return its request.
+
+    Notices of a retirement date are left out."""
     http = RefusingHTTPClient()
     provider = model.partition("/")[0]
     own: dict[str, Any] = {"api_key": "test"}
@@ -149,7 +151,7 @@ async def sent(model: str, prompt: swink.Prompt, **options: Any) -> Sent:
         try:
             async with client.stream(model, prompt, **options) as stream:
                 async for event in stream:
-                    if isinstance(event, swink.Notice):
+                    if isinstance(event, swink.Notice) and event.code != "model_retires":
                         notices.append(f"{event.code}: {event.detail}")
         except swink.SwinkError as error:
             return Sent("", tuple(notices), f"{type(error).__name__}: {error}")
