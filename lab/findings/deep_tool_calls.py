@@ -60,7 +60,7 @@ async def a_next_turn(depth: int) -> None:
     async with client(depth) as own:
         message = await own.complete(MODEL, "Hi", tools=[LOOK])
         result = swink.ToolResultMessage("call_0", "look", "ok")
-        messages = [swink.UserMessage("Hi"), message, result]
+        messages: list[swink.Message] = [swink.UserMessage("Hi"), message, result]
         await own.complete(MODEL, messages, tools=[LOOK])
 
 

@@ -17,7 +17,10 @@ import swink
 from lab.findings.upstreams import chat_chunk, event_stream, sent, verdict
 from swink_testing.driver import MemoryHTTPClient
 
-PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9Q"
+    "DwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 CLAUDE = "anthropic/claude-haiku-4-5"
 GPT = "openai/gpt-5.4-mini"
 CHAT_GPT = "openai/gpt-4.1"
@@ -66,10 +69,10 @@ class Case:
 
 def media_cases() -> list[Case]:
     """Return the cases of media in answers and in results of tools."""
+    drawing: list[swink.Message] = [user("Draw."), assistant("Here:", IMAGE), user("Bluer.")]
     cases = [
-        Case(f"image beside text in an answer, {model}", model, messages, PNG[:60])
+        Case(f"image beside text in an answer, {model}", model, drawing, PNG[:60])
         for model in (GEMINI, GPT, CLAUDE)
-        for messages in [[user("Draw."), assistant("Here:", IMAGE), user("Bluer.")]]
     ]
     cases.append(
         Case("image alone in an answer", GPT, [user(), assistant(IMAGE), user("Bluer.")], PNG[:60])
@@ -78,7 +81,7 @@ def media_cases() -> list[Case]:
     for model in (CLAUDE, GPT, GEMINI, BEDROCK):
         for kind, block, needed in (("image", IMAGE, PNG[:60]), ("document", pdf, "JVBERi0xLjQK")):
             result = swink.ToolResultMessage("call_1", "look", [block])
-            messages = [user(), assistant(CALL), result]
+            messages: list[swink.Message] = [user(), assistant(CALL), result]
             options = {"tools": [TOOL]}
             cases.append(Case(f"{kind} in a result, {model}", model, messages, needed, options))
     return cases
