@@ -11,11 +11,13 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import patch
 
 import aiohttp
 
 import swink
 from lab.findings.upstreams import verdict
+from swink_core.providers import KINDS
 from swink_gateway.serving.server import Gateway
 
 KIND = "retired"
@@ -45,6 +47,9 @@ def unknown_kind() -> swink.StreamErrorKind:
     return kind
 
 
+UNKNOWN = unknown_kind()
+
+
 class Retiring:
     """Answer every call with the unknown failure."""
 
@@ -55,7 +60,7 @@ class Retiring:
         async def events() -> AsyncIterator[Any]:
             yield swink.Start()
             error = swink.Error(error_message=MESSAGE)
-            error.error_kind = unknown_kind()
+            error.error_kind = UNKNOWN
             yield error
 
         return events()
@@ -77,7 +82,9 @@ async def run() -> None:
 def main() -> None:
     """Run the program."""
     logging.disable(logging.CRITICAL)
-    asyncio.run(run())
+    table: Any = KINDS
+    with patch.dict(table, {UNKNOWN: KINDS[swink.StreamErrorKind.INTERNAL]}):
+        asyncio.run(run())
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ ANSWERS = {
 SECONDS = 60
 
 
-def screen(command: list[str], environment: dict[str, str]) -> str:
-    """Run a command in a new terminal, and return its output without control sequences."""
+def terminal_output(command: list[str], environment: dict[str, str]) -> bytes:
+    """Run a command in a new terminal, and return its output."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, close_fds=True
@@ -60,6 +60,12 @@ def screen(command: list[str], environment: dict[str, str]) -> str:
     finally:
         os.close(ours)
         process.wait(SECONDS)
+    return output
+
+
+def screen(command: list[str], environment: dict[str, str]) -> str:
+    """Run a command in a new terminal, and return its output without control sequences."""
+    output = terminal_output(command, environment)
     return re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", output).decode(errors="replace")
 
 
