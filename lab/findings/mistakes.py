@@ -1,4 +1,4 @@
-"""Print the error for each of a list of everyday mistakes, and the length of its traceback.
+"""Print the error for each of many everyday mistakes, and how long its traceback is.
 
     python -m lab.findings.mistakes [NUMBER …]
 
