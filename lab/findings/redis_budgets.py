@@ -67,11 +67,17 @@ class Place:
     def __init__(self, folder: Path, gateways: tuple[Gateway, Gateway]) -> None:
         self.folder = folder
         self.gateways = gateways
+        self.asked = 0
         self.redis = Redis(unix_socket_path=str(folder / "s"))
 
     def ask(self, name: str, number: int, text: str = "Hi") -> int | None:
-        """Ask one of the gateways; `None` for no response."""
-        return self.gateways[number % 2].chat(name, MODEL, text, max_tokens=10).status
+        """Ask one of the gateways; `None` for no response. No prompt is in the vendor's cache."""
+        self.asked += 1
+        return (
+            self.gateways[number % 2]
+            .chat(name, MODEL, f"{self.asked} {text}", max_tokens=10)
+            .status
+        )
 
     def at_once(self, name: str, count: int) -> tuple[Counter[int | None], float]:
         """Ask so many times at once; return the statuses and the seconds of the slowest."""
