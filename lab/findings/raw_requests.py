@@ -2,7 +2,7 @@
 
     python -m lab.findings.raw_requests
 
-Each request is bytes on a socket. The gateway must refuse it with a status of its kind, and answer
+Each request is bytes on a socket. The gateway must refuse it with a fitting status, and answer
 no hidden second request. The issue on the smaller faults of the gateway's edge asks for it.
 """
 
