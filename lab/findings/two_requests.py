@@ -1,0 +1,146 @@
+"""Print whether a provider with two requests a call can cancel the first when the caller leaves.
+
+    python -m lab.findings.two_requests
+
+The first request creates a prediction, the second streams it, and a third must cancel it when the
+stream is left, when the task is cancelled and at a time limit. The issue on several requests with
+the state of one call, and a bounded clean-up, asks for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from lab.findings.gateways import verdict
+from swink_core import Call, Client, Context, Error, Host, Model, StreamOptions, TextDelta, Timeouts
+from swink_core.providers import HTTPRequest
+from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.acme import AcmeProvider
+
+MODEL = "acme/large"
+
+WORDS = 100
+
+PACE = 0.03
+"""Seconds between the words of a prediction."""
+
+ANNOUNCED = 0.3
+"""Seconds in which a cancellation has to arrive."""
+
+
+class Predictions(LoopbackServer):
+    """Creates predictions, streams them slowly, and counts those that were cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.created = 0
+        self.cancelled: list[str] = []
+
+    async def respond(self, exchange: Exchange) -> None:
+        """Answer one request."""
+        if exchange.path.startswith("/cancel/"):
+            self.cancelled.append(exchange.path)
+            await exchange.start(200, {"Content-Type": "application/json"})
+            await exchange.write(b"{}")
+        elif exchange.path.startswith("/stream/"):
+            await exchange.start(200, {"Content-Type": "text/event-stream"})
+            for number in range(WORDS):
+                text = msgspec.json.encode({"text": f"w{number} "})
+                await exchange.write(b"data: " + text + b"\n\n")
+                await exchange.pause(PACE)
+            await exchange.write(b'data: {"stop": "stop"}\n\n')
+        else:
+            self.created += 1
+            await exchange.start(200, {"Content-Type": "application/json"})
+            await exchange.write(msgspec.json.encode({"id": str(self.created)}))
+        await exchange.end()
+
+
+class Predicting(AcmeProvider):
+    """Creates a prediction, streams it, and cancels it if the caller leaves."""
+
+    async def chunks(
+        self, model: Model, context: Context, options: StreamOptions, call: Call
+    ) -> AsyncIterator[bytes]:
+        """Yield the bytes of the second response."""
+        assert call.http is not None
+        url = self.base_url(options)
+        limit = options.timeouts.connect
+        created = await call.http.send(self.json_request(f"{url}/predictions", {}), limit)
+        body = b"".join([chunk async for chunk in created])
+        id = msgspec.json.decode(body)["id"]
+        is_complete = False
+        try:
+            request = HTTPRequest(f"{url}/stream/{id}", b"", {}, "GET")
+            response = await call.http.send(request, limit)
+            async for chunk in response:
+                yield chunk
+            is_complete = True
+        finally:
+            if not is_complete:
+                cancel = self.json_request(f"{url}/cancel/{id}", {})
+                (await call.http.send(cancel, limit)).close()
+
+
+class _EntryPoint:
+    name = "acme"
+    group = "swink.providers"
+    value = "acme:Predicting"
+    dist = None
+
+    def load(self) -> Callable[[str], Predicting]:
+        return Predicting
+
+
+async def leave(client: Client, url: str) -> str:
+    """Leave a stream after its first words."""
+    async with client.stream(MODEL, "Hi", base_url=url, api_key="key") as stream:
+        async for event in stream:
+            if isinstance(event, TextDelta):
+                break
+    return f"left: {stream.message.stop_reason}"
+
+
+async def cancel(client: Client, url: str) -> str:
+    """Cancel the task that reads a stream."""
+
+    async def read() -> None:
+        async with client.stream(MODEL, "Hi", base_url=url, api_key="key") as stream:
+            async for _ in stream:
+                pass
+
+    task = asyncio.create_task(read())
+    await asyncio.sleep(0.3)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return f"cancelled: {task.cancelled()}"
+
+
+async def time_out(client: Client, url: str) -> str:
+    """Let a time limit end a stream."""
+    limits = Timeouts(total=0.3)
+    stream = client.stream(MODEL, "Hi", base_url=url, api_key="key", timeouts=limits, retry=False)
+    kind: object = None
+    async for event in stream:
+        if isinstance(event, Error):
+            kind = event.error_kind
+    return f"time limit: {kind}"
+
+
+async def main() -> None:
+    """Print one line for each way to leave."""
+    host = Host(entry_points=[_EntryPoint()], environ={})
+    async with Predictions() as service, Client(host=host) as client:
+        for way in (leave, cancel, time_out):
+            before = len(service.cancelled)
+            seen = await way(client, service.url)
+            await asyncio.sleep(ANNOUNCED)
+            count = len(service.cancelled) - before
+            verdict(count == 1, f"{seen}, {count} cancellations of {service.created} predictions")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
