@@ -2,8 +2,7 @@
 
     python -m lab.findings.agent_without_words
 
-Anthropic documents such an answer: the model has nothing to add. Needed by the work on legitimate
-endings that are reported as failures.
+Anthropic documents such an answer: the model has nothing to add.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     python -m lab.findings.attempt_times
 
 The first model fails after two words, and the second is slow. Both observers must see the time of
-the second model's first token, not the time since the call began or the time in a queue. The issue
-on times of attempts and events asks for it.
+the second model's first token, not the time since the call began or the time in a queue.
 """
 
 from __future__ import annotations

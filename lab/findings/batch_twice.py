@@ -3,7 +3,7 @@
     python -m lab.findings.batch_twice
 
 A run breaks, or is killed, and is started again; the vendor's record shows the rows that were
-answered twice. The issue on submitting a batch once, and finding it again by a token, asks for it.
+answered twice.
 """
 
 from __future__ import annotations

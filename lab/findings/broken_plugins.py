@@ -3,7 +3,7 @@
     python -m lab.findings.broken_plugins [WORD …]
 
 Each plugin is written into a new folder on PYTHONPATH. Doctor must name the distribution, and
-`echo` must answer. The issue on a doctor that binds everything asks for it.
+`echo` must answer.
 """
 
 from __future__ import annotations

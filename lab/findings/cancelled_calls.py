@@ -3,7 +3,7 @@
     python -m lab.findings.cancelled_calls
 
 A cancelled call keeps the text that arrived, frees its connection and its task, and can be closed
-again. Needed by the work on structured concurrency.
+again.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     python -m lab.findings.carried [chat | messages]
 
 The upstream request is compared with and without the field. A loss is declared if a header of the
-response names it. Needed by the work on the gateway's pass-through, and on values that a
-conversion loses.
+response names it.
 """
 
 from __future__ import annotations

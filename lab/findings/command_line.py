@@ -3,7 +3,6 @@
     python -m lab.findings.command_line
 
 Control sequences in every field, deeply nested arguments, and a model that calls tools for ever.
-Needed by the work on hostile answers at the command line.
 """
 
 from __future__ import annotations

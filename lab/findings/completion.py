@@ -2,8 +2,7 @@
 
     python -m lab.findings.completion
 
-IPython and Jupyter complete from signatures and annotations at run time. The issue on explicit
-signatures from one source asks for them.
+IPython and Jupyter complete from signatures and annotations at run time.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     python -m lab.findings.conversation_share [PROVIDER/MODEL]
 
-The check is taken out of the second measurement. Needed by the work on work that is linear in the
-conversation. `call_cost` prints the whole time.
+The check is taken out of the second measurement. `call_cost` prints the whole time.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     python -m lab.findings.dead_config
 
-New workers should start from the last good configuration of their parent. The issue on starting
-workers from the last good configuration asks for it.
+New workers should start from the last good configuration of their parent.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m lab.findings.deep_tool_calls
 
-An answer of 700 bytes decides the depth. A failure has to be a `SwinkError`. Needed by the work on
-one limit of depth for a provider's data. `nesting_depth` tries the operations on a message alone.
+An answer of 700 bytes decides the depth. A failure has to be a `SwinkError`. `nesting_depth`
+tries the operations on a message alone.
 """
 
 from __future__ import annotations

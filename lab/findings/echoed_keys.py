@@ -3,7 +3,7 @@
     python -m lab.findings.echoed_keys
 
 The server puts the key, in several codings, into an error, a header or a frame. Exceptions, logs,
-`repr`, dumped messages and recordings are searched. Needed by the work on secrets.
+`repr`, dumped messages and recordings are searched.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m lab.findings.failing_agents
 
-Every call is streamed, and the model behind the gateway speaks the client's protocol. Needed by
-the work on typed failures of streamed answers. `sdk_exceptions` has more failures for one SDK.
+Every call is streamed, and the model behind the gateway speaks the client's protocol.
+`sdk_exceptions` has more failures for one SDK.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m lab.findings.flipped_bits
 
 The middle of "Do NOT delete it." is damaged. The text may be whole, or the call may fail; a call
-that ends well without the middle is wrong. Needed by the work on one strict decoder.
+that ends well without the middle is wrong.
 """
 
 from __future__ import annotations

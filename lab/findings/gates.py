@@ -2,8 +2,7 @@
 
     python -m lab.findings.gates
 
-Every gate refuses from the second call on. A gate must fail closed, whatever it raises. The issue
-on limits as a feature, with gates that fail closed, asks for it.
+Every gate refuses from the second call on. A gate must fail closed, whatever it raises.
 """
 
 from __future__ import annotations

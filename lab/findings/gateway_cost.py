@@ -3,7 +3,7 @@
     python -m lab.findings.gateway_cost [REQUESTS]
 
 Gateway and vendor are on loopback; the client and the vendor are in other threads, whose time does
-not count. Needed by the work on one plan for each request. `lab.benchmarks.gateways` compares
+not count. `lab.benchmarks.gateways` compares
 gateways.
 """
 

@@ -3,8 +3,7 @@
     python -m lab.findings.held_loop
 
 Typed answers whose fence is followed by newlines, and fragments of calls beside a long open call.
-Needed by the work on a budget of processor time for each read. `hostile_answers` measures the same
-parsers without a call around them.
+`hostile_answers` measures the same parsers without a call around them.
 """
 
 from __future__ import annotations

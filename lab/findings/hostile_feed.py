@@ -3,7 +3,7 @@
     python -m lab.findings.hostile_feed
 
 Control sequences, wrong types, broken JSON, and a redirection that must not carry the operator's
-key to another address. Needed by the work on hostile input of the observers' commands.
+key to another address.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m lab.findings.image_block
 
-Ten pictures of 3 MB. Needed by the work on checking a message when it is made.
+Ten pictures of 3 MB.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     python -m lab.findings.isolation
 
-All keys of a gateway share the vendor's account, so the vendor refuses none of them. The issue on a
-boundary between tenants, where each id that a vendor holds has an owner, asks for it.
+All keys of a gateway share the vendor's account, so the vendor refuses none of them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
     python -m lab.findings.keys_cost
 
 The time should not depend on the number of keys, least of all for a request that has none of them.
-The issue on an administration API over a table of keys asks for it.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
     python -m lab.findings.lost_values
 
 Each case names text that the request has to contain, or a notice or a failure has to explain.
-Needed by the work that proves the loss of each value, by the system prompt as blocks, and by the
-judge's measured limits.
 """
 
 from __future__ import annotations

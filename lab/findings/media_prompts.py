@@ -2,8 +2,7 @@
 
     python -m lab.findings.media_prompts
 
-Text beside an image, and a single message, are what people write first. The issue on accepting what
-people bring from other SDKs asks for it.
+Text beside an image, and a single message, are what people write first.
 """
 
 from __future__ import annotations

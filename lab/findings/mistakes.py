@@ -2,8 +2,7 @@
 
     python -m lab.findings.mistakes [NUMBER …]
 
-Each mistake runs in a new process, without keys. A good message says what was expected. The issue
-on accepting what people bring from other SDKs asks for it.
+Each mistake runs in a new process, without keys. A good message says what was expected.
 """
 
 from __future__ import annotations

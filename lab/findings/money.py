@@ -3,7 +3,7 @@
     python -m lab.findings.money
 
 A key with a budget must not spend more than it by leaving early, by asking at once, or by a model
-without a price. The issue on charging each attempt, settled by a vendor's own bill, asks for it.
+without a price.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     python -m lab.findings.one_callers_failure
 
-A rate limit for one second, and an empty answer, which a vendor documents as legal. Needed by the
-work on cooldowns and circuit breakers.
+A rate limit for one second, and an empty answer, which a vendor documents as legal.
 """
 
 from __future__ import annotations

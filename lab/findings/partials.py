@@ -1,8 +1,6 @@
 """Print the processor time of reading the partial values of an answer that arrives in small pieces.
 
-    python -m lab.findings.partials
-
-Needed by the work on one incremental reader of JSON: the time should grow with the size.
+python -m lab.findings.partials
 """
 
 from __future__ import annotations

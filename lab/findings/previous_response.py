@@ -3,8 +3,7 @@
     python -m lab.findings.previous_response
 
 The client names a stored response and sends the result alone. The upstream request has to say the
-same as for the whole conversation. Needed by the work on the gateway's stored conversations and on
-its pass-through.
+same as for the whole conversation.
 """
 
 from __future__ import annotations

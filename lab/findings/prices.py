@@ -2,8 +2,7 @@
 
     python -m lab.findings.prices
 
-Models whose prices depend on the prompt's length or on other cases. Needed by the work on one
-public estimate of a price.
+Models whose prices depend on the prompt's length or on other cases.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     python -m lab.findings.processes
 
-Each case is a process that has to print `right` and end in time. Needed by the work on child
-processes and on the loop in the background.
+Each case is a process that has to print `right` and end in time.
 """
 
 from __future__ import annotations

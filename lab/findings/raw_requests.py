@@ -3,7 +3,7 @@
     python -m lab.findings.raw_requests
 
 Each request is bytes on a socket. The gateway must refuse it with a fitting status, and answer
-no hidden second request. The issue on the smaller faults of the gateway's edge asks for it.
+no hidden second request.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     python -m lab.findings.redactor
 
 The wrapper is the one that the documents show. The word is in a message, the system prompt, an
-option and an extra field. The issue on a hook before the request, for options and body, and on a
-redactor of streams, asks for it.
+option and an extra field.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
     python -m lab.findings.redis_budgets
 
 Two gateways of two workers share one Redis. A budget that was spent must not come back unnoticed.
-The issue on a ledger of calls, from which spending is a query, asks for it.
 """
 
 from __future__ import annotations

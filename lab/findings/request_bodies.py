@@ -2,8 +2,7 @@
 
     python -m lab.findings.request_bodies [BODIES]
 
-A limit in bytes says little about memory, because parsed objects take many times their text. The
-issue on limits of memory by real cost, with an option, asks for it.
+A limit in bytes says little about memory, because parsed objects take many times their text.
 """
 
 from __future__ import annotations

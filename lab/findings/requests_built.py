@@ -2,8 +2,7 @@
 
     python -m lab.findings.requests_built
 
-With options of the call and `extra` beside defaults of the client, the body is needed once. Needed
-by the work on one plan for each call.
+With options of the call and `extra` beside defaults of the client, the body is needed once.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m lab.findings.response_formats
 
 The two forms of OpenAI's SDK, and a model class, should be understood or refused with advice, never
-wrapped into another schema. The issue on accepting what people bring from other SDKs asks for it.
+wrapped into another schema.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
     python -m lab.findings.schemas_of_echo
 
-A typed answer of `echo` is the first thing that people try. The issue on `echo` as a real fake,
-which invents values for any schema, asks for it.
+A typed answer of `echo` is the first thing that people try.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     python -m lab.findings.server_fetches
 
 A server on loopback counts visits. The gateway must neither visit it nor read a file for any field
-of any provider, and must not pass a file's address on. The issue on the smaller faults of the
-gateway's edge asks for it.
+of any provider, and must not pass a file's address on.
 """
 
 from __future__ import annotations

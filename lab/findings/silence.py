@@ -2,8 +2,7 @@
 
     python -m lab.findings.silence
 
-The vendor writes a token every 20 ms. Needed by the work on the gateway's relay: pauses must be
-the vendor's, for every protocol and every vendor behind.
+The vendor writes a token every 20 ms.
 """
 
 from __future__ import annotations

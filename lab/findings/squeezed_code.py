@@ -2,8 +2,7 @@
 
     python -m lab.findings.squeezed_code [FOLDER …]
 
-Figures for a thousand lines of code without imports and docstrings. Needed by the work on readable
-code; folders of other projects serve as anchors.
+Figures for a thousand lines of code without imports and docstrings.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python -m lab.findings.stages [PROVIDER/MODEL] [TURNS] [SECONDS]
 
 Samples are counted for the innermost module of swink, so the time of a library counts for its
-caller. Needed by the work on one plan for each call.
+caller.
 """
 
 from __future__ import annotations

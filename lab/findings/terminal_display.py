@@ -2,8 +2,7 @@
 
     python -m lab.findings.terminal_display
 
-Every visible character of an answer has to be on the screen. Needed by the work on a renderer that
-loses nothing.
+Every visible character of an answer has to be on the screen.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     python -m lab.findings.token_exchange
 
 The provider keeps its token as simply as an author would. Calls at once must share one exchange,
-and one user's token must not serve another key. The issue on credentials that the core owns asks
-for it.
+and one user's token must not serve another key.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
     python -m lab.findings.two_requests
 
 The first request creates a prediction, the second streams it, and a third must cancel it when the
-stream is left, when the task is cancelled and at a time limit. The issue on several requests with
-the state of one call, and a bounded clean-up, asks for it.
+stream is left, when the task is cancelled and at a time limit.
 """
 
 from __future__ import annotations
