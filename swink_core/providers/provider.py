@@ -83,9 +83,9 @@ class HTTPProvider:
     malformed: str = "read_on"
     api_name: str = ""
     places: ClassVar[Mapping[str, Collection[str]]] = {}
-    """The fields of the body in which an option goes out, as dotted paths, for options that do not
-    go out under their own names. A field that the call's `extra` names replaces that of an option
-    of the client."""
+    """The fields of the body in which an option goes out, as dotted paths, for options that a
+    function in `knobs` converts or that `knobs` does not have, unless they go out under their own
+    names. A field that the call's `extra` names replaces that of an option of the client."""
 
     buffered: bool = False
     """Whether the provider also reads whole answers: `request` asks for one where
