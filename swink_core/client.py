@@ -151,6 +151,7 @@ class Client:
         )
         return EventStream(Driver(call, targets, self._gates, self._on_close))
 
+    @takes_options(TargetOptions)
     def target(self, model: ModelChoice | None, **options: Unpack[TargetOptions]) -> Target:
         """Return the target that a call of a model with these options asks first. Sends nothing.
 

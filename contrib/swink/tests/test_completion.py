@@ -23,28 +23,39 @@ import swink
 client, sync, tools, prompts = swink.Client(), swink.SyncClient(), [len], ["Hi"]
 """
 
-OPTIONS = {*Options.__annotations__, "type"} - {"tools"}
+OPTIONS = {*Options.__annotations__}
+TYPED = {*OPTIONS, "type"}
 RUN = {*RunOptions.__annotations__, "max_turns", "approve"}
-BATCH = {*Options.__annotations__, "type", "limit", "on_progress"}
+BATCH = {*OPTIONS, "limit", "on_progress"}
 
 # (a call, up to where its next argument is written; what is offered there)
 # A list stands in a variable: after `]` pyright offers nothing, of no function's.
 OFFERED: list[tuple[str, set[str]]] = [
     ("swink.Client(", {*ClientOptions.__annotations__, "providers", "plugins"}),
     ("swink.SyncClient(", {*ClientOptions.__annotations__}),
-    ('client.stream("a/b", "Hi", ', {*OPTIONS, "tools"}),
-    ('client.complete("a/b", "Hi", ', {*OPTIONS, "tools"}),
-    ('client.complete("a/b", "Hi", type=int, ', OPTIONS - {"type"}),
+    ('client.stream("a/b", "Hi", ', OPTIONS),
+    ('client.stream_answer("a/b", "Hi", ', TYPED),
+    ('client.complete("a/b", "Hi", ', OPTIONS),
+    ('client.answer("a/b", "Hi", ', TYPED),
+    ('client.answer("a/b", "Hi", type=int, ', OPTIONS),
     ('client.run("a/b", "Hi", tools=tools, ', RUN),
     ('client.gather("a/b", prompts, ', BATCH),
-    ('sync.stream("a/b", "Hi", ', {*OPTIONS, "tools"}),
-    ('sync.complete("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('client.gather_answers("a/b", prompts, ', {*BATCH, "type"}),
+    ('sync.stream("a/b", "Hi", ', OPTIONS),
+    ('sync.stream_answer("a/b", "Hi", ', TYPED),
+    ('sync.complete("a/b", "Hi", ', OPTIONS),
+    ('sync.answer("a/b", "Hi", ', TYPED),
     ('sync.run("a/b", "Hi", tools=tools, ', RUN),
     ('sync.gather("a/b", prompts, ', BATCH),
-    ('swink.stream("a/b", "Hi", ', {*OPTIONS, "tools"}),
-    ('swink.complete("a/b", "Hi", ', {*OPTIONS, "tools"}),
-    ('swink.complete_sync("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('sync.gather_answers("a/b", prompts, ', {*BATCH, "type"}),
+    ('swink.stream("a/b", "Hi", ', OPTIONS),
+    ('swink.stream_answer("a/b", "Hi", ', TYPED),
+    ('swink.complete("a/b", "Hi", ', OPTIONS),
+    ('swink.answer("a/b", "Hi", ', TYPED),
+    ('swink.complete_sync("a/b", "Hi", ', OPTIONS),
+    ('swink.answer_sync("a/b", "Hi", ', TYPED),
     ('swink.gather("a/b", prompts, ', BATCH),
+    ('swink.gather_answers("a/b", prompts, ', {*BATCH, "type"}),
     ("@swink.tool(", {"name", "description", "timeout", "strict"}),
     ('client.stream(("a/b", {"', {*ClientOptions.__annotations__, "api_key", "base_url"}),
 ]
@@ -138,16 +149,23 @@ SIGNATURES: list[tuple[Callable[..., Any], set[str]]] = [
         (getattr(client, name), named)
         for client in (swink.Client, swink.SyncClient)
         for name, named in (
-            ("stream", {*OPTIONS, "tools"}),
-            ("complete", {*OPTIONS, "tools"}),
+            ("stream", OPTIONS),
+            ("stream_answer", TYPED),
+            ("complete", OPTIONS),
+            ("answer", TYPED),
             ("run", {*RUN, "tools"}),
             ("gather", BATCH),
+            ("gather_answers", {*BATCH, "type"}),
         )
     ),
-    (swink.stream, {*OPTIONS, "tools"}),
-    (swink.complete, {*OPTIONS, "tools"}),
-    (swink.complete_sync, {*OPTIONS, "tools"}),
+    (swink.stream, OPTIONS),
+    (swink.stream_answer, TYPED),
+    (swink.complete, OPTIONS),
+    (swink.answer, TYPED),
+    (swink.complete_sync, OPTIONS),
+    (swink.answer_sync, TYPED),
     (swink.gather, BATCH),
+    (swink.gather_answers, {*BATCH, "type"}),
 ]
 
 

@@ -113,7 +113,15 @@ from swink_core.providers import Gate
 if TYPE_CHECKING:
     from swink.answers import Answer, AnswerStream, BadAnswer
     from swink.batches import Batch
-    from swink.client import Client, complete, gather, stream
+    from swink.client import (
+        Client,
+        answer,
+        complete,
+        gather,
+        gather_answers,
+        stream,
+        stream_answer,
+    )
     from swink.events import (
         Outcome,
         RunEnd,
@@ -127,7 +135,7 @@ if TYPE_CHECKING:
     from swink.loop import Run, TooManyTurns
     from swink.media import audio, document, image
     from swink.prompts import Prompt
-    from swink.sync import SyncClient, complete_sync
+    from swink.sync import SyncClient, answer_sync, complete_sync
     from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
     from swink.tools import FunctionTool, tool
 
@@ -149,19 +157,20 @@ __all__ = [
     "Timeouts", "TooManyTurns", "Tool", "ToolCallBlock", "ToolCallDelta", "ToolCallEnd",
     "ToolCallStart", "ToolEnd", "ToolResultMessage", "ToolStart", "TurnEnd", "TurnStart",
     "UnknownFailure", "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError",
-    "UserMessage", "audio", "complete", "complete_sync", "document", "dump", "gather", "hookimpl",
-    "image", "load", "replace", "stream", "tool",
+    "UserMessage", "answer", "answer_sync", "audio", "complete", "complete_sync", "document",
+    "dump", "gather", "gather_answers", "hookimpl", "image", "load", "replace", "stream",
+    "stream_answer", "tool",
 ]  # fmt: skip
 
 _HOMES = {
     "answers": "Answer AnswerStream BadAnswer",
     "batches": "Batch",
-    "client": "Client complete gather stream",
+    "client": "Client answer complete gather gather_answers stream stream_answer",
     "events": "Outcome RunEnd RunEvent RunStart ToolEnd ToolStart TurnEnd TurnStart",
     "loop": "Run TooManyTurns",
     "media": "audio document image",
     "prompts": "Prompt",
-    "sync": "SyncClient complete_sync",
+    "sync": "SyncClient answer_sync complete_sync",
     "sync_streams": "SyncAnswerStream SyncRun SyncStream",
     "tools": "FunctionTool tool",
 }
