@@ -43,6 +43,8 @@ __all__ = [
     "stream_answer",
 ]
 
+# Jedi, which does not read `Unpack`, finds the names of options in the calls under `TYPE_CHECKING`.
+
 T = TypeVar("T")
 
 Models: TypeAlias = ModelChain | None
@@ -95,6 +97,8 @@ class Client(swink_core.Client):
         `type` is a class, or any other annotation that has a JSON schema, such as `list[int]`.
         Raises UsageError for a call that cannot be made, and for a type without a schema.
         """
+        if TYPE_CHECKING:
+            self.stream(model, context, **options)
         refuse_functions(options.get("tools"))
         if options.get("response_format") is not None:
             raise UsageError(
@@ -162,6 +166,8 @@ class Client(swink_core.Client):
         that forces a call holds for the first turn. Raises UsageError for a run that cannot begin.
         """
 
+        if TYPE_CHECKING:
+            self.stream(model, context, tools=None, **options)
         named = tools_by_name(tools)
         offered = [one.definition for one in named.values()]
 
@@ -193,6 +199,8 @@ class Client(swink_core.Client):
         `on_progress` is called with the batch each time that one has ended. Raises UsageError,
         before anything is asked, for a model or option with which no prompt can be.
         """
+        if TYPE_CHECKING:
+            self.stream(model, "Hi", **options)
         check_names(options, "limit", "on_progress")
 
         def ask(prompt: Prompt) -> EventStream:
@@ -212,6 +220,8 @@ class Client(swink_core.Client):
         **options: Unpack[Options],
     ) -> Batch[Answer[T]]:
         """Answer many prompts with values of a type; see `gather` and `stream_answer`."""
+        if TYPE_CHECKING:
+            self.stream(model, "Hi", **options)
         check_names(options, "limit", "on_progress")
 
         def ask(prompt: Prompt) -> AnswerStream[T]:
@@ -272,6 +282,8 @@ async def answer(
     model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
 ) -> Answer[T]:
     """Make one call with a new client and return its answer as a value of a type."""
+    if TYPE_CHECKING:
+        stream(model, context, **options)
     async with Client() as client:
         return await client.answer(model, context, type=type, **options)
 
@@ -286,6 +298,8 @@ async def gather(
     **options: Unpack[Options],
 ) -> Batch[AssistantMessage]:
     """Answer many prompts with a client of its own; see `Client.gather`."""
+    if TYPE_CHECKING:
+        stream(model, "Hi", **options)
     async with Client() as client:
         return await client.gather(model, prompts, limit=limit, on_progress=on_progress, **options)
 
@@ -301,6 +315,8 @@ async def gather_answers(
     **options: Unpack[Options],
 ) -> Batch[Answer[T]]:
     """Answer many prompts with values of a type, with a new client."""
+    if TYPE_CHECKING:
+        stream(model, "Hi", **options)
     async with Client() as client:
         return await client.gather_answers(
             model, prompts, type=type, limit=limit, on_progress=on_progress, **options
