@@ -42,7 +42,7 @@ CORE_TESTS := $(patsubst swink_core/%/,tests/%,$(filter-out %/__pycache__/,$(wil
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test fresh coverage core-mutants lint format types wheels reference docs picture bench chaos kills fuzz judge scoreboard moving mutants counterparts clients constraints changelog release clean FORCE
+.PHONY: help demo test fresh coverage core-mutants lint format types wheels reference docs picture bench chaos kills fuzz judge scoreboard moving mutants counterparts clients reality constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -63,6 +63,7 @@ help:
 	@echo '                  the start of the command line, and many prompts (CALLS=100000 for all)'
 	@echo 'make chaos        kill workers and Redis under gateways for ten minutes (MINUTES=1)'
 	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal'
+	@echo 'make reality      compare with recorded traffic of other projects: FOLDERS="one two"'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
@@ -148,6 +149,9 @@ chaos: $(VENV)/.installed-dev
 kills: $(VENV)/.installed-dev
 	$(PY) contrib/swink-batch/tests/kills.py --engine files
 	$(PY) contrib/swink-batch/tests/kills.py --engine sqlite
+
+reality: $(VENV)/.installed-dev
+	$(PY) -m lab.reality $(FOLDERS)
 
 fuzz: $(VENV)/.installed-dev
 	$(PY) -m lab.fuzz --streams $(STREAMS) --refusals $(REFUSALS)

@@ -6,6 +6,7 @@ import importlib.util
 import random
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,10 @@ def test_a_rule_refuses_its_refused_example_and_not_the_other() -> None:
         ("a", "json", [[["b", "eq", 1]]], {"a": "{"}, False),
         ("a", "json", [[["", "open", True]]], {"a": '{"type": "object"}'}, True),
         ("a", "open", [True], {"a": {"type": "object"}}, True),
+        ("a", "unrequired", [True], {"a": {"properties": {"b": {}}}}, True),
+        ("a", "unrequired", [True], {"a": {"properties": {"b": {}}, "required": ["b"]}}, False),
+        ("a", "unrequired", [True], {"a": {"items": {"properties": {"b": {}}}}}, True),
+        ("a", "unrequired", [True], {"a": {"type": "object"}}, False),
         ("a", "open", [True], {"a": {"type": "object", "additionalProperties": False}}, False),
         ("a", "open", [True], {"a": {"items": {"type": ["object", "null"]}}}, True),
         ("a", "open", [True], {"a": {"type": "string"}}, False),
@@ -274,9 +279,12 @@ CORRECTED = {
     "gemini-level-value": "hydrogen",
     "gemini-level-minimal": "carbon",
     "gemini-inline-mime-docx": "carbon|hydrogen",
+    "bedrock-claude-format-limits": "claude",
 }
-"""Rules of the reference, and the models that came after it and of which they are wrong:
-docs.cloud.google.com/gemini-enterprise-agent-platform/models/guides/gemini-4-hydrogen, and -carbon.
+"""Rules of the reference, and the models of which they are wrong.
+
+Newer models: the guides gemini-4-hydrogen and gemini-4-carbon on docs.cloud.google.com. Bedrock
+accepts `minLength` in the response format of a Claude model, as a recorded request shows.
 """
 
 
@@ -300,5 +308,15 @@ def test_both_judges_agree_on_every_example_and_on_mixtures_of_them(reference: A
 
 
 def test_the_operators_are_those_that_the_rules_use() -> None:
-    used = {op for rule in JUDGE.rules for _, op, *_ in rule.when}
+    used = {op for rule in JUDGE.rules for op in _operators(rule.when)}
     assert used == {*OPERATORS, "absent", "unlisted"}
+
+
+def _operators(conditions: list[list[Any]]) -> Iterator[str]:
+    """Yield the operators of conditions, and of those within them."""
+    for _, operator, *more in conditions:
+        yield operator
+        if operator in ("holds", "json"):
+            yield from _operators(more[0])
+        elif operator == "more_than":
+            yield from _operators(more[0][1])

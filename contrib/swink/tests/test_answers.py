@@ -243,7 +243,11 @@ def test_type_and_response_format_are_not_both_given() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.floats(allow_nan=False, allow_infinity=False),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=6,
 )
@@ -269,6 +273,34 @@ def test_what_the_beginning_of_json_says_is_true_of_the_whole(
     whole = json.loads(text)
     assert part is None or is_beginning(_without_halves(part), whole)
     assert partial_json(text) == whole
+
+
+BEGINNINGS = [
+    ("", None),
+    ("12", None),
+    ("[12", []),
+    ("[12 ", [12]),
+    ("[12,", [12]),
+    ('{"a": 1.25', {}),
+    ('{"a": 1e5', {}),
+    ('{"a": -5', {}),
+    ('{"a": tru', {}),
+    ('{"a": 1, "b', {"a": 1}),
+    ('{"a": 1, "b":', {"a": 1}),
+    ('{"a": "x 12', {"a": "x 12"}),
+    ('{"a12": "b', {"a12": "b"}),
+    ('["a\\', ["a"]),
+    ('["a\\u00', ["a"]),
+    ('"12', "12"),
+    ('{"a": NaN}', None),
+    ('{"a" 1}', None),
+    ("```json\n[1, 2", [1]),
+]
+
+
+@pytest.mark.parametrize(("text", "data"), BEGINNINGS)
+def test_the_beginning_of_json_holds_what_can_no_longer_change(text: str, data: Any) -> None:
+    assert partial_json(text) == data
 
 
 def _without_halves(part: Any) -> Any:

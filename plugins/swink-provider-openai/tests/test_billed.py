@@ -113,3 +113,26 @@ def test_twelve_hours_of_cache_cost_twice_the_half_hour() -> None:
             assert info.prices.cache_write_long == info.prices.cache_write * 2, info.id
             compared += 1
     assert compared
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(
+    ("item", "searches"),
+    [
+        ({"type": "web_search_call", "action": {"type": "search", "query": "a"}}, 1),
+        ({"type": "web_search_call"}, 1),
+        ({"type": "web_search_call", "action": {"type": "open_page", "url": "https://a"}}, None),
+        ({"type": "image_generation_call", "action": "generate", "result": "aGk="}, None),
+    ],
+    ids=["a search", "a search without an action", "a page that is read", "an image"],
+)
+async def test_searches_are_counted_and_other_actions_are_not(
+    item: dict[str, Any], searches: int | None, streamed: bool
+) -> None:
+    """An image's action is a text, as OpenAI's openapi.yaml has it and servers send it."""
+    whole = {"id": "i_1", "status": "completed", **item}
+    message = await answered("openai/gpt-5.4", streamed=streamed, output=[whole])
+
+    assert message.error_kind is None, message.error_message
+    assert message.usage is not None
+    assert message.usage.extra.get("searches") == searches

@@ -99,6 +99,16 @@ def _open(_: Any) -> Holds:
     return lambda schema: any(map(is_open, _schemas(schema)))
 
 
+def _unrequired(_: Any) -> Holds:
+    def has_optional(schema: dict[str, Any]) -> bool:
+        properties = schema.get("properties")
+        required = schema.get("required")
+        known = set(required) if isinstance(required, list) else set()
+        return isinstance(properties, dict) and not properties.keys() <= known
+
+    return lambda schema: any(map(has_optional, _schemas(schema)))
+
+
 def _schemas(schema: Any, named: bool = False) -> Iterator[dict[str, Any]]:
     """Yield a JSON schema and all within it; `named` says that it is a mapping of names to some."""
     if isinstance(schema, list):
@@ -131,12 +141,14 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "more_than": _more_than,
     "says": _says,
     "open": _open,
+    "unrequired": _unrequired,
 }
 """What each operator makes of a rule's value: a test of a value that was found.
 
 `holds`: conditions hold of it; `json`: they do of what it is the JSON text of; `more_than`: they do
 of more than so many of a list; `says`: a JSON schema has one of these keywords, at any depth;
-`open`: of an object in it, at any depth, it is not said that there are no other properties.
+`open`: of an object in it, at any depth, it is not said that there are no other properties;
+`unrequired`: an object in it, at any depth, has a property that is not required.
 """
 
 

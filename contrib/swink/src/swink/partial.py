@@ -6,13 +6,13 @@ import json
 import re
 from typing import Any
 
+from jiter import from_json
+
 __all__ = ["json_in", "partial_json"]
 
 _OPENING_FENCE = re.compile(r"\s*+```(?:json)?(?=\s)")
-_SPACE = re.compile(r"[\s,:]*")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*("?)', re.DOTALL)
-_PLAIN = re.compile(r"[^\s,:\[\]{}\"]+")
-_HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?$")
+_NUMBER = re.compile(r"(?<![0-9])[0-9]+(?:[eE][+-]?[0-9]+)?\Z")
+"""The last digits of a text, whether they belong to a number or to a string."""
 
 
 def json_in(text: str) -> Any:
@@ -28,14 +28,27 @@ def _refused(constant: str) -> Any:
 
 
 def partial_json(text: str) -> Any:
-    """Return what the beginning of JSON data says already; `None` where it says nothing.
+    """Return the data that the beginning of JSON text holds; `None` for no data yet.
 
-    A string that is still coming is given as far as it came; a number or a word that may go on,
-    and a key without a value, are left out.
+    An incomplete string is returned as far as it came. A number or a word that may go on, and a key
+    without a value, are left out.
     """
+    inside = _inside(text)
+    number = _NUMBER.search(inside)
+    if number is None:
+        return _data_in(inside)
+    before = inside[: number.start()]
+    data = _data_in(before)
+    with_letter = _data_in(f"{before}e")  # which only a string takes
+    is_in_string = with_letter is not None and with_letter != data
+    return _data_in(inside) if is_in_string else data
+
+
+def _data_in(text: str) -> Any:
+    """Return the data of a beginning, its last number included; `None` for no data."""
     try:
-        return _Beginning(_inside(text)).value()
-    except (_NothingYet, ValueError, RecursionError):
+        return from_json(text.encode(), allow_inf_nan=False, partial_mode="trailing-strings")
+    except ValueError:  # also for half a character
         return None
 
 
@@ -53,72 +66,3 @@ def _inside(text: str) -> str:
         return inside
     kept = before.rstrip()
     return kept if not before or "\n" in before[len(kept) :] else inside
-
-
-class _NothingYet(Exception):
-    """The text ends where a value should begin, or in one that cannot be given in part."""
-
-
-class _Beginning:
-    """Reads a text from its start; `is_cut` once it has met the end within a value."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.at = 0
-        self.is_cut = False
-
-    def value(self) -> Any:
-        sign = self.sign()
-        if sign == "{":
-            return self.fields()
-        if sign == "[":
-            return self.items()
-        if sign == '"':
-            return self.string()
-        plain = _PLAIN.match(self.text, self.at)
-        if plain is None or plain.end() == len(self.text):
-            raise _NothingYet
-        self.at = plain.end()
-        return json.loads(plain[0])
-
-    def sign(self) -> str:
-        """Return the next character that says something; nothing at the end."""
-        space = _SPACE.match(self.text, self.at)
-        self.at = space.end() if space else self.at
-        return self.text[self.at : self.at + 1]
-
-    def fields(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        self.at += 1
-        try:
-            while not self.is_cut and (sign := self.sign()) != "}":
-                if sign != '"':
-                    raise _NothingYet
-                name = self.string()
-                if not self.is_cut:
-                    found[name] = self.value()
-        except _NothingYet:
-            self.is_cut = True
-        self.at += 1
-        return found
-
-    def items(self) -> list[Any]:
-        found: list[Any] = []
-        self.at += 1
-        try:
-            while not self.is_cut and self.sign() != "]":
-                found.append(self.value())
-        except _NothingYet:
-            self.is_cut = True
-        self.at += 1
-        return found
-
-    def string(self) -> str:
-        match = _STRING.match(self.text, self.at)
-        written = match[0] if match else '"'
-        self.at += len(written)
-        if not (match and match[1]):
-            self.is_cut = True
-            written = _HALF_ESCAPE.sub(r"\1", written) + '"'
-        read: str = json.loads(written, strict=False)
-        return read

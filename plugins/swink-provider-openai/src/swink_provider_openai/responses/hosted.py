@@ -54,9 +54,17 @@ class Asked:
         if (id := _asking(item)) is not None:
             self._waiting.add(id)
         self._waiting -= _answered(item)
-        opened = (item.get("action") or {}).get("type", "search") != "search"
-        if (fee := _FEES.get(str(item.get("type")))) and not opened:  # to read a page is free
+        fee = _FEES.get(str(item.get("type")))
+        if fee is not None and not _opens_page(item.get("action")):
             self.billed[fee] += 1
+
+
+def _opens_page(action: Any) -> bool:
+    """Tell whether a web search only reads a page, which is free.
+
+    Other items have actions too: that of a generated image is a text.
+    """
+    return isinstance(action, Mapping) and action.get("type", "search") != "search"
 
 
 def is_item(block: Block) -> TypeGuard[ExtensionBlock]:

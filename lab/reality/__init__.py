@@ -1,0 +1,1 @@
+"""Judges swink by the recorded traffic of other projects."""
