@@ -26,7 +26,7 @@ from swink_cli.extensions import (
     distribution_of,
     load_command,
 )
-from swink_cli.terminal import HelpFormatter, fitted, is_terminal, say, show_error
+from swink_cli.terminal import HelpFormatter, fitted, is_terminal, printable, say, show_error
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -245,7 +245,7 @@ def _show_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
         if context.info_name == "ask" and "ask" not in arguments:
             hint += " No command was named: 'swink --help' lists them."
         click.echo(f"{context.get_usage()}\n{hint}\n", err=True)
-    click.echo(fitted(f"Error: {error.format_message()}"), err=True)
+    click.echo(fitted(printable(f"Error: {error.format_message()}")), err=True)
 
 
 def _as_command(arguments: list[str], whole: bool) -> list[str]:
