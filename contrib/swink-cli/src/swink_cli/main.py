@@ -199,11 +199,11 @@ def cli(debug: bool) -> None:
     """One streaming interface to every language-model provider."""
     import logging
 
-    if debug:
-        logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
-    else:  # Python's last resort would print what is said once more
-        from swink_cli.troubles import TROUBLES
+    from swink_cli.troubles import TROUBLES, log_to_stderr
 
+    if debug:
+        log_to_stderr()
+    else:  # without a handler, Python prints errors that are shown already
         logging.getLogger().addHandler(TROUBLES)
 
 
@@ -303,7 +303,9 @@ def _explain(error: Exception, debug: bool) -> int:
     if debug:
         import traceback
 
-        traceback.print_exception(error)
+        message = len(traceback.format_exception_only(error))  # it is shown below
+        lines = traceback.format_exception(error)[:-message]
+        click.echo(printable("".join(lines)), err=True, nl=False)
     if isinstance(error, OSError) and error.filename is None and error.errno in _NO_ROOM:
         _forget_output()
         with suppress(OSError):  # stderr may be the one
