@@ -209,12 +209,12 @@ _IMAGE_MARKS: dict[str, tuple[bytes, ...]] = {
 """How files of the kinds that models see begin; an unreadable one is found before it is sent."""
 
 
-_CONTROL = re.compile("[\x7f-\x9f]")
-"""Characters that drive terminals, and that JSON lets stand as they are."""
+_CONTROL = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Control and bidirectional characters that `json` does not escape, and that act on terminals."""
 
 
 def encode_json(data: Any, indent: int | None = None) -> bytes:
-    """Write JSON in UTF-8 with a line's end, and every control character as its escape."""
+    """Write JSON in UTF-8 and a line end; escape control and bidirectional characters."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     # a lone surrogate, which models do produce, becomes the escape that JSON has for it

@@ -26,7 +26,7 @@ from swink_cli.extensions import (
     distribution_of,
     load_command,
 )
-from swink_cli.terminal import HelpFormatter, fitted, is_terminal, say, show_error
+from swink_cli.terminal import HelpFormatter, fitted, is_terminal, printable, say, show_error
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -199,11 +199,11 @@ def cli(debug: bool) -> None:
     """One streaming interface to every language-model provider."""
     import logging
 
-    if debug:
-        logging.basicConfig(level=logging.DEBUG, format="%(levelname)s %(name)s: %(message)s")
-    else:  # Python's last resort would print what is said once more
-        from swink_cli.troubles import TROUBLES
+    from swink_cli.troubles import TROUBLES, log_to_stderr
 
+    if debug:
+        log_to_stderr()
+    else:  # without a handler, Python prints errors that are shown already
         logging.getLogger().addHandler(TROUBLES)
 
 
@@ -245,7 +245,7 @@ def _show_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
         if context.info_name == "ask" and "ask" not in arguments:
             hint += " No command was named: 'swink --help' lists them."
         click.echo(f"{context.get_usage()}\n{hint}\n", err=True)
-    click.echo(fitted(f"Error: {error.format_message()}"), err=True)
+    click.echo(fitted(printable(f"Error: {error.format_message()}")), err=True)
 
 
 def _as_command(arguments: list[str], whole: bool) -> list[str]:
@@ -303,7 +303,9 @@ def _explain(error: Exception, debug: bool) -> int:
     if debug:
         import traceback
 
-        traceback.print_exception(error)
+        message = len(traceback.format_exception_only(error))  # it is shown below
+        lines = traceback.format_exception(error)[:-message]
+        click.echo(printable("".join(lines)), err=True, nl=False)
     if isinstance(error, OSError) and error.filename is None and error.errno in _NO_ROOM:
         _forget_output()
         with suppress(OSError):  # stderr may be the one

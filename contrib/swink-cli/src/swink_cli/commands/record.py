@@ -114,8 +114,14 @@ async def _keep(
 ) -> int:
     """Show a call and save it; `below` is where in the address it was served from."""
     tape = Tape(stream.call)
-    show_end(stream, await show_call(stream, make_sink(plain=True)))
-    recording = tape.recording(stream.message, note)
+    is_done = show_end(stream, await show_call(stream, make_sink(plain=True)))
+    try:
+        recording = tape.recording(stream.message, note)
+    except swink.SwinkError:
+        if is_done:
+            raise
+        say("nothing was recorded")  # the error of the call says why
+        return exit_code(stream.message, call.options)
     if below:  # the times are those of this machine
         recording.chunks = [(0.0, len(recording.body))]
         recording.request.path = recording.request.path.removeprefix(below)
