@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -226,7 +226,7 @@ class Handler:
         connection: Connection,
         exchange: Exchange,
         api: API,
-        headers: Mapping[str, str],
+        headers: dict[str, str],
     ) -> web.StreamResponse:
         """Serve a WebSocket; each request on it is an exchange."""
         http = connection.http
