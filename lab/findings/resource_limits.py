@@ -42,7 +42,7 @@ def marked(tokens: int, pace: float) -> str:
 
 
 def end_of(reply: Reply) -> str:
-    """Return how a stream ended."""
+    """Name the end of a stream."""
     if reply.status != 200:
         return str(reply.status)
     if b'"error"' in reply.body:
@@ -158,7 +158,7 @@ def full_disk(pool: ThreadPoolExecutor) -> None:
 
 
 def fill(path: Path) -> None:
-    """Write until there is no space."""
+    """Write until the disk is full."""
     try:
         with path.open("wb", buffering=0) as file:
             while file.write(b"x" * 4096):
