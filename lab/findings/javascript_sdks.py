@@ -102,7 +102,7 @@ async def driver() -> AsyncIterator[Driver]:
 
 
 def refusals(at: Stand) -> list[str]:
-    """Return why the vendor refused requests, and forget them."""
+    """Return the messages of refused requests, and forget all requests."""
     found = [each.message or "" for each in at.vendor.state.record.of() if each.ended == "refused"]
     at.forget()
     return found

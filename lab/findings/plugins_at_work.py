@@ -46,7 +46,7 @@ def uninstalled() -> None:
 
 
 def call_without(folder: Path, used: bool) -> None:
-    """Make a call when the files of the plugin are gone."""
+    """Delete the files of the plugin, then make a call."""
     when = "after" if used else "before"
     with swink.SyncClient() as client:
         if used:

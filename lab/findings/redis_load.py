@@ -33,7 +33,7 @@ SCRIPTS = ((50, 20, 8), (500, 5, 8), (500, 20, 8), (500, 60, 8), (2000, 20, 8))
 """Keys, seconds of the last minute in which each was used, and processes."""
 
 KINDS = ("seconds", "dollars", "streams", "leases")
-"""What Redis keeps of a key, in the order in which the script wants it."""
+"""The records of a key in Redis, in the order of the arguments of the script."""
 
 
 def look(redis: Redis, keys: int, active: int, processes: int) -> float:
@@ -69,7 +69,7 @@ def process_of(redis: Redis) -> int:
 
 
 def idle(folder: Path, redis: Redis, keys: int, workers: int) -> None:
-    """Ask once with each key, and measure Redis and the workers while nothing is asked."""
+    """Send a request with each key, then measure Redis and the workers when idle."""
     names = [f"k{number}" for number in range(keys)]
     limits = {"requests_per_minute": 60, "tokens_per_minute": 200_000, "dollars_per_day": 5}
     store = f'[store]\nengine = "redis"\nurl = "unix://{folder / "s"}"\n'
