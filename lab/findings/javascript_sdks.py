@@ -2,7 +2,7 @@
 
     python -m lab.findings.javascript_sdks
 
-The AI SDK with five of its providers, and the SDKs of OpenAI, Anthropic and Google. They need Node;
+The AI SDK with five providers, and the SDKs of OpenAI, Anthropic and Google. They need Node;
 npm installs them into `.venv-findings/javascript`. The vendor thinks, calls a tool and checks what
 comes back.
 """
@@ -10,28 +10,18 @@ comes back.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
+from lab.findings.drivers import Driver, driver, turns
 from lab.findings.failing_agents import FAULTS
-from lab.findings.upstreams import KEY, MODELS, Stand, stand, verdict
+from lab.findings.upstreams import stand, verdict
 
 FOLDER = Path(__file__).parent / "javascript"
 INSTALLED = Path(".venv-findings/javascript")
-SECONDS = 30.0
-
-THINKS_AND_CALLS: tuple[list[dict[str, Any]], ...] = (
-    [{"thought": "Hm."}, {"call": "look", "arguments": {"city": "Oslo"}}],
-    [{"text": "It is 21 degrees."}],
-)
-
 AI_SDK = (
     "ai, OpenAI Responses",
     "ai, OpenAI Chat",
@@ -66,65 +56,6 @@ def install() -> None:
     shutil.copy(FOLDER / "drive.mjs", INSTALLED)
 
 
-class Driver:
-    """The Node process that plays calls."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    async def play(self, client: str, base: str, model: str, task: str) -> dict[str, Any]:
-        """Play one call, and return its result."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        asked = {"client": client, "base": base, "model": model, "task": task}
-        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
-        line = await asyncio.wait_for(self._process.stdout.readline(), SECONDS)
-        result: dict[str, Any] = json.loads(line)
-        return result
-
-
-@asynccontextmanager
-async def driver() -> AsyncIterator[Driver]:
-    """Run the Node process."""
-    process = await asyncio.create_subprocess_exec(
-        "node",
-        "drive.mjs",
-        cwd=INSTALLED,
-        env={**os.environ, "KEY": KEY},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    try:
-        yield Driver(process)
-    finally:
-        process.kill()
-        await process.wait()
-
-
-def refusals(at: Stand) -> list[str]:
-    """Return the messages of refused requests, and forget all requests."""
-    found = [each.message or "" for each in at.vendor.state.record.of() if each.ended == "refused"]
-    at.forget()
-    return found
-
-
-async def turns(at: Stand, node: Driver) -> None:
-    """Play a turn with a tool, and an answer with a schema, for each client and vendor."""
-    for client in AI_SDK:
-        for model in MODELS:
-            at.play(*THINKS_AND_CALLS)
-            result = await node.play(client, at.gateway, model, "tools")
-            problems = [*result["errors"], *refusals(at)]
-            right = not problems and "21 degrees" in result["text"] and result["calls"] == 1
-            shown = "; ".join(problems)[:140] or f"{result['thoughts']} pieces of thoughts"
-            verdict(right, f"{client}, {model}, a tool", shown)
-            at.play([{"text": '{"name": "Oslo", "degrees": 21}'}])
-            result = await node.play(client, at.gateway, model, "object")
-            problems = [*result["errors"], *refusals(at)]
-            right = not problems and result["object"] == {"name": "Oslo", "degrees": 21}
-            verdict(right, f"{client}, {model}, a schema", "; ".join(problems)[:140])
-
-
 async def failures(node: Driver) -> None:
     """Compare the failures directly and through the gateway."""
     for client, (direct, route) in STREAMED.items():
@@ -142,9 +73,10 @@ async def failures(node: Driver) -> None:
 
 async def run() -> None:
     """Print the lines of all clients."""
-    async with driver() as node:
+    async with driver(["node", "drive.mjs"], INSTALLED) as node:
         async with stand() as at:
-            await turns(at, node)
+            for client in AI_SDK:
+                await turns(at, node, client)
         await failures(node)
 
 
