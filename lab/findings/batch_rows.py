@@ -2,7 +2,8 @@
 
     python -m lab.findings.batch_rows [revoked | two_runs | changed | full_disk | budget | odd_rows]
 
-The vendor's record and bill show what was asked and paid. `batch_twice` has runs that are killed.
+The vendor's record and bill show the requests and their cost. Runs that are killed are in
+`batch_twice`.
 """
 
 from __future__ import annotations

@@ -22,8 +22,6 @@ THINKS_AND_CALLS: tuple[list[dict[str, Any]], ...] = (
     [{"text": "It is 21 degrees."}],
 )
 
-CITY = {"name": "Oslo", "degrees": 21}
-
 
 class Driver:
     """A process that plays calls: a line of JSON for each call, and one for its result."""
@@ -66,6 +64,11 @@ def refusals(at: Stand) -> list[str]:
     return found
 
 
+def is_city(data: Any) -> bool:
+    """Tell whether an answer has the schema of a city. The vendor draws its values."""
+    return isinstance(data.get("name"), str) and isinstance(data.get("degrees"), float | int)
+
+
 async def turns(
     at: Stand, node: Driver, client: str, tasks: Sequence[str] = ("tools", "object")
 ) -> None:
@@ -78,8 +81,8 @@ async def turns(
             right = not problems and "21 degrees" in result["text"] and result["calls"] == 1
             verdict(right, f"{client}, {model}, a tool", "; ".join(problems)[:140])
         if "object" in tasks:
-            at.play([{"text": json.dumps(CITY)}])
+            at.play()
             result = await node.play(client, at.gateway, model, "object")
             problems = [*result["errors"], *refusals(at)]
-            right = not problems and result["object"] == CITY
+            right = not problems and is_city(result["object"])
             verdict(right, f"{client}, {model}, a schema", "; ".join(problems)[:140])

@@ -219,7 +219,10 @@ async def made_up(clients: Clients) -> None:
         text = await response.text()
     named = len(set(re.findall(r"made-up-\d+", text)))
     grown = f"from {before} to {len(text)} bytes"
-    verdict(named < MODELS, f"{MODELS} made-up models: metrics grow {grown}, name {named} of them")
+    verdict(
+        len(text) < 10 * before,
+        f"{MODELS} made-up models: metrics grow {grown}, name {named} of them",
+    )
     log = "\n".join(clients.served.log)
     keys = [key for key in (key_of("bob"), key_of(OPERATOR), "key-alpha") if key in text + log]
     verdict(not keys, f"{len(keys)} keys in metrics and log")

@@ -34,6 +34,9 @@ BODIES = 24
 STARTED = 2.0
 """Seconds until all workers serve."""
 
+SETTLED = 3.0
+"""Seconds until all workers have noted the ends of streams."""
+
 
 def marked(tokens: int, pace: float) -> str:
     """Return a prompt whose answer has so many tokens, `pace` seconds apart."""
@@ -105,6 +108,7 @@ def worker_killed(pool: ThreadPoolExecutor) -> None:
         later = streams.ends(after)
         verdict(before["done"] > 0, f"a worker is killed: its {STREAMS} streams {dict(before)}")
         verdict(later["done"] == 30, f"30 streams after that: {dict(later)}")
+        time.sleep(SETTLED)
         open_streams = served.spending("bob")["streams"]
         verdict(open_streams == 0, f"{open_streams} streams are counted as open after that")
 

@@ -240,7 +240,7 @@ def rows_of(server: VendorServer) -> Rows:
 
 
 _MARK = re.compile(r"[-_]?(?<![0-9a-f])[0-9a-f]{24}(?:[0-9a-f]{8})?(?![0-9a-f])")
-"""What tells one submission from another, by which swink finds again one whose reply it lost."""
+"""The mark of a submission, by which swink finds one again whose reply was lost."""
 
 
 def told(server: VendorServer) -> list[tuple[str, str, dict[str, Any]]]:

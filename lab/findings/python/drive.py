@@ -240,6 +240,7 @@ CLIENTS: dict[str, Play] = {
 def main() -> None:
     """Play what is read, until the input ends."""
     warnings.simplefilter("ignore")
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
