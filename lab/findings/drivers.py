@@ -22,6 +22,8 @@ THINKS_AND_CALLS: tuple[list[dict[str, Any]], ...] = (
     [{"text": "It is 21 degrees."}],
 )
 
+CITY: list[dict[str, Any]] = [{"text": '{"name": "Oslo", "degrees": 21}'}]
+
 
 class Driver:
     """A process that plays calls: a line of JSON for each call, and one for its result."""
@@ -70,9 +72,17 @@ def is_city(data: Any) -> bool:
 
 
 async def turns(
-    at: Stand, node: Driver, client: str, tasks: Sequence[str] = ("tools", "object")
+    at: Stand,
+    node: Driver,
+    client: str,
+    tasks: Sequence[str] = ("tools", "object"),
+    *,
+    sends_schema: bool = True,
 ) -> None:
-    """Play a turn with a tool, and an answer with a schema, with every vendor."""
+    """Play a turn with a tool, and an answer with a schema, with every vendor.
+
+    The vendor draws that answer by the schema, or by a script if the client does not send one.
+    """
     for model in MODELS:
         if "tools" in tasks:
             at.play(*THINKS_AND_CALLS)
@@ -81,7 +91,7 @@ async def turns(
             right = not problems and "21 degrees" in result["text"] and result["calls"] == 1
             verdict(right, f"{client}, {model}, a tool", "; ".join(problems)[:140])
         if "object" in tasks:
-            at.play()
+            at.play(*([] if sends_schema else [CITY]))
             result = await node.play(client, at.gateway, model, "object")
             problems = [*result["errors"], *refusals(at)]
             right = not problems and is_city(result["object"])

@@ -76,7 +76,7 @@ async def run() -> None:
     async with driver(["node", "drive.mjs"], INSTALLED) as node:
         async with stand() as at:
             for client in AI_SDK:
-                await turns(at, node, client)
+                await turns(at, node, client, sends_schema=client != "ai, OpenAI-compatible")
         await failures(node)
 
 
