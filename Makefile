@@ -28,6 +28,7 @@ COUNTERPARTS := .venv-counterparts
 RAY := .venv-ray
 SDKS := .venv-sdks
 CLIENTS := .venv-clients
+FINDINGS := .venv-findings
 SDKS_INSTALLED := $(patsubst lab/counterparts/sdks/%.txt,$(SDKS)/%/.installed,$(wildcard lab/counterparts/sdks/*.txt))
 SITE := .venv-site
 PY := $(VENV)/$(BIN)/python
@@ -278,5 +279,5 @@ constraints:
 	$(PYTHON) tools/constraints.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(RAY) $(SDKS) $(CLIENTS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(RAY) $(SDKS) $(CLIENTS) $(FINDINGS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
