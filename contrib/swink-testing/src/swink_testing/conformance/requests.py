@@ -147,6 +147,8 @@ def _require_whole(subject: Subject, context: Context) -> None:
         )
         body = json.loads(json.dumps(payload))
         sent = json.loads(subject.provider.request(subject.model, payload, options).body)
+        if not isinstance(sent, dict):
+            fail("the body that is sent is not a JSON object", sent, body)
         changed = [name for name in {**body, **sent} if body.get(name) != sent.get(name)]
         require(
             not changed,
