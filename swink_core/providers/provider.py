@@ -277,11 +277,12 @@ class HTTPProvider:
         if not isinstance(context, FittedContext):
             fit = self.fit(model, context, options)
             context, options = fit.context, fit.options
-        body = self.convert(model, context, options)
+        body: Any = self.convert(model, context, options)
         if not isinstance(body, dict):
             what = f"{type(self).__name__}.convert returned {type(body).__name__}"
             raise PluginError(f"{what}, not the JSON body of the request, a dict")
-        return body
+        found: dict[str, Any] = body
+        return found
 
     @final
     @hookimpl

@@ -50,7 +50,8 @@ class ReplayServer(LoopbackServer):
         One that asks no server, but a child process or what else it reads, reads them instead of
         that whenever it is given this address.
         """
-        if isinstance(provider, HTTPProvider) and not provider.speaks_http:
+        is_elsewhere = isinstance(provider, HTTPProvider) and not provider.speaks_http
+        if is_elsewhere:
             provider.chunks = self._chunks
         return self.add(key, *recordings)
 

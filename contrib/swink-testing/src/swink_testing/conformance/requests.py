@@ -109,8 +109,6 @@ def check_conversations(subject: Subject) -> None:
     options = StreamOptions(**subject.call_options())
     if not hook.get_hookimpls():
         raise DoesNotApply("it has no convert_messages hook")
-    if subject.speaks_http:
-        _require_whole(subject, Context([UserMessage("Hello")]))
     for conversation in conversations():
         context, before = conversation.context, copy.deepcopy(conversation.context)
         if "tools" not in getattr(provider, "features", ()):
@@ -126,6 +124,8 @@ def check_conversations(subject: Subject) -> None:
         require(context == before, f"{where} was changed by converting it")
         for text in conversation.kept:
             require(text in texts, f"{where} loses {text!r}", payload, text)
+    if subject.speaks_http:
+        _require_whole(subject, Context([UserMessage("Hello")]))
 
 
 _TUNED = {
