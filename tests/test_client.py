@@ -629,9 +629,9 @@ async def test_tuning_travels_along_the_chain() -> None:
     seen: list[Any] = []
 
     class Seeing(Toy):
-        def request(self, model: Any, payload: Any, options: swink.StreamOptions) -> Any:
+        def convert(self, model: Any, context: Any, options: swink.StreamOptions) -> Any:
             seen.append((str(model), options.temperature))
-            return super().request(model, payload, options)
+            return super().convert(model, context, options)
 
     host = host_of(one=Seeing, two=Seeing)
     http = PipeClient(gone(), Pipe(*HELLO))
@@ -766,13 +766,13 @@ class Merging(Toy):
 
     knobs: ClassVar[Any] = {**Toy.knobs, "max_tokens": "config.limit", "seed": "config.seed"}
 
-    def request(self, model: swink.Model, payload: Any, options: swink.StreamOptions) -> Any:
+    def convert(self, model: Any, context: Any, options: swink.StreamOptions) -> Any:
         said = {"temperature": options.temperature, "top_p": options.top_p}
         config = {"limit": options.max_tokens, "seed": options.seed}
         fields = {name: value for name, value in said.items() if value is not None}
         if any(config.values()):
             fields["config"] = {name: value for name, value in config.items() if value}
-        return self.json_request("http://toy.invalid", with_extra(options.extra, fields, {"n": 1}))
+        return with_extra(options.extra, fields, {"n": 1})
 
 
 @pytest.mark.parametrize(

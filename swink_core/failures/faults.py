@@ -30,6 +30,13 @@ def raised(error: Exception) -> Failure:
     return Failure("streaming", kind=kind, code=code, message=message, exception=error)
 
 
+def not_a_body(plugin: str, result: object) -> Failure:
+    """Say that a plugin's `convert_messages` returned something else than a JSON body."""
+    what = f'plugin "{plugin}": convert_messages returned {type(result).__name__}'
+    message = f"{what}, not the JSON body of the request, a dict"
+    return Failure("request", kind=Kind.INTERNAL, code="body", message=message)
+
+
 def too_large(limit: float) -> Failure:
     """Say that an answer passed `limit` characters."""
     message = f"the answer passed {limit:.0f} characters"

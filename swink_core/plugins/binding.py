@@ -54,6 +54,14 @@ class Binding:
         names = [impl.plugin_name for impl in reversed(self.hook.stream.get_hookimpls())]
         return self.owner(module) or '" or "'.join(names)
 
+    def converters(self) -> str:
+        """Return the plugins that may have made the result of `convert_messages`: its wrappers,
+        outermost first, else all that implement it."""
+        impls = [*reversed(self.hook.convert_messages.get_hookimpls())]
+        wrappers = [impl for impl in impls if impl.wrapper or impl.hookwrapper]
+        names = [impl.plugin_name for impl in wrappers or impls]
+        return '" or "'.join(names) or self.name
+
 
 def raised_at(error: BaseException, owner: Callable[[str], Any]) -> tuple[Any, str]:
     """Return the owner of the innermost module that has one, and where in it an exception came up,

@@ -18,7 +18,9 @@ from attrs import define, evolve, field
 
 from swink_core.failures.advice import advise
 from swink_core.failures.classification import classify_default
+from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Classification, Failure
+from swink_core.failures.faults import not_a_body
 from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
@@ -300,15 +302,22 @@ class Call:
         """Tell observers something of the current attempt that is not content."""
         self.attempt.notice(code, detail)
 
-    def convert(self) -> Any:
-        """Return the conversation as the provider's JSON data, through the hook.
+    def convert(self) -> dict[str, Any]:
+        """Return the whole JSON body of the request, through the hook `convert_messages`.
 
         The hook gets conversation and options as the attempt's plan has them, if there is one.
+        Raises ProviderFailure (`internal`) if the result is not a dict, and whatever the hook's
+        implementations raise, such as wrappers that refuse the call.
         """
-        hook, plan = self.attempt.target.binding.hook, self.attempt.plan
+        binding, plan = self.attempt.target.binding, self.attempt.plan
         if plan is None:
             plan = Plan(self.context, self.options)
-        return hook.convert_messages(model=self.model, context=plan.context, options=plan.options)
+        body = binding.hook.convert_messages(
+            model=self.model, context=plan.context, options=plan.options
+        )
+        if not isinstance(body, dict):
+            raise ProviderFailure(not_a_body(binding.converters(), body))
+        return body
 
     def tap(self, data: bytes) -> None:
         """Show the taps what was read; one that raises is left out of the rest of the call."""
