@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import click
 
 from swink_cli.completion import complete_provider
-from swink_cli.credentials import describe, is_ready
-from swink_cli.listing import Installed, installed_providers, no_provider, print_json, print_lines
-from swink_cli.terminal import table
-from swink_core import (
-    Host,
+from swink_cli.keys import describe, is_ready
+from swink_cli.listing import (
+    Installed,
+    installed_providers,
+    no_provider,
+    print_json,
+    print_lines,
+    print_paged,
 )
-from swink_core.providers import Catalog
+from swink_cli.terminal import table
+from swink_core import Host, Model, StreamOptions, SwinkError
+from swink_core.providers import TUNING, Catalog, HTTPProvider, rule_of
 
 __all__ = ["command"]
 
@@ -22,8 +31,9 @@ __all__ = ["command"]
 def command(name: str | None, as_json: bool) -> None:
     """List installed providers: name, title, wire format, and the variables they read.
 
-    With a NAME, say all that is known of that one, its settings among it. No plugin is imported:
-    a broken one is listed all the same.
+    With a NAME, say what that one takes: its variables, address and settings, the options and the
+    content of a call, by model where models differ. A list imports no plugin, so that a broken one
+    is listed all the same; a NAME imports that one.
     """
     host = Host()
     if name is not None:
@@ -35,7 +45,7 @@ def command(name: str | None, as_json: bool) -> None:
     elif not found:
         print_lines([no_provider(host)])
     elif name is not None:
-        print_lines(table(_facts(found[0])))
+        print_paged(table(_facts(found[0], host)))
     else:
         print_lines(table(_rows(found)))
 
@@ -52,22 +62,120 @@ def _rows(found: list[Installed]) -> list[tuple[str, ...] | str]:
     return rows
 
 
-def _facts(one: Installed) -> list[tuple[str, ...] | str]:
-    """Say what is known of one, a line each; a setting with what it may be."""
-    facts = {**_data(one), "state": f"broken: {one.error}" if one.error else describe(one.info)}
-    shown = [name for name, value in facts.items() if value and name not in _IN_STATE]
-    rows: list[tuple[str, ...] | str] = [
-        (name.replace("_", " "), _word(facts[name])) for name in shown
-    ]
-    settings = one.info.settings.items()
-    return rows + [(f"settings.{name}", _word(kind, " or ")) for name, kind in settings]
+def _facts(one: Installed, host: Host) -> list[tuple[str, ...] | str]:
+    """Describe one provider, by its catalogue and its code, in rows of a table."""
+    info = one.info
+    named = {
+        "state": f"broken: {one.error}" if one.error else describe(info),
+        "key": _listed(info.api_key_env),
+        "keys are made at": info.portal,
+        "needs": _listed(info.required_env),
+        "address": info.base_url,
+        "another address": _listed(info.base_url_env),
+        "wire format": info.wire_format,
+        "documentation": info.docs,
+        "package": f"{one.distribution} {one.version}",
+    }
+    rows: list[tuple[str, ...] | str] = [f"{info.title or one.name} ({one.name})"]
+    rows += [(name, value) for name, value in named.items() if value]
+    if one.error is None:
+        try:
+            rows += _takes(host, one.name)
+        except SwinkError as error:  # its plugin is broken
+            rows += ["What it takes", ("unknown", error.message)]
+    if info.settings:
+        rows.append("Settings (-o settings.NAME=VALUE)")
+        rows += [(name, _word(kind)) for name, kind in info.settings.items()]
+    return rows
 
 
-_IN_STATE = ("settings", "auth", "ready", "error")
+def _listed(names: Sequence[str]) -> str:
+    """List variables, with which of them are set."""
+    return " or ".join(f"{name} (set)" if os.environ.get(name) else name for name in names)
 
 
-def _word(value: object, between: str = ", ") -> str:
-    return between.join(value) if isinstance(value, list | tuple) else str(value)
+def _word(kind: object) -> str:
+    return " or ".join(kind) if isinstance(kind, list | tuple) else str(kind)
+
+
+CONTENT = (
+    "images", "documents", "audio", "file_ids", "tools", "tool_choice", "strict",
+    "structured_output", "json", "stop", "extensions",
+)  # fmt: skip
+"""Features without which some calls would lose their meaning."""
+
+CAPABILITIES = ("images", "documents", "audio", "tools", "thinking", "structured_output", "json")
+"""Words that the catalogue has of a model's capabilities."""
+
+
+def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
+    """Say which options and which content the models of a provider take.
+
+    The provider's code says what the API has, and the rules of the catalogue what each model takes.
+    """
+    catalog = Catalog(host)
+    provider: Any = host.bind(name).provider
+    models = [catalog.resolve(Model(name, info.id)) for info in catalog.models(name)]
+    models = models or [Model(name, "MODEL", rules=catalog.rules(name, "MODEL"))]
+    rules = {}
+    has: dict[str, frozenset[str]] = {}
+    for model in models:
+        is_http = isinstance(provider, HTTPProvider)
+        api = provider.api(model, StreamOptions()) if is_http else provider
+        rules[model.id] = rule_of(model, api)
+        has[model.id] = frozenset({*api.features, *api.knobs})
+
+    def taken(word: str) -> str:
+        """Return which models take a word: empty for none."""
+        values: dict[str, str] = {}
+        for model in models:
+            rule = rules[model.id]
+            said = rule.takes.get(word, True)
+            able = not (word in CAPABILITIES and model.lacks(word))
+            if word in has[model.id] and said and able:
+                only = "" if said is True else f"only {_word([*map(str, said)])}"
+                how = _thinking(rule.efforts, rule.budget) if word == "thinking" else only
+                values[model.id] = how
+        return _grouped(values, [model.id for model in models])
+
+    count = len(models)
+    whose = f"of {count} listed models" if count > 1 else "of the listed model"
+    rows: list[tuple[str, ...] | str] = []
+    for title, words, others in (
+        (f"Options {whose}", TUNING, "left out, with a notice"),
+        ("Content, and features that a call may need", CONTENT, "refused before a byte is sent"),
+    ):
+        found = {word: taken(word) for word in words}
+        rows.append(title)
+        rows += [(word, who) for word, who in found.items() if who]
+        missing = [word for word, who in found.items() if not who]
+        rows += [(others, ", ".join(missing))] if missing else []
+    return rows
+
+
+def _thinking(efforts: Mapping[Any, str], budget: tuple[int, int] | None) -> str:
+    """Write the levels and the token budgets of thinking."""
+    levels = ", ".join(str(getattr(level, "value", level)) for level in efforts)
+    tokens = f"{budget[0]} to {budget[1]} tokens" if budget else ""
+    return " or ".join(filter(None, (levels, tokens)))
+
+
+def _grouped(values: Mapping[str, str], ids: Sequence[str]) -> str:
+    """Write which of all `ids` take something, those that take it alike together."""
+    groups = dict.fromkeys(values.values())
+    return "; ".join(
+        f"{how}: {who}" if how else who
+        for how in groups
+        if (who := _whose([id for id in ids if values.get(id) == how], ids))
+    )
+
+
+def _whose(some: Sequence[str], ids: Sequence[str]) -> str:
+    """Write some of all `ids`: by those that are missing, where these are fewer."""
+    missing = [id for id in ids if id not in some]
+    if not missing:
+        return "all"
+    return f"all but {', '.join(missing)}" if len(missing) < len(some) else ", ".join(some)
 
 
 def _data(one: Installed) -> dict[str, object]:
