@@ -173,7 +173,7 @@ def test_a_provider_says_which_models_take_what(listed: Any, site: Path) -> None
     catalog.write_text(catalog.read_text() + RULES)
     lines = rows(listed("providers", "bravo").stdout)
     start = lines.index("Options of 2 listed models")
-    assert lines[start + 1 : start + 3] == ["temperature only 1: large; small", "top_p small"]
+    assert lines[start + 1 : start + 3] == ["temperature only 1: large; the others", "top_p small"]
     assert "max_tokens all" in lines
     content = lines.index("Content, and features that a call may need")
     assert "tools all" in lines[content:]

@@ -257,7 +257,8 @@ def test_at_a_terminal_a_person_decides_whether_it_is_a_question(
 
 
 @pytest.mark.parametrize(
-    "words", [["show", "me", "the", "sea"], ["run tests for me"], ["-m", "echo/echo", "copy"]]
+    "words",
+    [["show", "me", "the", "sea"], ["run tests for me"], ["What?"], ["-m", "echo/echo", "copy"]],
 )
 def test_a_question_that_begins_with_such_a_word_is_one(swink: Any, words: list[str]) -> None:
     done = swink(*words, SWINK_MODEL="echo/echo")

@@ -344,8 +344,9 @@ def _as_command(arguments: list[str], whole: bool) -> list[str]:
 
             if whole:
                 _check_is_question(arguments[at:])
+            is_word = first.replace("-", "").isalnum() and first.islower()
             is_other = first in {*INSTEAD, *OTHERS}
-            is_question = " " in first or is_other or not get_close_matches(first, known, 1)
+            is_question = not is_word or is_other or not get_close_matches(first, known, 1)
     return [*arguments[:at], "ask", *arguments[at:]] if is_question else arguments
 
 

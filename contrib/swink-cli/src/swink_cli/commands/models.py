@@ -286,7 +286,7 @@ def _features(info: ModelInfo, order: Callable[[str], Any]) -> list[str]:
 def _folded(names: Sequence[str], models: Sequence[ModelInfo], catalog: Catalog) -> list[str]:
     """Lay out a line for each provider: how many models it has, and what those in use cost."""
     rows = []
-    for name in names:
+    for name in sorted(names):
         own = [info for info in models if info.provider == name]
         live = [info for info in own if not is_retired(catalog, info)]
         prices = sorted({_costs(info) for info in live} - {float("inf")})

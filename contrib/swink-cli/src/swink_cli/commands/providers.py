@@ -130,7 +130,7 @@ def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
         values: dict[str, str] = {}
         for model in models:
             rule = rules[model.id]
-            said = rule.takes.get(word, True)
+            said: Any = rule.takes.get(word, True)
             able = not (word in CAPABILITIES and model.lacks(word))
             if word in has[model.id] and said and able:
                 only = "" if said is True else f"only {_word([*map(str, said)])}"
@@ -162,20 +162,18 @@ def _thinking(efforts: Mapping[Any, str], budget: tuple[int, int] | None) -> str
 
 def _grouped(values: Mapping[str, str], ids: Sequence[str]) -> str:
     """Write which of all `ids` take something, those that take it alike together."""
-    groups = dict.fromkeys(values.values())
-    return "; ".join(
-        f"{how}: {who}" if how else who
-        for how in groups
-        if (who := _whose([id for id in ids if values.get(id) == how], ids))
-    )
-
-
-def _whose(some: Sequence[str], ids: Sequence[str]) -> str:
-    """Write some of all `ids`: by those that are missing, where these are fewer."""
-    missing = [id for id in ids if id not in some]
-    if not missing:
-        return "all"
-    return f"all but {', '.join(missing)}" if len(missing) < len(some) else ", ".join(some)
+    groups: dict[str, list[str]] = {}
+    for id, how in values.items():
+        groups.setdefault(how, []).append(id)
+    by_size = sorted(groups.items(), key=lambda group: len(group[1]))
+    parts = [(how, ", ".join(some)) for how, some in by_size]
+    missing = [id for id in ids if id not in values]
+    if parts and len(missing) < len(by_size[-1][1]):
+        others = f"all but {', '.join(missing)}" if missing else "all"
+        parts[-1] = (by_size[-1][0], others if len(parts) == 1 else "the others")
+        if missing and len(parts) > 1:
+            parts.append(("not at all", ", ".join(missing)))
+    return "; ".join(f"{how}: {who}" if how else who for how, who in parts)
 
 
 def _data(one: Installed) -> dict[str, object]:
