@@ -19,8 +19,20 @@ from swink_cli.listing import (
     print_paged,
 )
 from swink_cli.terminal import table
-from swink_core import Host, Model, StreamOptions, SwinkError
-from swink_core.providers import TUNING, Catalog, HTTPProvider, rule_of
+from swink_core import (
+    AudioBlock,
+    Base64Source,
+    Context,
+    DocumentBlock,
+    Host,
+    ImageBlock,
+    Model,
+    StreamOptions,
+    SwinkError,
+    Tool,
+    UserMessage,
+)
+from swink_core.providers import OPTIONS, TUNING, Catalog, HTTPProvider, rule_of
 
 __all__ = ["command"]
 
@@ -98,59 +110,85 @@ def _word(kind: object) -> str:
     return " or ".join(kind) if isinstance(kind, list | tuple) else str(kind)
 
 
-CONTENT = (
-    "images", "documents", "audio", "file_ids", "tools", "tool_choice", "strict",
-    "structured_output", "json", "stop", "extensions",
-)  # fmt: skip
-"""Features without which some calls would lose their meaning."""
+PNG = Base64Source("image/png", "iVBORw0KGgo=")
+PDF = Base64Source("application/pdf", "JVBERi0xLjQ=")
+WAV = Base64Source("audio/wav", "UklGRiQAAABXQVZF")
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+TOOL = Tool("look", "Look.", SCHEMA)
 
-CAPABILITIES = ("images", "documents", "audio", "tools", "thinking", "structured_output", "json")
-"""Words that the catalogue has of a model's capabilities."""
+CONTENT: Mapping[str, tuple[Context, dict[str, Any]]] = {
+    "images": (Context([UserMessage([ImageBlock(PNG)])]), {}),
+    "documents": (Context([UserMessage([DocumentBlock(PDF)])]), {}),
+    "audio": (Context([UserMessage([AudioBlock(WAV)])]), {}),
+    "tools": (Context([UserMessage("Hi")], tools=[TOOL]), {}),
+    "tool_choice": (Context([UserMessage("Hi")], tools=[TOOL]), {"tool_choice": "required"}),
+    "strict": (
+        Context([UserMessage("Hi")], tools=[Tool("look", "Look.", SCHEMA, strict=True)]),
+        {},
+    ),
+    "structured_output": (Context([UserMessage("Hi")]), {"response_format": SCHEMA}),
+    "json": (Context([UserMessage("Hi")]), {"response_format": "json"}),
+    "stop": (Context([UserMessage("Hi")]), {"stop": ["END"]}),
+}
+"""Features that a call may need, each with a call that needs it."""
+
+PLAIN = Context([UserMessage("Hi")])
 
 
 def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
     """Say which options and which content the models of a provider take.
 
-    The provider's code says what the API has, and the rules of the catalogue what each model takes.
+    The provider fits a call of each kind to each listed model, as it does before it sends one;
+    nothing is sent.
     """
     catalog = Catalog(host)
     provider: Any = host.bind(name).provider
     models = [catalog.resolve(Model(name, info.id)) for info in catalog.models(name)]
     models = models or [Model(name, "MODEL", rules=catalog.rules(name, "MODEL"))]
-    rules = {}
-    has: dict[str, frozenset[str]] = {}
-    for model in models:
-        is_http = isinstance(provider, HTTPProvider)
-        api = provider.api(model, StreamOptions()) if is_http else provider
-        rules[model.id] = rule_of(model, api)
-        has[model.id] = frozenset({*api.features, *api.knobs})
+    calls = {word: (PLAIN, {word: OPTIONS[word].example}) for word in TUNING}
+    calls["parallel_tool_calls"] = (CONTENT["tools"][0], {"parallel_tool_calls": False})
 
-    def taken(word: str) -> str:
+    def taken(word: str, call: tuple[Context, dict[str, Any]]) -> str:
         """Return which models take a word: empty for none."""
         values: dict[str, str] = {}
         for model in models:
-            rule = rules[model.id]
-            said: Any = rule.takes.get(word, True)
-            able = not (word in CAPABILITIES and model.lacks(word))
-            if word in has[model.id] and said and able:
-                only = "" if said is True else f"only {_word([*map(str, said)])}"
-                how = _thinking(rule.efforts, rule.budget) if word == "thinking" else only
+            how = _fits(provider, model, word, *call)
+            if how is not None:
                 values[model.id] = how
         return _grouped(values, [model.id for model in models])
 
     count = len(models)
     whose = f"of {count} listed models" if count > 1 else "of the listed model"
     rows: list[tuple[str, ...] | str] = []
-    for title, words, others in (
-        (f"Options {whose}", TUNING, "left out, with a notice"),
+    for title, asked, others in (
+        (f"Options {whose}", calls, "left out, with a notice"),
         ("Content, and features that a call may need", CONTENT, "refused before a byte is sent"),
     ):
-        found = {word: taken(word) for word in words}
+        found = {word: taken(word, call) for word, call in asked.items()}
         rows.append(title)
         rows += [(word, who) for word, who in found.items() if who]
         missing = [word for word, who in found.items() if not who]
         rows += [(others, ", ".join(missing))] if missing else []
     return rows
+
+
+def _fits(
+    provider: Any, model: Model, word: str, context: Context, options: dict[str, Any]
+) -> str | None:
+    """Return how a model takes a kind of call: empty for as it stands; `None` if it does not."""
+    if not isinstance(provider, HTTPProvider):
+        able = word in {*provider.features, *provider.knobs} and not model.lacks(word)
+        return "" if able else None
+    asked = StreamOptions(**options)
+    rule = rule_of(model, provider.api(model, asked))
+    fitted = provider.fit(model, context, asked)
+    plain = {notice.detail for notice in provider.fit(model, PLAIN, StreamOptions()).notices}
+    new = [notice for notice in fitted.notices if notice.detail not in plain]
+    is_left_out = bool(new) and all(notice.code == "option_ignored" for notice in new)
+    if fitted.failure is not None or is_left_out:
+        said = rule.takes.get(word, False)
+        return f"only {_word([*map(str, said)])}" if isinstance(said, tuple) else None
+    return _thinking(rule.efforts, rule.budget) if word == "thinking" else ""
 
 
 def _thinking(efforts: Mapping[Any, str], budget: tuple[int, int] | None) -> str:
