@@ -132,6 +132,9 @@ CONTENT: Mapping[str, tuple[Context, dict[str, Any]]] = {
 }
 """Features that a call may need, each with a call that needs it."""
 
+CAPABILITIES = ("images", "documents", "audio", "tools", "thinking", "structured_output", "json")
+"""Words that the catalogue has of a model's capabilities."""
+
 PLAIN = Context([UserMessage("Hi")])
 
 
@@ -175,10 +178,10 @@ def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
 def _fits(
     provider: Any, model: Model, word: str, context: Context, options: dict[str, Any]
 ) -> str | None:
-    """Return how a model takes a kind of call: empty for as it stands; `None` if it does not."""
+    """Fit a kind of call to a model: empty if it goes out unchanged, `None` if not at all."""
     if not isinstance(provider, HTTPProvider):
-        able = word in {*provider.features, *provider.knobs} and not model.lacks(word)
-        return "" if able else None
+        lacks = word in CAPABILITIES and model.lacks(word)
+        return "" if word in {*provider.features, *provider.knobs} and not lacks else None
     asked = StreamOptions(**options)
     rule = rule_of(model, provider.api(model, asked))
     fitted = provider.fit(model, context, asked)
