@@ -165,6 +165,12 @@ def test_a_profile_goes_before_what_holds_for_all(swink: Any, keep: Any) -> None
     assert swink("--profile", "play", "default").stdout == "echo/tool\n"
 
 
+def test_an_option_of_swink_behind_a_command_says_where_it_belongs(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/echo", "--profile", "work", "Hi")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "It comes before the command: swink --profile …" in done.stderr
+
+
 def test_what_is_configured_for_a_provider_is_sent_to_it_alone(swink: Any) -> None:
     with ChatService(["Here."]) as service:
         address = ("providers.openai.base_url", service.base_url)

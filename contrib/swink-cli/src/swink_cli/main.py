@@ -317,7 +317,10 @@ def _show_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
         if context.info_name == "ask" and "ask" not in arguments:
             hint += " No command was named: 'swink --help' lists them."
         click.echo(f"{context.get_usage()}\n{hint}\n", err=True)
-    click.echo(fitted(f"Error: {error.format_message()}"), err=True)
+    said = f"Error: {error.format_message()}"
+    if isinstance(error, click.NoSuchOption) and error.option_name in _OWN_OPTIONS:
+        said += f" It comes before the command: swink {error.option_name} …"
+    click.echo(fitted(said), err=True)
 
 
 def _as_command(arguments: list[str], whole: bool) -> list[str]:

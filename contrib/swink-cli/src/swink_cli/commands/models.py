@@ -288,7 +288,7 @@ def _folded(names: Sequence[str], models: Sequence[ModelInfo], catalog: Catalog)
     rows = []
     for name in sorted(names):
         own = [info for info in models if info.provider == name]
-        live = [info for info in own if not is_retired(catalog, info)]
+        live = [i for i in own if i.status == "active" and not is_retired(catalog, i)]
         prices = sorted({_costs(info) for info in live} - {float("inf")})
         span = "–".join(f"{price:g}" for price in {prices[0]: 0, prices[-1]: 0}) if prices else "-"
         cheapest = min(live, key=_by_price).id if prices else "-"
