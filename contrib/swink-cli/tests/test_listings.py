@@ -435,6 +435,17 @@ def test_a_long_list_of_several_providers_is_folded_on_a_terminal(
     assert ("eye - - 0.2 0.8 - tools images" in shown) is not folded
 
 
+@pytest.mark.parametrize(("lines", "paged"), [(4, True), (60, False)])
+@pytest.mark.usefixtures("stocked")
+def test_a_list_longer_than_the_terminal_goes_through_the_pager(
+    start: Any, site: Path, lines: int, paged: bool
+) -> None:
+    given = {"PYTHONPATH": str(site), "SWINK_PLUGINS": "alpha,bravo", "PAGER": "tr a-z A-Z"}
+    running = start("models", "bravo", size=(80, lines), **given)
+    assert running.finish() == 0
+    assert ("PRICELESS" in "\n".join(seen(running.output, 80))) is paged
+
+
 # -- plugins -------------------------------------------------------------------------------------
 
 

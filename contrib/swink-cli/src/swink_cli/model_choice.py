@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterable
+from math import inf
 
 import click
 from attrs import define
@@ -56,6 +57,8 @@ class _Offer:
     terms: str
     is_kept: bool = True
     """Whether to offer to keep it as the default."""
+    price: tuple[float, float] = (inf, inf)
+    """US dollars per million output and input tokens."""
 
 
 def is_set_up() -> bool:
@@ -187,6 +190,7 @@ def _offers(host: swink.Host) -> list[_Offer]:
     catalog = Catalog(host)
     infos = _infos(host)
     with_key = [offer for info in infos if has_key(info) and (offer := _of_provider(catalog, info))]
+    with_key.sort(key=lambda offer: offer.price)
     servers = [
         info.name
         for info in infos
@@ -224,7 +228,8 @@ def _of_provider(catalog: Catalog, info: swink.ProviderInfo) -> _Offer | None:
         return None
     model = min(priced, key=_price_key) if priced else able[0]
     name = f"{info.name}/{model.id}"
-    return _Offer(name, name, f"{_price(model)}{describe(info)}")
+    price = _price_key(model) if priced else (inf, inf)
+    return _Offer(name, name, f"{_price(model)}{describe(info)}", price=price)
 
 
 def _active(catalog: Catalog, name: str) -> list[swink.ModelInfo]:
