@@ -164,8 +164,11 @@ def test_a_pasted_key_is_kept_unseen_and_its_cheapest_model_asked(
 
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("pasted", ["", "two words", 'KEY="x"  y'])
-def test_what_is_no_key_is_not_kept_and_not_shown(start: Any, swink: Any, pasted: str) -> None:
-    running = start("ask", "Hi", size=TERMINAL)
+@pytest.mark.parametrize("line", [["ask", "Hi"], []], ids=["ask", "alone"])
+def test_what_is_no_key_is_not_kept_and_not_shown(
+    start: Any, swink: Any, line: list[str], pasted: str
+) -> None:
+    running = start(*line, size=TERMINAL)
     running.wait_for("Which one")
     running.type("1\n")
     running.wait_for("Key (hidden)")

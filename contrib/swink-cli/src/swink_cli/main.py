@@ -285,22 +285,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _begun() -> bool:
-    """Offer what there is to ask, where a person types `swink` alone and nothing is set up.
+    """Offer models to a person who types `swink` alone with nothing set up.
 
-    Returns whether they have chosen; otherwise the help text is what they need.
+    Returns whether one was chosen; otherwise the help text follows. Raises UsageError for a pasted
+    text that cannot be a key.
     """
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout) and is_terminal(sys.stderr)):
         return False
     if os.environ.get("SWINK_MODEL"):
         return False
     from swink_cli.model_choice import choose_model, is_set_up
-    from swink_core import SwinkError
+    from swink_core import InvalidModel, SwinkError
 
     try:
         if is_set_up():
             return False
+    except SwinkError:  # a file that cannot be read, which the commands that need it explain
+        return False
+    try:
         model = choose_model()
-    except SwinkError:  # nothing chosen, or a file that the command in question explains
+    except InvalidModel:  # nothing was chosen
         return False
     say(f'To ask it: swink -m {model} "Why is the sky blue?"; swink --help lists the commands')
     return True
