@@ -162,7 +162,6 @@ LAYERS: dict[str, tuple[frozenset[str], ...]] = {
                 "calling",
                 "clients",
                 "completion",
-                "credentials",
                 "key_file",
                 "keys",
                 "mcp_servers",

@@ -23,7 +23,6 @@ import config_page
 import failure_table
 import generate_gateway
 import generate_providers
-import generate_takes
 from reference_parts import (
     ALIASES,
     MARK,
@@ -251,7 +250,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "swink.md": api_pages.swink_package,
     "types.md": types,
     "usage-and-cost.md": api_pages.usage_and_cost,
-    "what-each-provider-takes.md": generate_takes.page,
     "what-the-gateway-carries.md": generate_gateway.page,
 }
 """The pages by their file's name."""
