@@ -162,7 +162,7 @@ _PARTS_OF: dict[type, frozenset[type]] = {
 }
 """Messages by their class, and the blocks in them that compiled code reads."""
 
-_OFTEN_TEXT = frozenset({UserMessage, ToolResultMessage})
+_TEXT_OR_NONE = frozenset({str, NoneType})
 
 _SOURCES = frozenset({Base64Source, UrlSource, FileSource, FileIdSource})
 
@@ -181,11 +181,17 @@ def _is_sound(context: Context) -> bool:
     `False` may also be due to a subclass, for example: whoever asks looks more closely.
     """
     try:
+        is_text = True
         for message in context.messages:
-            if type(message) in _OFTEN_TEXT and type(message.content) is str:
+            if type(message) is UserMessage and type(message.content) is str:
+                continue
+            is_text = False
+            if type(message) is ToolResultMessage and type(message.content) is str:
                 continue
             if not _has_classes(message):
                 return False
+        if is_text and not context.tools and type(context.system_prompt) in _TEXT_OR_NONE:
+            return True
         if not all(map(_is_tool, context.tools)):
             return False
         plain = msgspec.to_builtins(context, builtin_types=_OTHERS, str_keys=True)
@@ -242,8 +248,10 @@ def _check_message(number: int, message: Message) -> None:
 
 
 def _says_something(message: Message) -> bool:
-    if isinstance(message, SystemMessage | ToolResultMessage):
-        return isinstance(message, ToolResultMessage)  # an instruction is nothing to answer
+    if isinstance(message, SystemMessage):  # an instruction is nothing to answer
+        return False
+    if isinstance(message, ToolResultMessage):
+        return True
     if isinstance(message.content, str):
         return bool(message.content)
     return any(not isinstance(b, TextBlock) or b.text or b.metadata for b in message.content)

@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 MOST_CODE = 100
 """Characters of a provider's error code that are kept."""
 
+_NO_EVENTS: Iterator[Event] = iter(())
+
 LONG = 3600
 """Seconds from which on a cache is one that keeps things long."""
 
@@ -116,7 +118,7 @@ class Attempt:
     read_at: float | None = None
     ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
-    _rest: Iterator[Event] = field(factory=lambda: iter(()), repr=False, init=False)
+    _rest: Iterator[Event] = field(default=_NO_EVENTS, repr=False, init=False)
 
     @options.default
     def _options_of_the_target(self) -> StreamOptions:
@@ -302,10 +304,13 @@ class Call:
 
         The hook gets conversation and options as the attempt's plan has them, if there is one.
         """
-        hook, plan = self.attempt.target.binding.hook, self.attempt.plan
+        target = self.attempt.target
+        plan = self.attempt.plan
         if plan is None:
             plan = Plan(self.context, self.options)
-        return hook.convert_messages(model=self.model, context=plan.context, options=plan.options)
+        return target.binding.first_result(
+            "convert_messages", model=target.model, context=plan.context, options=plan.options
+        )
 
     def tap(self, data: bytes) -> None:
         """Show the taps what was read; one that raises is left out of the rest of the call."""
@@ -319,8 +324,8 @@ class Call:
     def classify(self, failure: Failure) -> Classification:
         """Say what a failure means, through the hook."""
         try:
-            hook = self.attempt.target.binding.hook
-            result = hook.classify_error(model=self.model, failure=failure)
+            binding = self.attempt.target.binding
+            result = binding.first_result("classify_error", model=self.model, failure=failure)
             if not isinstance(result, Classification):
                 raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
         except Exception as error:

@@ -281,14 +281,16 @@ class EventWriter:
     def close(self) -> None:
         """Close every open block."""
         self._close_run()
-        self._announce(*self._calls.take_named())
-        for call in self._calls.strays_first():
-            self._close_call(call)
+        if self._has_calls:
+            self._announce(*self._calls.take_named())
+            for call in self._calls.strays_first():
+                self._close_call(call)
 
     def _make_room(self) -> None:
         """Finish what is before a new block, which the answer may have one of too many."""
         self._close_run()
-        self._announce(*self._calls.take_named())
+        if self._has_calls:
+            self._announce(*self._calls.take_named())
         self._blocks += 1
         if self._blocks > MOST_BLOCKS and not self._is_full:
             self._fill()

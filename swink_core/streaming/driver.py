@@ -59,7 +59,8 @@ class Driver:
         self.observers = Observers(call, [target.binding for target in targets])
         self._gates = gates or ClientGates(())
         self._on_close = on_close
-        self._builder = MessageBuilder(call.model.provider, call.model.id)
+        model = targets[0].model
+        self._builder = MessageBuilder(model.provider, model.id)
         self._watchdog = Watchdog(call.clock)
         self._retries = Retries(call, targets)
         self._under_way: UnderWay | None = None
@@ -67,7 +68,7 @@ class Driver:
         self._handed_out = False  # the caller has been given events
         self._short_of_memory = False
         self._parting: Batch = []  # how it ended, where no reader was there to be told
-        self._moved = asyncio.Event()  # set for closers when the driver pauses or ends
+        self._moved: asyncio.Event | None = None  # for closers: the driver pauses or ends
         call.started_at = call.clock.time()
         call.turn_to(call.attempt)  # one that is never read still ends in its provider's terms
 
@@ -94,10 +95,13 @@ class Driver:
 
     def interrupt(self) -> None:
         """End the wait of whoever reads, because the caller closes the stream."""
-        self._watchdog.interrupt(abandoned())
+        if self._watchdog.waiting is not None:
+            self._watchdog.interrupt(abandoned())
 
     async def pause(self) -> None:
         """Return when whoever reads has been handed a batch, or has left."""
+        if self._moved is None:
+            self._moved = asyncio.Event()
         self._moved.clear()
         await self._moved.wait()
 
@@ -149,7 +153,7 @@ class Driver:
                 if type(batch[-1]) in TERMINAL:
                     self._end(batch, outcome or outcome_of(batch[-1]))
                 self._deliver(batch)
-                self._moved.set()
+                self._release_closers()
                 if self.terminal is not None or not self.result_only:
                     yield batch
                     self._handed_out = True
@@ -162,7 +166,12 @@ class Driver:
                 try:
                     await self.close()
                 finally:
-                    self._moved.set()
+                    self._release_closers()
+
+    def _release_closers(self) -> None:
+        """Let whoever waits in `pause` go on."""
+        if self._moved is not None:
+            self._moved.set()
 
     def _abandon(self) -> None:
         """End a call that nobody reads any more."""
@@ -311,7 +320,9 @@ class Driver:
                 self._free(terminal)
         terminal.cost = call.attempt.price(terminal.usage, terminal.cost, call.clock.now())
         if self._under_way is not None and self._under_way.source is not None:
-            call.add(self._under_way.source.voided)
+            voided = self._under_way.source.voided
+            if voided is not None:
+                call.add(voided)
         call.add(terminal.usage, terminal.cost)
 
     def _free(self, error: ev.Error) -> None:
