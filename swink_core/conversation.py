@@ -136,7 +136,8 @@ class _Left:
     """Follows how many bytes of files, and characters of media to check at once, are left."""
 
     def __init__(self) -> None:
-        self.file_bytes, self.characters = MOST_CALL_BYTES, MOST_CHECKED_AT_ONCE
+        self.file_bytes = MOST_CALL_BYTES
+        self.characters = MOST_CHECKED_AT_ONCE
 
     def take(self, source: Source, number: int) -> None:
         """Take one source of a message. Raises InvalidContext or MediaError."""

@@ -37,8 +37,10 @@ def advise(
 
     What the failure itself says of either comes first.
     """
-    row, said = KINDS[kind], failure.message or ""
-    title, resolution = row.title, row.resolution
+    row = KINDS[kind]
+    said = failure.message or ""
+    title = row.title
+    resolution = row.resolution
     not_sent = failure.status is None and failure.phase in ("connect", "request")
     if not_sent and failure.kind is Kind.INVALID_REQUEST:
         title, resolution = NOT_SENT

@@ -171,7 +171,8 @@ class Target:
 
         Equal in every process. It reveals no credential.
         """
-        options, info = self.options, self.info or ProviderInfo(self.model.provider)
+        options = self.options
+        info = self.info or ProviderInfo(self.model.provider)
         address = self._named_address()
         headers = {name.lower(): value for name, value in options.headers.items()}
         key = headers.get("authorization") or options.api_key or first_set(info.api_key_env)

@@ -159,7 +159,9 @@ class Attempt:
 
     def learn(self, response_id: str | None, model: str | None, usage: Usage | None) -> None:
         """Take note of what the answer says of itself so far: its id, who answers, its tokens."""
-        self.response_id, self.response_model, self.usage = response_id, model, usage
+        self.response_id = response_id
+        self.response_model = model
+        self.usage = usage
 
     def charge(self, cost: float) -> None:
         """Take note of what the provider says that the attempt costs, in US dollars."""
@@ -172,7 +174,8 @@ class Attempt:
 
         The total is the provider's own figure where it says one. `at` is when (`None`: now).
         """
-        info, cache = self.model.info, self.options.cache
+        info = self.model.info
+        cache = self.options.cache
         long = cache is not None and (cache.ttl or 0) >= LONG
         cost = cost or cost_of(usage, info.prices if info else None, at, long)
         if self.reported_cost is not None:
@@ -216,7 +219,8 @@ class Attempt:
 
     def take_notices(self) -> list[Notice]:
         """Return what is to be told, once."""
-        notices, self.notices = self.notices, []
+        notices = self.notices
+        self.notices = []
         return notices
 
 
@@ -367,7 +371,8 @@ class Call:
     def explain(self, error: Error, failure: Failure | None = None) -> None:
         """Add title and resolution, which an error that a plugin made lacks, and hide secrets."""
         failure = failure or Failure("streaming")
-        kind, wait = error.error_kind or StreamErrorKind.UNKNOWN, error.retry_after
+        kind = error.error_kind or StreamErrorKind.UNKNOWN
+        wait = error.retry_after
         advice = advise(kind, failure, self.model, self.provider_info, self.endpoint, wait)
         error.error_message = redact(error.error_message or advice.title, self.secrets)
         error.title = error.title or advice.title

@@ -39,7 +39,8 @@ class _Extent:
 
     def feed(self, text: str) -> None:
         """Take the next piece."""
-        text, self._string = self._string + text, ""
+        text = self._string + text
+        self._string = ""
         for found in _find_tokens(text):
             token = found[0]
             if token in ("{", "["):
@@ -142,7 +143,8 @@ class OpenCalls:
 
     def take_named(self) -> list[ToolCall]:
         """Return the calls that may be announced, once."""
-        named, self._named = self._named, []
+        named = self._named
+        self._named = []
         return [call for call in named if call.index < 0 and call in self._open]
 
     def close(self, call: ToolCall) -> None:
@@ -157,7 +159,8 @@ class OpenCalls:
         """Return the announced call that fragments under a drifted key complete, having
         given it the fragments."""
         tail = "".join(stray.parts)
-        closing, quotes = tail.count("}") + tail.count("]"), tail.count('"')
+        closing = tail.count("}") + tail.count("]")
+        quotes = tail.count('"')
         for call in self._open if closing else ():
             if not self._is_affordable(LOOK):
                 break

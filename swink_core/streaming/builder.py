@@ -118,7 +118,8 @@ class MessageBuilder:
         return AssistantMessage(blocks, *who, *known, *failed, end.metadata)
 
     def _block(self, block: _Open) -> Block:
-        start, raw = block.start, block.joined()
+        start = block.start
+        raw = block.joined()
         metadata = getattr(block.end, "metadata", None)
         match start:
             case ev.TextStart():
@@ -155,4 +156,5 @@ class MessageBuilder:
 
     def turn_to(self, provider: str | None, model: str | None = "") -> None:
         """Take note of who is asked from now on."""
-        self.provider, self.model = provider, model
+        self.provider = provider
+        self.model = model

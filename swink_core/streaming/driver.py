@@ -82,11 +82,14 @@ class Driver:
     @property
     def message(self) -> AssistantMessage:
         """What has arrived so far; complete after the terminal event."""
-        message, call = self._builder.message, self.call
+        message = self._builder.message
+        call = self.call
         if self.terminal is None and self._under_way is not None:
-            message.response_id, message.request_id = call.response_id, call.request_id
+            message.response_id = call.response_id
+            message.request_id = call.request_id
             message.model = call.response_model or message.model
-        message.total_usage, message.total_cost = call.usage, call.cost
+        message.total_usage = call.usage
+        message.total_cost = call.cost
         return message
 
     def expect_result(self) -> None:
@@ -107,14 +110,16 @@ class Driver:
 
     def part(self) -> Batch:
         """Return, once, what a stream that was closed from outside still owes its reader."""
-        parting, self._parting = self._parting, []
+        parting = self._parting
+        self._parting = []
         return parting
 
     async def close(self) -> None:
         """End a call that has not ended, and close what was opened for it alone."""
         self._abandon()
         if self._on_close is not None:
-            on_close, self._on_close = self._on_close, None
+            on_close = self._on_close
+            self._on_close = None
             await on_close()
 
     async def drive(self) -> AsyncGenerator[Batch, None]:
@@ -196,7 +201,8 @@ class Driver:
             if call.attempts or target is not call.attempt.target:
                 self._turn_to(target)  # the call began with the first one
             first += self._retries.take_notices()
-            current = self._under_way = UnderWay(call.attempt)
+            current = UnderWay(call.attempt)
+            self._under_way = current
             refusal = await self._gates.enter(call, current.entered)
             if refusal is None:
                 break
@@ -212,7 +218,8 @@ class Driver:
         call.attempts += 1
         if self._short_of_memory:
             first.append(ev.Notice("buffered", "memory ran out: the answer is asked for whole"))
-        source = current.source = open_source(call)
+        source = open_source(call)
+        current.source = source
         self._watchdog.begin_attempt(current.attempt.options.timeouts, source)
         return first + source.begin(), None
 
@@ -230,7 +237,8 @@ class Driver:
         log.debug("call %s: attempt %d %s", self.call.id, self.call.attempts, outcome)
         if row.is_charged:
             self._account(terminal)
-        current, self._under_way = self._under_way, None
+        current = self._under_way
+        self._under_way = None
         if current is not None:
             if current.has_begun:
                 current.attempt.end(self.call.clock.time())
@@ -299,7 +307,8 @@ class Driver:
 
     async def _release(self) -> None:
         """Close the source of the attempt that has ended, whatever its plugin says to that."""
-        source, self._ended = self._ended, None
+        source = self._ended
+        self._ended = None
         if source is not None:
             try:
                 await source.aclose()

@@ -34,7 +34,8 @@ class Watchdog:
         self.reason: Failure | None = None
         self.waiting: asyncio.Task[object] | None = None
         self._call_started: float | None = None
-        self._left = self._away = 0.0  # when the last wait ended; what the consumer has taken
+        self._left = 0.0  # when the last wait ended
+        self._away = 0.0  # what the consumer has taken
         self._stage: Stage = "between"
         self._fired_unheard = False  # the timer fired while nobody waited
         self._settle: float | None = None
@@ -42,7 +43,8 @@ class Watchdog:
 
     def begin_attempt(self, limits: Timeouts, source: Source) -> None:
         """Start the limits of an attempt on this source, at the next wait."""
-        self.limits, self._source = limits, source
+        self.limits = limits
+        self._source = source
         self._window_chars = 0
         self._stage = "begun"
 
@@ -53,11 +55,13 @@ class Watchdog:
 
     def wait(self) -> None:
         """Mark that the current task waits for the source from now on."""
-        task = self.waiting = asyncio.current_task()
+        task = asyncio.current_task()
+        self.waiting = task
         self._cancelling = task.cancelling() if task is not None else 0
         now = self.clock.time()
         if self._call_started is None:
-            self._call_started = self._left = now
+            self._call_started = now
+            self._left = now
         self._away += now - self._left
         self._since = now - self._away
         if self._stage == "begun":
@@ -73,7 +77,8 @@ class Watchdog:
 
         Return whether it was cancelled, by us or by anyone, whatever became of that.
         """
-        task, self.waiting = self.waiting, None
+        task = self.waiting
+        self.waiting = None
         self._left = self.clock.time()
         if has_events:
             self._progress = self._left - self._away
@@ -98,7 +103,8 @@ class Watchdog:
 
     def recover(self) -> Failure | None:
         """Return the reason if the cancellation at hand is ours, and take it back."""
-        reason, task = self.reason, asyncio.current_task()
+        reason = self.reason
+        task = asyncio.current_task()
         if reason is None or task is None:
             return None
         self.reason = None
@@ -116,7 +122,8 @@ class Watchdog:
             self._timer = None
 
     def _deadlines(self) -> list[tuple[float, str, Phase, float]]:
-        limits, away = self.limits, self._away
+        limits = self.limits
+        away = self._away
         rows: list[tuple[float | None, float, str, Phase]] = []
         if limits.total:
             rows.append((limits.total, (self._call_started or 0.0) - away, "total", "streaming"))
@@ -159,7 +166,8 @@ class Watchdog:
         self._arm()
 
     def _too_slow(self) -> bool:
-        chars, floor = self._source.kept, self.limits.min_chars_per_second or 0.0
+        chars = self._source.kept
+        floor = self.limits.min_chars_per_second or 0.0
         got = chars - self._window_chars
         self._window_chars = chars
         self._window_began = self.clock.time() - self._away

@@ -38,7 +38,8 @@ def dump(value: Any) -> Any:
 def _leave_out_parameters(value: Any, data: Any) -> None:
     """Leave out what tools take by default: msgspec compares no default that is made anew."""
     if isinstance(value, ms.Context):
-        value, data = value.tools, data.get("tools", ())
+        value = value.tools
+        data = data.get("tools", ())
     if isinstance(value, ms.Tool):
         if value.parameters == _NO_PARAMETERS:
             del data["parameters"]
@@ -95,7 +96,8 @@ class _Reading:
     """Reads data field by field; `faults` are reasons for a refusal, each with its place."""
 
     def __init__(self, allow_files: bool, exact: bool) -> None:
-        self.allow_files, self.exact = allow_files, exact
+        self.allow_files = allow_files
+        self.exact = exact
         self.faults: list[str] = []
 
     def read(self, kind: Any, data: Any, place: str = "$") -> Any:
@@ -116,7 +118,8 @@ class _Reading:
         return data
 
     def _struct(self, structs: list[Any], data: Any, place: str) -> Any:
-        kind, tag = structs[0], structs[0].__struct_config__.tag_field
+        kind = structs[0]
+        tag = structs[0].__struct_config__.tag_field
         if not isinstance(data, dict):
             if len(structs) == 1:
                 self._hold(dict, data, place)
@@ -141,7 +144,8 @@ class _Reading:
         read: dict[str, Any] = {}
         annotations = annotations_of(kind)
         for field in msgspec.structs.fields(kind):
-            name, where = field.name, f"{place}.{field.name}"
+            name = field.name
+            where = f"{place}.{field.name}"
             if name in data:
                 read[name] = self.read(annotations[name], data[name], where)
             elif field.required:
