@@ -97,7 +97,8 @@ def check_context(context: Context, continued: bool = False) -> None:
     expect(context.tools, list | tuple, "the tools are", "Pass a list of Tool.")
     is_sound = _is_sound(context)
     calls: set[str] = set()
-    left = _Left()
+    files_left = MOST_CALL_BYTES
+    characters_left = MOST_CHECKED_AT_ONCE  # of media: the rest is checked in a thread
     for number, message in enumerate(context.messages):
         if not is_sound:
             _check_message(number, message)
@@ -109,7 +110,13 @@ def check_context(context: Context, continued: bool = False) -> None:
                 if isinstance(block, ToolCallBlock):
                     calls.add(block.id)
                 elif isinstance(block, MediaBlock):
-                    left.take(block.source, number)
+                    source = block.source
+                    if isinstance(source, FileSource):
+                        files_left -= check_file(source, min(files_left, MOST_FILE_BYTES))
+                    elif isinstance(source, Base64Source):
+                        characters_left -= len(source.data)
+                        if characters_left >= 0:
+                            check_base64(source, f"message {number}")
                 elif isinstance(message, AssistantMessage):
                     calls |= called_ids(block)
         if isinstance(message, ToolResultMessage) and not (
@@ -130,23 +137,6 @@ def check_context(context: Context, continued: bool = False) -> None:
 
 _PLAIN = frozenset({TextBlock, ThinkingBlock})
 """Blocks that name nothing outside the message."""
-
-
-class _Left:
-    """Follows how many bytes of files, and characters of media to check at once, are left."""
-
-    def __init__(self) -> None:
-        self.file_bytes = MOST_CALL_BYTES
-        self.characters = MOST_CHECKED_AT_ONCE
-
-    def take(self, source: Source, number: int) -> None:
-        """Take one source of a message. Raises InvalidContext or MediaError."""
-        if isinstance(source, FileSource):
-            self.file_bytes -= check_file(source, min(self.file_bytes, MOST_FILE_BYTES))
-        elif isinstance(source, Base64Source):
-            self.characters -= len(source.data)
-            if self.characters >= 0:
-                check_base64(source, f"message {number}")
 
 
 # -- what compiled code checks -------------------------------------------------------------------

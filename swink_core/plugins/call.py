@@ -373,10 +373,12 @@ class Call:
         failure = failure or Failure("streaming")
         kind = error.error_kind or StreamErrorKind.UNKNOWN
         wait = error.retry_after
-        advice = advise(kind, failure, self.model, self.provider_info, self.endpoint, wait)
-        error.error_message = redact(error.error_message or advice.title, self.secrets)
-        error.title = error.title or advice.title
-        error.resolution = error.resolution or redact(advice.resolution, self.secrets)
+        title, resolution = advise(
+            kind, failure, self.model, self.provider_info, self.endpoint, wait
+        )
+        error.error_message = redact(error.error_message or title, self.secrets)
+        error.title = error.title or title
+        error.resolution = error.resolution or redact(resolution, self.secrets)
 
     def trace(self, error: BaseException) -> str:
         """Return an exception's traceback for the log, without secrets that it quotes."""
