@@ -12,12 +12,13 @@ are in waited time: the clock's, less what the consumer has taken of the call so
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from math import inf
 from typing import Literal
 
 from swink_core.failures.failure import Failure, Phase
 from swink_core.providers.source import Source
-from swink_core.vocabulary.clock import Clock, Timer
+from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.options import Timeouts
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -39,7 +40,7 @@ class Watchdog:
         self._stage: Stage = "between"
         self._fired_unheard = False  # the timer fired while nobody waited
         self._settle: float | None = None
-        self._timer: Timer | None = None
+        self._cancel_timer: Callable[[], None] | None = None
 
     def begin_attempt(self, limits: Timeouts, source: Source) -> None:
         """Start the limits of an attempt on this source, at the next wait."""
@@ -117,9 +118,9 @@ class Watchdog:
         self._disarm()
 
     def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._cancel_timer is not None:
+            self._cancel_timer()
+            self._cancel_timer = None
 
     def _deadlines(self) -> list[tuple[float, str, Phase, float]]:
         limits = self.limits
@@ -151,10 +152,10 @@ class Watchdog:
         for due in self._deadlines():
             moment = min(moment, max(due[0], now))
         if moment < inf:
-            self._timer = self.clock.call_at(moment, self._fire)
+            self._cancel_timer = self.clock.call_at(moment, self._fire)
 
     def _fire(self) -> None:
-        self._timer = None
+        self._cancel_timer = None
         if self.waiting is None:  # a slow consumer takes the time
             self._fired_unheard = True
             return

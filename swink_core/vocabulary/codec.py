@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from swink_core.vocabulary import events as ev
 from swink_core.vocabulary import messages as ms
 from swink_core.vocabulary.checks import annotations_of, held_to
 
@@ -185,8 +184,3 @@ def _shape(kind: Any) -> tuple[frozenset[str], tuple[str, ...]]:
 def _has_structs(annotation: Any) -> bool:
     is_struct = isinstance(annotation, msgspec.StructMeta)
     return is_struct or any(map(_has_structs, get_args(annotation)))
-
-
-def load_event(data: Any) -> ev.Event:
-    """Return the event that JSON data describes. Raises CodecError."""
-    return load(ev.Event, data)

@@ -23,6 +23,7 @@ from swink_core import (
     Model,
     StreamOptions,
     dump,
+    load,
     replace,
 )
 from swink_core import StreamErrorKind as Kind
@@ -33,7 +34,6 @@ from swink_core.providers import (
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
-    load_event,
 )
 from swink_provider_proxy.forwarding import ForwardingWriter
 
@@ -68,7 +68,7 @@ class _Parser:
             out.notice("unknown_event", f"the gateway sent what is unknown here: {kind}")
             return
         try:
-            event = load_event(data)
+            event = load(Event, data)
         except CodecError as error:
             why = f"a frame is no event: {error}"
             out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=why))
