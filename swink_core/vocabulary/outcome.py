@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import field
 
@@ -73,7 +73,7 @@ class StreamErrorKind(StrEnum):
 
 
 T = TypeVar("T")
-E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
 
 
 def for_every_kind(name: str, rows: Mapping[StreamErrorKind, T]) -> dict[StreamErrorKind, T]:
@@ -83,20 +83,26 @@ def for_every_kind(name: str, rows: Mapping[StreamErrorKind, T]) -> dict[StreamE
     return {kind: rows[kind] for kind in StreamErrorKind}
 
 
-class _Constructor(Generic[T]):
-    """A constructor for errors of one kind, of whatever class it is looked up on."""
+class _Make(Protocol, Generic[E_co]):
+    def __call__(self, message: str, retry_after: float | None = None) -> E_co: ...
 
-    def __init__(self, kind: StreamErrorKind, made: type[T] | None = None) -> None:
+
+class _Constructor:
+    """A constructor for errors of one kind, on whatever class it is looked up."""
+
+    def __init__(self, kind: StreamErrorKind) -> None:
         self.kind = kind
-        self.made: Any = made
-        self.__doc__ = f"Make an error of the kind `{kind}`; `retry_after` is in seconds."
 
-    def __get__(self, _: object, cls: type[E]) -> _Constructor[E]:
-        return _Constructor(self.kind, cls)
+    def __get__(self, _: object, cls: type[T]) -> _Make[T]:
+        kind = self.kind
+        new: Any = cls
 
-    def __call__(self, message: str, retry_after: float | None = None) -> T:
-        error: T = self.made(error_message=message, error_kind=self.kind, retry_after=retry_after)
-        return error
+        def make(message: str, retry_after: float | None = None) -> T:
+            error: T = new(error_message=message, error_kind=kind, retry_after=retry_after)
+            return error
+
+        make.__doc__ = f"Make an error of the kind `{kind}`; `retry_after` is in seconds."
+        return make
 
 
 class ErrorConstructors:
@@ -104,24 +110,24 @@ class ErrorConstructors:
 
     __slots__ = ()
 
-    throttled = _Constructor[Any](StreamErrorKind.THROTTLED)
-    overloaded = _Constructor[Any](StreamErrorKind.OVERLOADED)
-    network = _Constructor[Any](StreamErrorKind.NETWORK)
-    empty_response = _Constructor[Any](StreamErrorKind.EMPTY_RESPONSE)
-    timeout = _Constructor[Any](StreamErrorKind.TIMEOUT)
-    protocol = _Constructor[Any](StreamErrorKind.PROTOCOL)
-    auth = _Constructor[Any](StreamErrorKind.AUTH)
-    quota_exhausted = _Constructor[Any](StreamErrorKind.QUOTA_EXHAUSTED)
-    context_overflow = _Constructor[Any](StreamErrorKind.CONTEXT_WINDOW_EXCEEDED)
-    content_filtered = _Constructor[Any](StreamErrorKind.CONTENT_FILTERED)
-    model_not_found = _Constructor[Any](StreamErrorKind.MODEL_NOT_FOUND)
-    invalid_request = _Constructor[Any](StreamErrorKind.INVALID_REQUEST)
-    unsupported = _Constructor[Any](StreamErrorKind.UNSUPPORTED)
-    output_too_large = _Constructor[Any](StreamErrorKind.OUTPUT_TOO_LARGE)
-    resource = _Constructor[Any](StreamErrorKind.RESOURCE)
-    cancelled = _Constructor[Any](StreamErrorKind.CANCELLED)
-    internal = _Constructor[Any](StreamErrorKind.INTERNAL)
-    unknown = _Constructor[Any](StreamErrorKind.UNKNOWN)
+    throttled = _Constructor(StreamErrorKind.THROTTLED)
+    overloaded = _Constructor(StreamErrorKind.OVERLOADED)
+    network = _Constructor(StreamErrorKind.NETWORK)
+    empty_response = _Constructor(StreamErrorKind.EMPTY_RESPONSE)
+    timeout = _Constructor(StreamErrorKind.TIMEOUT)
+    protocol = _Constructor(StreamErrorKind.PROTOCOL)
+    auth = _Constructor(StreamErrorKind.AUTH)
+    quota_exhausted = _Constructor(StreamErrorKind.QUOTA_EXHAUSTED)
+    context_overflow = _Constructor(StreamErrorKind.CONTEXT_WINDOW_EXCEEDED)
+    content_filtered = _Constructor(StreamErrorKind.CONTENT_FILTERED)
+    model_not_found = _Constructor(StreamErrorKind.MODEL_NOT_FOUND)
+    invalid_request = _Constructor(StreamErrorKind.INVALID_REQUEST)
+    unsupported = _Constructor(StreamErrorKind.UNSUPPORTED)
+    output_too_large = _Constructor(StreamErrorKind.OUTPUT_TOO_LARGE)
+    resource = _Constructor(StreamErrorKind.RESOURCE)
+    cancelled = _Constructor(StreamErrorKind.CANCELLED)
+    internal = _Constructor(StreamErrorKind.INTERNAL)
+    unknown = _Constructor(StreamErrorKind.UNKNOWN)
 
 
 N = TypeVar("N", int, float)
