@@ -97,7 +97,8 @@ def check_context(context: Context, continued: bool = False) -> None:
     expect(context.tools, list | tuple, "the tools are", "Pass a list of Tool.")
     is_sound = _is_sound(context)
     calls: set[str] = set()
-    left = _Left()
+    files_left = MOST_CALL_BYTES
+    characters_left = MOST_CHECKED_AT_ONCE  # of media: the rest is checked in a thread
     for number, message in enumerate(context.messages):
         if not is_sound:
             _check_message(number, message)
@@ -109,7 +110,13 @@ def check_context(context: Context, continued: bool = False) -> None:
                 if isinstance(block, ToolCallBlock):
                     calls.add(block.id)
                 elif isinstance(block, MediaBlock):
-                    left.take(block.source, number)
+                    source = block.source
+                    if isinstance(source, FileSource):
+                        files_left -= check_file(source, min(files_left, MOST_FILE_BYTES))
+                    elif isinstance(source, Base64Source):
+                        characters_left -= len(source.data)
+                        if characters_left >= 0:
+                            check_base64(source, f"message {number}")
                 elif isinstance(message, AssistantMessage):
                     calls |= called_ids(block)
         if isinstance(message, ToolResultMessage) and not (
@@ -132,22 +139,6 @@ _PLAIN = frozenset({TextBlock, ThinkingBlock})
 """Blocks that name nothing outside the message."""
 
 
-class _Left:
-    """Follows how many bytes of files, and characters of media to check at once, are left."""
-
-    def __init__(self) -> None:
-        self.file_bytes, self.characters = MOST_CALL_BYTES, MOST_CHECKED_AT_ONCE
-
-    def take(self, source: Source, number: int) -> None:
-        """Take one source of a message. Raises InvalidContext or MediaError."""
-        if isinstance(source, FileSource):
-            self.file_bytes -= check_file(source, min(self.file_bytes, MOST_FILE_BYTES))
-        elif isinstance(source, Base64Source):
-            self.characters -= len(source.data)
-            if self.characters >= 0:
-                check_base64(source, f"message {number}")
-
-
 # -- what compiled code checks -------------------------------------------------------------------
 
 _OTHERS = (bytes, bytearray, memoryview, date, time, timedelta, datetime, Decimal, UUID)
@@ -162,7 +153,7 @@ _PARTS_OF: dict[type, frozenset[type]] = {
 }
 """Messages by their class, and the blocks in them that compiled code reads."""
 
-_OFTEN_TEXT = frozenset({UserMessage, ToolResultMessage})
+_TEXT_OR_NONE = frozenset({str, NoneType})
 
 _SOURCES = frozenset({Base64Source, UrlSource, FileSource, FileIdSource})
 
@@ -181,11 +172,17 @@ def _is_sound(context: Context) -> bool:
     `False` may also be due to a subclass, for example: whoever asks looks more closely.
     """
     try:
+        is_text = True
         for message in context.messages:
-            if type(message) in _OFTEN_TEXT and type(message.content) is str:
+            if type(message) is UserMessage and type(message.content) is str:
+                continue
+            is_text = False
+            if type(message) is ToolResultMessage and type(message.content) is str:
                 continue
             if not _has_classes(message):
                 return False
+        if is_text and not context.tools and type(context.system_prompt) in _TEXT_OR_NONE:
+            return True
         if not all(map(_is_tool, context.tools)):
             return False
         plain = msgspec.to_builtins(context, builtin_types=_OTHERS, str_keys=True)
@@ -242,8 +239,10 @@ def _check_message(number: int, message: Message) -> None:
 
 
 def _says_something(message: Message) -> bool:
-    if isinstance(message, SystemMessage | ToolResultMessage):
-        return isinstance(message, ToolResultMessage)  # an instruction is nothing to answer
+    if isinstance(message, SystemMessage):  # an instruction is nothing to answer
+        return False
+    if isinstance(message, ToolResultMessage):
+        return True
     if isinstance(message.content, str):
         return bool(message.content)
     return any(not isinstance(b, TextBlock) or b.text or b.metadata for b in message.content)

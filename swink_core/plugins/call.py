@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 MOST_CODE = 100
 """Characters of a provider's error code that are kept."""
 
+_NO_EVENTS: Iterator[Event] = iter(())
+
 LONG = 3600
 """Seconds from which on a cache is one that keeps things long."""
 
@@ -118,7 +120,7 @@ class Attempt:
     read_at: float | None = None
     ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
-    _rest: Iterator[Event] = field(factory=lambda: iter(()), repr=False, init=False)
+    _rest: Iterator[Event] = field(default=_NO_EVENTS, repr=False, init=False)
 
     @options.default
     def _options_of_the_target(self) -> StreamOptions:
@@ -159,7 +161,9 @@ class Attempt:
 
     def learn(self, response_id: str | None, model: str | None, usage: Usage | None) -> None:
         """Take note of what the answer says of itself so far: its id, who answers, its tokens."""
-        self.response_id, self.response_model, self.usage = response_id, model, usage
+        self.response_id = response_id
+        self.response_model = model
+        self.usage = usage
 
     def charge(self, cost: float) -> None:
         """Take note of what the provider says that the attempt costs, in US dollars."""
@@ -172,7 +176,8 @@ class Attempt:
 
         The total is the provider's own figure where it says one. `at` is when (`None`: now).
         """
-        info, cache = self.model.info, self.options.cache
+        info = self.model.info
+        cache = self.options.cache
         long = cache is not None and (cache.ttl or 0) >= LONG
         cost = cost or cost_of(usage, info.prices if info else None, at, long)
         if self.reported_cost is not None:
@@ -216,7 +221,8 @@ class Attempt:
 
     def take_notices(self) -> list[Notice]:
         """Return what is to be told, once."""
-        notices, self.notices = self.notices, []
+        notices = self.notices
+        self.notices = []
         return notices
 
 
@@ -309,14 +315,15 @@ class Call:
         Raises ProviderFailure (`internal`) if the result is not a dict, and whatever the hook's
         implementations raise, such as wrappers that refuse the call.
         """
-        binding, plan = self.attempt.target.binding, self.attempt.plan
+        target = self.attempt.target
+        plan = self.attempt.plan
         if plan is None:
             plan = Plan(self.context, self.options)
-        body = binding.hook.convert_messages(
-            model=self.model, context=plan.context, options=plan.options
+        body = target.binding.first_result(
+            "convert_messages", model=target.model, context=plan.context, options=plan.options
         )
         if not isinstance(body, dict):
-            raise ProviderFailure(not_a_body(binding.converters(), body))
+            raise ProviderFailure(not_a_body(target.binding.converters(), body))
         return body
 
     def tap(self, data: bytes) -> None:
@@ -331,8 +338,8 @@ class Call:
     def classify(self, failure: Failure) -> Classification:
         """Say what a failure means, through the hook."""
         try:
-            hook = self.attempt.target.binding.hook
-            result = hook.classify_error(model=self.model, failure=failure)
+            binding = self.attempt.target.binding
+            result = binding.first_result("classify_error", model=self.model, failure=failure)
             if not isinstance(result, Classification):
                 raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
         except Exception as error:
@@ -374,11 +381,14 @@ class Call:
     def explain(self, error: Error, failure: Failure | None = None) -> None:
         """Add title and resolution, which an error that a plugin made lacks, and hide secrets."""
         failure = failure or Failure("streaming")
-        kind, wait = error.error_kind or StreamErrorKind.UNKNOWN, error.retry_after
-        advice = advise(kind, failure, self.model, self.provider_info, self.endpoint, wait)
-        error.error_message = redact(error.error_message or advice.title, self.secrets)
-        error.title = error.title or advice.title
-        error.resolution = error.resolution or redact(advice.resolution, self.secrets)
+        kind = error.error_kind or StreamErrorKind.UNKNOWN
+        wait = error.retry_after
+        title, resolution = advise(
+            kind, failure, self.model, self.provider_info, self.endpoint, wait
+        )
+        error.error_message = redact(error.error_message or title, self.secrets)
+        error.title = error.title or title
+        error.resolution = error.resolution or redact(resolution, self.secrets)
 
     def trace(self, error: BaseException) -> str:
         """Return an exception's traceback for the log, without secrets that it quotes."""

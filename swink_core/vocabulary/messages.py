@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, field
@@ -18,6 +18,9 @@ from msgspec import Meta, field
 from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 from swink_core.vocabulary.structs import Record
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
 
 Metadata: TypeAlias = dict[str, Any]
 
@@ -102,10 +105,6 @@ FILES_REFUSED = (
 )
 
 
-class _Path(Protocol):
-    def __fspath__(self) -> str: ...
-
-
 class FileSource(_Typed, tag="file"):
     """A file on this machine, read when the request is built. `media_type` `None`: by suffix."""
 
@@ -114,7 +113,7 @@ class FileSource(_Typed, tag="file"):
 
     if TYPE_CHECKING:
 
-        def __init__(self, path: str | _Path, media_type: str | None = None) -> None: ...
+        def __init__(self, path: str | PurePath, media_type: str | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         if no_files.get():
