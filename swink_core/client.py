@@ -135,7 +135,7 @@ class Client:
         """
         if self._closed:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
-        asked: dict[str, Any] = {**options}
+        asked = full_options(options)
         system_prompt, tools = asked.pop("system_prompt", None), asked.pop("tools", None)
         conversation = context_of(context, system_prompt, tools)
         targets = self._targets(model, asked)
