@@ -67,7 +67,7 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("an_unknown_option", MODEL, "Hi", {"temprature": 1}, InvalidOption,
      "no option 'temprature'; did you mean 'temperature'?"),
     ("what_another_library_calls_it", MODEL, "Hi", {"max_retries": 1}, InvalidOption,
-     "no option 'max_retries' with this value"),
+     "no option 'max_retries'\nFailures that may pass are retried"),
     ("tools_by_half", MODEL, "Hi", {"tool": []}, InvalidOption,
      "no option 'tool'; did you mean 'tools'?"),
     ("the_system_prompt_by_half", MODEL, "Hi", {"sys": "Be brief."}, InvalidOption,

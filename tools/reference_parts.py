@@ -98,7 +98,7 @@ ALIASES: dict[str, str] = {
     "OneModel": "swink_core.client",
     "Tools": "swink.client",
     "ToolLike": "swink.tools",
-    "Approve": "swink.toolbox",
+    "Approve": "swink.approvals",
     "Progress": "swink.batches",
     "MediaInput": "swink.media",
     "Message": "swink_core.vocabulary.messages",

@@ -141,7 +141,7 @@ def in_own_words(given: Mapping[str, Any]) -> dict[str, Any]:
         try:
             value = habit.convert(value) if habit.convert is not None else value
         except ValueError:
-            raise ValueError(f"no option {name!r} with this value", habit.advice) from None
+            raise ValueError(f"no option {name!r}", habit.advice) from None
         if habit.option is not None:
             options[habit.option] = value
     return options

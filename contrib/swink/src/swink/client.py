@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 
 import swink_core
 from swink.answers import Answer, AnswerForm, AnswerStream
-from swink.arguments import check_names
+from swink.approvals import Approve, PausedRun
+from swink.arguments import check_names, check_number
 from swink.batches import Batch, Progress, gathered
+from swink.goals import Goal, V
 from swink.loop import Run
 from swink.prompts import Prompt
 from swink.schemas import Schema
-from swink.toolbox import Approve
 from swink.tools import ToolLike, refuse_functions, tools_by_name
 from swink_core import (
     AssistantMessage,
     EventStream,
-    InvalidOption,
     Model,
     ModelChain,
     Options,
@@ -51,6 +51,13 @@ Tools: TypeAlias = Sequence[ToolLike]
 
 MAX_TURNS = 10
 """Calls of the model in a run, unless it is told otherwise."""
+
+CORRECTIONS = 1
+"""How often a run asks again for an answer that does not fit its type."""
+
+NO_TYPE: Any = None
+"""Stands for no type; of any type, so that a type checker finds the type of a run by the other
+arguments."""
 
 LIMIT = 10
 """Calls at a time in a batch, unless it is told otherwise."""
@@ -147,36 +154,48 @@ class Client(swink_core.Client):
     def run(
         self,
         model: Models,
-        context: Prompt,
+        context: Prompt | PausedRun,
         *,
         tools: Tools,
+        type: TypeForm[V] = NO_TYPE,
+        corrections: int = CORRECTIONS,
         max_turns: int = MAX_TURNS,
         approve: Approve | None = None,
         **options: Unpack[RunOptions],
-    ) -> Run:
+    ) -> Run[V]:
         """Return a tool loop: the model is called, its tool calls are carried out together, and so
         on until it has answered, for `max_turns` calls of the model at most.
 
         `tools` are functions, async ones or blocking ones, which run in threads; see `tool` for
-        what else can be said of one. `approve` is asked before each call of a tool. A `tool_choice`
-        that forces a call holds for the first turn. Raises UsageError for a run that cannot begin.
-        """
+        what else can be said of one. A `tool_choice` that forces a call holds for the first turn.
 
+        With `type`, the run ends with a value of this type, which `Run.answer` returns; an answer
+        that does not fit is asked for again up to `corrections` times.
+
+        `approve` decides on each call of a tool. Without it, a call of a tool that needs approval
+        pauses the run, and so does a call for which `approve` returns `PAUSE`. To go on, pass the
+        `PausedRun` as `context`, with the same tools.
+
+        Raises UsageError for a run that cannot begin.
+        """
+        check_names(options, "approve", "corrections", "max_turns", "type")
         named = tools_by_name(tools)
-        offered = [one.definition for one in named.values()]
+        asked: Options = {**options, "tools": [one.definition for one in named.values()]}
+        resumed = context if isinstance(context, PausedRun) else None
+        prompt: Any = context if resumed is None else resumed.context()
 
         def ask(context: Prompt, asked: Options) -> EventStream:
             return super(Client, self).stream(model, context, **asked)
 
-        if "type" in options:
-            raise InvalidOption(
-                "no option 'type': what a run ends with is a message",
-                resolution="Pass response_format={…}, or ask complete(…, run.conversation, type=…) "
-                "when it has ended.",
-            )
-        check_names(options, "approve", "max_turns")
-        asked: Options = {**options, "tools": offered}
-        return Run(ask, context, asked, named, max_turns, approve)
+        goal: Goal[V] | None = None
+        if type is not NO_TYPE:
+            check_number("corrections", corrections, "Allow none, or some.", least=0)
+            goal = Goal(AnswerForm(Schema(type)), corrections)
+            goal.check(asked)
+            first = ask(prompt, goal.asked(asked))
+            lacking = {self._refused(each, first.call.options) for each in _models(model, first)}
+            goal.by_tool = FEATURE in lacking
+        return Run(ask, prompt, asked, named, max_turns, approve, goal, resumed)
 
     @overload
     async def gather(

@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from weakref import finalize
 
 from swink.answers import Answer
+from swink.approvals import Approve, PausedRun
 from swink.background import background_loop
 from swink.batches import Batch, Progress
-from swink.client import LIMIT, MAX_TURNS, Client, Models, Prompts, RunOptions, Tools
+from swink.client import (
+    CORRECTIONS,
+    LIMIT,
+    MAX_TURNS,
+    NO_TYPE,
+    Client,
+    Models,
+    Prompts,
+    RunOptions,
+    Tools,
+)
+from swink.goals import V
 from swink.prompts import Prompt
 from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
-from swink.toolbox import Approve
 from swink_core import (
     AssistantMessage,
     ClientOptions,
@@ -125,16 +136,25 @@ class SyncClient:
     def run(
         self,
         model: Models,
-        context: Prompt,
+        context: Prompt | PausedRun,
         *,
         tools: Tools,
+        type: TypeForm[V] = NO_TYPE,
+        corrections: int = CORRECTIONS,
         max_turns: int = MAX_TURNS,
         approve: Approve | None = None,
         **options: Unpack[RunOptions],
-    ) -> SyncRun:
+    ) -> SyncRun[V]:
         """Return a tool loop; see `Client.run`. `approve` is asked in the background loop."""
         run = self._client.run(
-            model, context, tools=tools, max_turns=max_turns, approve=approve, **options
+            model,
+            context,
+            tools=tools,
+            type=type,
+            corrections=corrections,
+            max_turns=max_turns,
+            approve=approve,
+            **options,
         )
         return SyncRun(run, self)
 
