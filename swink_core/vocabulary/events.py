@@ -5,8 +5,9 @@ Events are structs that are not frozen, for speed; nobody changes one after it w
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from swink_core.vocabulary.habits import missing_part
 from swink_core.vocabulary.outcome import (
     Cost,
     ErrorConstructors,
@@ -21,6 +22,11 @@ class AssistantMessageEvent(Record):
     """The base of all events. `type` is the tag in JSON."""
 
     type: ClassVar[str] = ""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_part("event", self, name)
 
 
 class Start(AssistantMessageEvent, tag="start"):

@@ -122,6 +122,37 @@ CONTEXT_WORDS = ("contents", "conversation", "input", "inputs", "messages", "pro
 """Names of the argument `context` in other libraries."""
 
 
+_OF_MESSAGE = {
+    "choices": "message.text is the text, message.tool_calls are the calls",
+    "content_blocks": "message.content has the blocks",
+    "finish_reason": "message.stop_reason says why it ended",
+    "message": "this is the message",
+    "output": "message.content has the blocks, message.text the text",
+    "output_text": "message.text is the text",
+    "parsed": "pass type=… for an answer as a value of a type",
+    "reasoning_content": "message.thinking is the reasoning",
+    "usage_metadata": "message.usage has the tokens",
+}
+
+_OF_EVENT = {
+    "choices": "a TextDelta has its text in event.delta",
+    "content": "a TextDelta has its text in event.delta; stream.text gives the text alone",
+    "text": "a TextDelta has its text in event.delta; stream.text gives the text alone",
+}
+
+READ_AS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {"message": _OF_MESSAGE, "event": _OF_EVENT}
+)
+"""Parts of messages and events by their names in other libraries, and where swink has them."""
+
+
+def missing_part(whole: str, value: object, name: str) -> AttributeError:
+    """Return the error for a part that a message or an event (`whole`) does not have."""
+    hint = READ_AS[whole].get(name)
+    text = f"{type(value).__name__!r} object has no attribute {name!r}"
+    return AttributeError(text + (f"; {hint}" if hint else ""), name=name, obj=value)
+
+
 def in_own_words(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options by swink's names.
 

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta, field
 
 from swink_core.vocabulary.depth import is_too_deep
+from swink_core.vocabulary.habits import missing_part
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 from swink_core.vocabulary.structs import Record
 
@@ -288,6 +289,11 @@ class AssistantMessage(_Turn, tag="assistant"):
             total_usage: Usage | None = None,
             total_cost: Cost | None = None,
         ) -> None: ...
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_part("message", self, name)
 
     def __post_init__(self) -> None:
         content: Any = self.content

@@ -5,6 +5,7 @@
     loop.py       the tool loop, with toolbox.py; events.py is what it says beside the streams
     approvals.py  decisions on tool calls, and runs that wait for them
     goals.py      the value that a run ends with
+    mistakes.py   short tracebacks, and sentences for names of other libraries
     tools.py      functions as tools
     answers.py    typed answers
     batches.py    many prompts
@@ -277,7 +278,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from swink.mistakes import missing_name
+
+        raise AttributeError(missing_name(__name__, name), name=name)
     value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     return value
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import Any, Generic, Self, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeGuard, TypeVar
 
 from attrs import define
 
@@ -75,10 +75,26 @@ class Answer(Generic[T]):
     usage: Usage | None = None
     cost: Cost | None = None
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            place = next((each for each in ("parsed", "message") if _has(self, each, name)), None)
+            hint = f"; answer.{place}.{name} is there" if place else ""
+            text = f"'Answer' object has no attribute {name!r}{hint}"
+            raise AttributeError(text, name=name, obj=self)
+
     @property
     def text(self) -> str:
         """The answer as the model wrote it."""
         return written(self.message)
+
+
+def _has(answer: Answer[Any], place: str, name: str) -> bool:
+    try:
+        whole = object.__getattribute__(answer, place)
+    except AttributeError:  # it is being copied
+        return False
+    return not name.startswith("_") and hasattr(whole, name)
 
 
 class BadAnswer(SwinkError, title="The answer does not fit the type"):

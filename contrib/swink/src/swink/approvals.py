@@ -24,7 +24,7 @@ from swink_core import (
     UsageError,
 )
 
-__all__ = ["PAUSE", "Approve", "Decision", "PausedRun", "RunPaused"]
+__all__ = ["PAUSE", "Approve", "Decision", "PausedRun", "RunPaused", "context_after"]
 
 
 class _Verdict(Enum):
@@ -105,19 +105,20 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
             )
         self.decisions[call_id] = decision
 
-    def context(self) -> Context:
-        """Return the conversation to go on from, with an empty result for each call.
 
-        Raises UsageError while a call is undecided.
-        """
-        if self.pending:
-            calls = ", ".join(f"{call.name} ({call.id})" for call in self.pending)
-            raise UsageError(
-                f"these tool calls wait for a decision: {calls}",
-                resolution="Call approve(…) or refuse(…) of the paused run for each.",
-            )
-        results = [ToolResultMessage(call.id, call.name, "") for call in self.answer.tool_calls]
-        return Context([*self.messages, self.answer, *results], self.system_prompt)
+def context_after(paused: PausedRun) -> Context:
+    """Return the conversation to go on from, with an empty result for each call.
+
+    Raises UsageError while a call is undecided.
+    """
+    if paused.pending:
+        calls = ", ".join(f"{call.name} ({call.id})" for call in paused.pending)
+        raise UsageError(
+            f"these tool calls wait for a decision: {calls}",
+            resolution="Call approve(…) or refuse(…) of the paused run for each.",
+        )
+    results = [ToolResultMessage(call.id, call.name, "") for call in paused.answer.tool_calls]
+    return Context([*paused.messages, paused.answer, *results], paused.system_prompt)
 
 
 class RunPaused(SwinkError, title="The run waits for a decision"):

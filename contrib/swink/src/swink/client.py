@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
 
 import swink_core
 from swink.answers import Answer, AnswerForm, AnswerStream
-from swink.approvals import Approve, PausedRun
+from swink.approvals import Approve, PausedRun, context_after
 from swink.arguments import check_names, check_number
 from swink.batches import Batch, Progress, gathered
 from swink.goals import Goal, V
 from swink.loop import Run
+from swink.mistakes import missing_name, takes_options
 from swink.prompts import Prompt
 from swink.schemas import Schema
 from swink.tools import ToolLike, refuse_functions, tools_by_name
@@ -24,7 +25,7 @@ from swink_core import (
     StreamOptions,
     UsageError,
 )
-from swink_core.providers import TargetOptions, takes_options
+from swink_core.providers import TargetOptions
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -79,6 +80,19 @@ class Client(swink_core.Client):
 
     One client serves any number of calls at a time; what it is made of, see `swink_core.Client`.
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(missing_name("Client", name), name=name, obj=self)
+
+        def __enter__(self) -> Any:
+            raise UsageError(
+                "Client is asynchronous",
+                resolution="Write async with Client() as client, or use SyncClient.",
+            )
+
+        def __exit__(self, *raised: object) -> None: ...
 
     @overload
     def stream(
@@ -182,7 +196,7 @@ class Client(swink_core.Client):
         named = tools_by_name(tools)
         asked: Options = {**options, "tools": [one.definition for one in named.values()]}
         resumed = context if isinstance(context, PausedRun) else None
-        prompt: Any = context if resumed is None else resumed.context()
+        prompt: Any = context if resumed is None else context_after(resumed)
 
         def ask(context: Prompt, asked: Options) -> EventStream:
             return super(Client, self).stream(model, context, **asked)

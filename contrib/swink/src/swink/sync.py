@@ -22,6 +22,7 @@ from swink.client import (
     Tools,
 )
 from swink.goals import V
+from swink.mistakes import missing_name, takes_options
 from swink.prompts import Prompt
 from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
 from swink_core import (
@@ -31,8 +32,9 @@ from swink_core import (
     EventStream,
     Options,
     Usage,
+    UsageError,
 )
-from swink_core.providers import Catalog, Gate, takes_options
+from swink_core.providers import Catalog, Gate
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -54,6 +56,19 @@ class SyncClient:
     of `Client`. It may be kept for as long as the program runs, and is closed at its end, or when
     nobody holds it or a stream of it any more.
     """
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(missing_name("Client", name), name=name, obj=self)
+
+        def __aenter__(self) -> Any:
+            raise UsageError(
+                "SyncClient is not asynchronous",
+                resolution="Write with SyncClient() as client, or use Client.",
+            )
+
+        def __aexit__(self, *raised: object) -> None: ...
 
     @takes_options(ClientOptions)
     def __init__(
