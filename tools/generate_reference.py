@@ -24,6 +24,7 @@ import failure_table
 import generate_gateway
 import generate_providers
 import generate_takes
+import other_names_page
 from reference_parts import (
     ALIASES,
     MARK,
@@ -245,6 +246,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "messages.md": api_pages.messages,
     "models-toml.md": author_pages.models_toml,
     "options.md": options,
+    "other-names.md": other_names_page.page,
     "provider-toolbox.md": author_pages.toolbox,
     "providers.md": generate_providers.page,
     "recordings.md": author_pages.recordings,
