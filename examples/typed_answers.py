@@ -24,7 +24,7 @@ class Complaint:
 
 async def main(model: str) -> None:
     async with swink.Client() as client:
-        async with client.stream(model, LETTER, type=Complaint) as stream:
+        async with client.stream_answer(model, LETTER, type=Complaint) as stream:
             async for so_far in stream.partials:
                 print("so far:", so_far)
             try:

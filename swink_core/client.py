@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 from swink_core.arguments import (
     address_of,
@@ -39,6 +39,9 @@ from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.option_table import OPTIONS, takes_options
 from swink_core.vocabulary.options import ClientOptions, Options, StreamOptions, TargetOptions
 from swink_core.vocabulary.outcome import Cost, Totals, Usage
+
+if TYPE_CHECKING:
+    from swink_core.vocabulary.option_table import call_options, client_options, target_options
 
 OneModel: TypeAlias = str | Model | Target
 
@@ -80,6 +83,8 @@ class Client:
         providers: Mapping[str, Mapping[str, Any]] | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
+        if TYPE_CHECKING:
+            client_options(**defaults)
         for name, part, kind in (
             ("plugins", plugins, Iterable), ("host", host, Host | None), ("breaker", breaker, bool),
             ("http", http, HTTPClient | None), ("clock", clock, Clock | None),
@@ -133,6 +138,8 @@ class Client:
         settings and `extra` given here are for the first target's provider only. Raises
         `UsageError` for a call that cannot be made.
         """
+        if TYPE_CHECKING:
+            call_options(**options)
         if self._closed:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
         asked = full_options(options)
@@ -151,6 +158,7 @@ class Client:
         )
         return EventStream(Driver(call, targets, self._gates, self._on_close))
 
+    @takes_options(TargetOptions)
     def target(self, model: ModelChoice | None, **options: Unpack[TargetOptions]) -> Target:
         """Return the target that a call of a model with these options asks first. Sends nothing.
 
@@ -158,6 +166,8 @@ class Client:
         `stream` in place of a model, it gives that call its options as a client gives its own: the
         call's options, `extra` included, lie over them. Raises `UsageError` where `stream` does.
         """
+        if TYPE_CHECKING:
+            target_options(**options)
         return self._targets(model, {**options})[0]
 
     @takes_options(Options)

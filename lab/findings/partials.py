@@ -37,7 +37,7 @@ async def read(size: int, partials: bool) -> tuple[float, float, int]:
     longest = 0.0
     async with swink.Client(http=http, providers=PROVIDERS) as client:
         began = time.process_time()
-        stream = client.stream(MODEL, "Hi", type=Numbers)
+        stream = client.stream_answer(MODEL, "Hi", type=Numbers)
         if partials:
             before = began
             async for _ in stream.partials:

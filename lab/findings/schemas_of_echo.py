@@ -63,7 +63,7 @@ def main() -> None:
         for name, type in TYPES.items():
             model: Any = create_model("Record", value=(type, ...))
             try:
-                answer = client.complete("echo/echo", "hello there", type=model)
+                answer = client.answer("echo/echo", "hello there", type=model)
                 seen = repr(answer.parsed.value)
                 right = True
             except swink.SwinkError as error:

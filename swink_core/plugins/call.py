@@ -226,6 +226,8 @@ class Call:
     `options` and what else names the provider answer for it. `started_at` and
     `ended_at` (`None`: it has not ended) are seconds of `clock`; further times are the attempt's.
     `totals` sums all attempts, `shared_totals` those of all calls of the client.
+    `size` is about how many characters of text and media `context` has, files included; 0 before
+    the first attempt.
     `headers` go out with every request of the call and may be changed (trace context); each of
     `taps` is called as `tap(attempt, data)` with every piece of an answer's body as it was read,
     and with an HTTP error's body once it was. `convert()` and
@@ -238,6 +240,7 @@ class Call:
     clock: Clock = field(kw_only=True, repr=False)
     http: HTTPClient | None = field(default=None, repr=False)
     attempts: int = 0
+    size: int = 0
     started_at: float = 0.0
     ended_at: float | None = None
     totals: Totals = field(factory=Totals, repr=False)

@@ -54,8 +54,8 @@ def stream(
 def convert_messages(model: Model, context: Context, options: StreamOptions) -> Any | None:
     """Return the conversation as the provider's JSON data, changing nothing in it.
 
-    Pure: no I/O but reading files that the conversation names. Raises `UsageError` for content
-    that cannot be expressed.
+    Pure: no I/O but reading files that the conversation names. A conversation of more than 1 MB is
+    converted in a thread. Raises `UsageError` for content that cannot be expressed.
     """
 
 

@@ -43,6 +43,9 @@ class AiohttpClient:
 
         session, request, proxy = await self.prepare(request)
         what: dict[str, Any] = {"data": request.body or None, "headers": request.headers}
+        if len(request.body) > MOST_AT_ONCE:
+            what["data"] = _Pieces(request.body)
+            what["headers"] = {**request.headers, "Content-Length": str(len(request.body))}
         what |= {"timeout": limits(connect_timeout), "proxy": proxy, "allow_redirects": False}
         try:
             response = await session.request(request.method, request.url, **what)
@@ -171,8 +174,26 @@ def _sendable(request: HTTPRequest) -> HTTPRequest:
 
 
 MOST_AT_ONCE = 512 * 1024
-"""Bytes of a body between two chances for the event loop to do something else: a body that is
-there already, or comes out of a decompressor, is read without a wait."""
+"""Bytes of a body between two chances for the event loop to do something else. A body that is
+there already, or comes out of a decompressor, is read without a wait; a request's body is written
+without a wait while the connection takes it."""
+
+
+class _Pieces:
+    """The pieces of a request's body; the event loop would copy a large one in a single step."""
+
+    def __init__(self, body: bytes) -> None:
+        self._rest = memoryview(body)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> memoryview:
+        if not self._rest:
+            raise StopAsyncIteration
+        await asyncio.sleep(0)
+        piece, self._rest = self._rest[:MOST_AT_ONCE], self._rest[MOST_AT_ONCE:]
+        return piece
 
 
 class _Response:

@@ -46,7 +46,7 @@ MOST_CHECKED_AT_ONCE = 256 * 1024
 
 
 MOST_ENCODED_AT_ONCE = 1024 * 1024
-"""Characters of a conversation whose request is written without a thread."""
+"""Characters of a conversation that is converted and encoded without a thread."""
 
 
 def size_of(context: Context) -> int:

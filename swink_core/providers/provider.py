@@ -45,7 +45,7 @@ from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
 from swink_core.providers.knobs import Knobs, fields_of
-from swink_core.providers.media import MOST_ENCODED_AT_ONCE, size_of
+from swink_core.providers.media import MOST_ENCODED_AT_ONCE
 from swink_core.providers.rules import Fitted, FittedContext
 from swink_core.providers.source import EventSource, Parser
 from swink_core.vocabulary.events import Notice
@@ -312,7 +312,16 @@ class HTTPProvider:
 
         Raises ProviderFailure. What it holds open it closes when it is closed.
         """
+        if call.size > MOST_ENCODED_AT_ONCE:
+            return Body(lambda: self._respond_to_large(model, options, call))
         return Body(lambda: self.respond(model, call.convert(), options, call))
+
+    async def _respond_to_large(
+        self, model: Model, options: StreamOptions, call: Call
+    ) -> HTTPResponse:
+        """Convert a large conversation in a thread, and send it. Raises ProviderFailure."""
+        payload = await asyncio.to_thread(call.convert)
+        return await self.respond(model, payload, options, call)
 
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
@@ -324,7 +333,7 @@ class HTTPProvider:
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
         renewed = False
         facts = self.speaker(model).error_facts
-        if size_of(call.context) > MOST_ENCODED_AT_ONCE:
+        if call.size > MOST_ENCODED_AT_ONCE:
             built = await asyncio.to_thread(self.request, model, payload, options)
         else:
             built = self.request(model, payload, options)

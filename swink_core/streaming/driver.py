@@ -23,7 +23,7 @@ from swink_core.failures.faults import CLOSED, FAULT, abandoned, raised, too_lar
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call
 from swink_core.providers.foreign import open_source
-from swink_core.providers.media import read_media
+from swink_core.providers.media import read_media, size_of
 from swink_core.providers.source import SETTLE_SECONDS, Source
 from swink_core.streaming.builder import MessageBuilder
 from swink_core.streaming.gates import ClientGates
@@ -178,6 +178,7 @@ class Driver:
         call = self.call
         if not call.attempts:
             call.context = await read_media(call.context)
+            call.size = size_of(call.context)
         else:
             await self._release()  # which the loop goes on with even in a sleep of nothing
             await call.clock.sleep(self._retries.delay)

@@ -58,7 +58,7 @@ _RETRIES = (
     'retry=RetryPolicy(retries={"network": 3}) for another number. For typed answers that do not '
     "fit, write corrections=2."
 )
-_TYPED = "Write type=… for an answer as a value of a type."
+_TYPED = "Write answer(…, type=…) for an answer as a value of a type."
 _SHOWN = "Leave it out: stream(…) streams, and complete(…) returns the whole answer."
 _FIELD = "This is a field of one provider's requests: write extra={{{name!r}: …}}."
 
@@ -129,7 +129,7 @@ _OF_MESSAGE = {
     "message": "this is the message",
     "output": "message.content has the blocks, message.text the text",
     "output_text": "message.text is the text",
-    "parsed": "pass type=… for an answer as a value of a type",
+    "parsed": "answer(…, type=…) returns an answer with parsed",
     "reasoning_content": "message.thinking is the reasoning",
     "usage_metadata": "message.usage has the tokens",
 }

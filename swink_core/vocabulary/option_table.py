@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType, NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from attrs import define, fields_dict
 
@@ -159,6 +159,24 @@ def _parameters(kind: Any) -> tuple[inspect.Parameter, ...]:
         keyword = inspect.Parameter.KEYWORD_ONLY
         made.append(inspect.Parameter(name, keyword, default=default, annotation=written))
     return tuple(made)
+
+
+if TYPE_CHECKING:
+    # Jedi completes scripts without running them, and does not read `Unpack`. It follows
+    # `**options` into the calls of a function's body, to the parameters and fields that have
+    # names. Such a call stands under `TYPE_CHECKING`.
+
+    def call_options(*, system_prompt: Any = None, tools: Any = None, **options: Any) -> None:
+        """Name the options of a call."""
+        target_options(**options)
+
+    def target_options(*, timeout: Any = None, **options: Any) -> None:
+        """Name the options of a model in a chain."""
+        StreamOptions(**options)
+
+    def client_options(*, timeout: Any = None, **options: Any) -> None:
+        """Name the options of a client, which leave out those of one provider."""
+        StreamOptions(api_key="", base_url="", headers={}, settings={}, extra={}, **options)
 
 
 def takes_options(kind: Any) -> Callable[[F], F]:

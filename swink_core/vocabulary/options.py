@@ -178,8 +178,8 @@ def _format(value: Any) -> Any:
     if isinstance(value, type) or get_origin(value) is not None:
         name = getattr(value, "__name__", repr(value))
         raise TypeError(
-            f"response_format takes 'json' or a JSON schema, not the type {name}; pass type={name} "
-            "to swink.Client or swink.SyncClient for an answer of this type"
+            f"response_format takes 'json' or a JSON schema, not the type {name}; call "
+            f"answer(…, type={name}) of swink.Client or swink.SyncClient for an answer of this type"
         )
     if not isinstance(value, Mapping):
         return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gzip
+import random
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -21,6 +22,9 @@ from swink_core.providers import AiohttpClient, HTTPRequest, aiohttp_client
 from swink_recorder.loopback import Exchange
 
 HTTP_TIMEOUT = 10.0
+
+LONGEST_HEAD = 1024
+"""Bytes for the headers of a request, which go out with the first piece of the body."""
 
 
 @asynccontextmanager
@@ -108,6 +112,29 @@ async def test_a_body_that_is_there_already_gives_others_a_turn_whatever_its_pie
     beside.cancel()
     assert read == 200
     assert max(later - before for before, later in pairwise([*turns, read])) <= 20 + size
+
+
+async def test_a_large_request_is_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    transport: Any = getattr(asyncio.selector_events, "_SelectorSocketTransport")  # noqa: B009
+    sizes: list[int] = []
+    write = transport.write
+
+    def noting(self: Any, data: Any) -> None:
+        sizes.append(len(data))
+        write(self, data)
+
+    monkeypatch.setattr(transport, "write", noting)
+    body = random.Random(1).randbytes(3 * aiohttp_client.MOST_AT_ONCE + 1)
+    async with Server(says(200, b"yes", {})) as server, http_client() as client:
+        response = await client.send(HTTPRequest(server.url, body), HTTP_TIMEOUT)
+        assert await read_all(response) == b"yes"
+        response.close()
+        (exchange,) = server.exchanges
+    assert exchange.body == body
+    assert exchange.headers["content-length"] == str(len(body))
+    assert "transfer-encoding" not in exchange.headers
+    assert sum(sizes) > len(body)
+    assert max(sizes) <= aiohttp_client.MOST_AT_ONCE + LONGEST_HEAD
 
 
 async def test_redirects_are_not_followed() -> None:

@@ -27,7 +27,12 @@ from swink_core import (
 from swink_core.conversation import check_context
 from swink_core.providers import closed_schema, media, rewritten_schema, schemas
 from swink_core.providers.conversion import normalise
-from swink_core.providers.media import MOST_CHECKED_AT_ONCE, MOST_ENCODED_AT_ONCE, read_media
+from swink_core.providers.media import (
+    MOST_CHECKED_AT_ONCE,
+    MOST_ENCODED_AT_ONCE,
+    read_media,
+    unsupported,
+)
 from swink_testing.acme import AcmeProvider, acme_answer, acme_host
 from swink_testing.driver import MemoryHTTPClient
 
@@ -107,21 +112,36 @@ async def _failed(client: Client, context: Context) -> AssistantMessage:
 @pytest.mark.parametrize(
     ("characters", "in_thread"), [(10, False), (MOST_ENCODED_AT_ONCE + 1, True)]
 )
-async def test_a_long_request_is_written_in_a_thread(
-    characters: int, in_thread: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("step", ["convert", "request"])
+async def test_a_large_conversation_is_converted_and_encoded_in_a_thread(
+    step: str, characters: int, in_thread: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[threading.Thread] = []
-    write = AcmeProvider.request
+    work = getattr(AcmeProvider, step)
 
-    def request(self: Any, *given: Any) -> Any:
+    def noting(self: Any, *given: Any) -> Any:
         threads.append(threading.current_thread())
-        return write(self, *given)
+        return work(self, *given)
 
-    monkeypatch.setattr(AcmeProvider, "request", request)
+    monkeypatch.setattr(AcmeProvider, step, noting)
     http = MemoryHTTPClient(acme_answer({"text": "Hi"}, {"stop": "stop"}))
     async with client_of(http) as client:
         await client.complete("acme/large", "x" * characters)
     assert [thread is not threading.current_thread() for thread in threads] == [in_thread]
+
+
+async def test_a_failure_of_a_conversion_in_a_thread_ends_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(self: Any, *given: Any) -> Any:
+        raise unsupported("content", "acme has no place for it")
+
+    monkeypatch.setattr(AcmeProvider, "convert", refuse)
+    async with client_of(MemoryHTTPClient()) as client:
+        large = Context([UserMessage("x" * (MOST_ENCODED_AT_ONCE + 1))])
+        message = await _failed(client, large)
+    assert message.error_kind is StreamErrorKind.UNSUPPORTED
+    assert message.error_message == "acme has no place for it"
 
 
 # -- copies ----------------------------------------------------------------------------------------

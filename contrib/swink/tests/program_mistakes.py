@@ -5,6 +5,7 @@ from __future__ import annotations
 SYNC = "import swink\nclient = swink.SyncClient()\n"
 CALL = "import swink\nprint(swink.complete_sync('echo/echo', {}))"
 SHOWN = "import swink\nprint(swink.complete_sync('echo/echo', {}).{})"
+TYPED = "import swink\nprint(swink.answer_sync('echo/echo', 'Hi', {}).{})"
 ASYNC = (
     "import asyncio, swink\nasync def main():\n    client = swink.Client()\n    {}\n"
     "asyncio.run(main())"
@@ -92,7 +93,7 @@ FIRST: list[tuple[str, str, str]] = [
     (
         "a class as response_format",
         CLASS + CALL.format("'Hi', response_format=Recipe"),
-        "pass type=Recipe",
+        "type=Recipe",
     ),
     (
         "an address where nothing listens",
@@ -155,15 +156,19 @@ SECOND: list[tuple[str, str, str]] = [
         "Pass functions",
     ),
     ("a run without tools", SYNC + "client.run('echo/tool', 'Hi')", "tools=[function]"),
-    ("the name of a type", CALL.format("'Hi', type='Recipe'"), "without quotes"),
-    ("a schema as a type", CALL.format("'Hi', type={'type': 'object'}"), "response_format="),
-    ("response_model=", CLASS + CALL.format("'Hi', response_model=Recipe"), "Write type=…"),
+    ("the name of a type", TYPED.format("type='Recipe'", "parsed"), "without quotes"),
+    ("a schema as a type", TYPED.format("type={'type': 'object'}", "parsed"), "response_format="),
+    (
+        "response_model=",
+        CLASS + CALL.format("'Hi', response_model=Recipe"),
+        "Write answer(…, type=…)",
+    ),
     ("retries=3", CALL.format("'Hi', retries=3"), "write retry=False for never"),
     ("thinking=True", CALL.format("'Hi', thinking=True"), "or a level; one of: off, minimal"),
     ("output_text", SHOWN.format("'Hi'", "output_text"), "message.text is"),
     (
         "a field of the value on the answer",
-        CLASS + SHOWN.format("'Hi', type=Recipe", "title"),
+        CLASS + TYPED.format("type=Recipe", "title"),
         "answer.parsed.title is there",
     ),
     (

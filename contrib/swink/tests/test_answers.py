@@ -114,7 +114,7 @@ async def test_an_answer_is_a_value_of_the_type(
 ) -> None:
     plugin = Scripted(written)
     async with swink.Client(plugins=[plugin]) as client:
-        answer: swink.Answer[Any] = await client.complete("echo/echo", "Who?", type=kind)
+        answer: swink.Answer[Any] = await client.answer("echo/echo", "Who?", type=kind)
     assert answer.parsed == value
     assert type(answer.parsed) is type(value)
     assert answer.text == written
@@ -134,24 +134,24 @@ async def test_an_answer_is_a_value_of_the_type(
 async def test_what_is_no_json_is_no_number() -> None:
     async with swink.Client(plugins=[Scripted(*['{"value": NaN}'] * 2)]) as client:
         with pytest.raises(swink.BadAnswer, match="no JSON: NaN is no value of JSON"):
-            await client.complete("echo/echo", "How many?", type=float)
+            await client.answer("echo/echo", "How many?", type=float)
 
 
 async def test_an_answer_may_stand_between_fences() -> None:
     async with swink.Client(plugins=[Scripted('```json\n{"name": "Tom"}\n```')]) as client:
-        assert (await client.complete("echo/echo", "Who?", type=Cat)).parsed == Cat("Tom")
+        assert (await client.answer("echo/echo", "Who?", type=Cat)).parsed == Cat("Tom")
 
 
 async def test_echo_itself_answers_in_the_type() -> None:
     async with swink.Client() as client:
-        answer = await client.complete("echo/echo", "Who?", type=Cat)
+        answer = await client.answer("echo/echo", "Who?", type=Cat)
     assert isinstance(answer.parsed, Cat)
 
 
 async def test_an_answer_that_does_not_fit_is_asked_for_once_more(by_tool: bool) -> None:
     plugin = Scripted('{"name": 3}', '{"name": "Tom"}')
     async with swink.Client(plugins=[plugin]) as client:
-        answer = await client.complete("echo/echo", "Who?", type=Cat)
+        answer = await client.answer("echo/echo", "Who?", type=Cat)
     assert answer.parsed == Cat("Tom")
     assert answer.usage == swink.Usage(2, 4, total=6, reported=True)
     first, again = plugin.contexts
@@ -181,7 +181,7 @@ async def test_an_answer_that_does_not_fit_at_last_is_kept_with_the_error(
     plugin = Scripted(written, written, stop=stop)
     async with swink.Client(plugins=[plugin]) as client:
         with pytest.raises(swink.BadAnswer) as caught:
-            await client.complete("echo/echo", "Who?", type=Cat)
+            await client.answer("echo/echo", "Who?", type=Cat)
     assert said in str(caught.value)
     assert caught.value.text == written
     assert caught.value.usage == swink.Usage(calls, 2 * calls, total=3 * calls, reported=True)
@@ -192,7 +192,7 @@ async def test_a_model_that_says_it_has_no_structured_output_is_made_to_call_a_t
     lacking = swink.Error.unsupported("no structured output")
     plugin = Scripted(lacking, '{"name": "Tom"}')
     async with swink.Client(plugins=[plugin], retry=False) as client:
-        stream = client.stream("echo/echo", "Who?", type=Cat)
+        stream = client.stream_answer("echo/echo", "Who?", type=Cat)
         assert [so_far async for so_far in stream.partials] == []
         assert (await stream.result()).parsed == Cat("Tom")
     assert [len(context.tools) for context in plugin.contexts] == [0, 1]
@@ -201,13 +201,13 @@ async def test_a_model_that_says_it_has_no_structured_output_is_made_to_call_a_t
 async def test_a_call_that_fails_raises_as_ever() -> None:
     async with swink.Client(retry=False) as client:
         with pytest.raises(swink.AuthenticationError):
-            await client.complete("echo/fail-auth", "Who?", type=Cat)
+            await client.answer("echo/fail-auth", "Who?", type=Cat)
 
 
 async def test_a_chain_answers_from_its_next_model() -> None:
     async with swink.Client() as client:
         chain = ["echo/fail-overloaded", "echo/echo"]
-        answer = await client.complete(chain, "Who?", type=Cat, retry=False)
+        answer = await client.answer(chain, "Who?", type=Cat, retry=False)
     assert isinstance(answer.parsed, Cat)
     assert answer.message.model == "echo"
 
@@ -216,7 +216,7 @@ async def test_partial_values_grow_to_the_whole(by_tool: bool) -> None:
     written = '{"name": "Rex", "tricks": ["sit", "roll over"]}'
     async with (
         swink.Client(plugins=[Scripted(written, delta=1)]) as client,
-        client.stream("echo/echo", "Who?", type=Dog) as stream,
+        client.stream_answer("echo/echo", "Who?", type=Dog) as stream,
     ):
         partials = [so_far async for so_far in stream.partials]
         answer = await stream.result()
@@ -230,7 +230,7 @@ async def test_partial_values_grow_to_the_whole(by_tool: bool) -> None:
 async def test_partial_values_of_what_is_no_object_are_without_its_wrapping() -> None:
     async with (
         swink.Client(plugins=[Scripted('{"value": ["a", "b"]}', delta=1)]) as client,
-        client.stream("echo/echo", "Who?", type=list[str]) as stream,
+        client.stream_answer("echo/echo", "Who?", type=list[str]) as stream,
     ):
         partials = [so_far async for so_far in stream.partials]
     assert partials[0] == []
@@ -239,7 +239,7 @@ async def test_partial_values_of_what_is_no_object_are_without_its_wrapping() ->
 
 def test_type_and_response_format_are_not_both_given() -> None:
     with pytest.raises(swink.UsageError, match="say two things"):
-        swink.Client().stream("echo/echo", "Hi", type=Cat, response_format="json")
+        swink.Client().stream_answer("echo/echo", "Hi", type=Cat, response_format="json")
 
 
 JSON = st.recursive(

@@ -67,7 +67,7 @@ async def test_one_that_fails_stops_no_other_and_its_cost_counts() -> None:
 
 
 async def test_answers_may_be_typed() -> None:
-    batch = await swink.gather("echo/echo", ["a", "b"], type=Cat)
+    batch = await swink.gather_answers("echo/echo", ["a", "b"], type=Cat)
     assert [type(answer.parsed) for answer in batch.answers] == [Cat, Cat]
 
 
@@ -97,7 +97,7 @@ class Fussy:
 
 
 async def test_a_type_that_fails_by_itself_costs_no_other_answer() -> None:
-    batch = await swink.gather("echo/echo", ["a", "bad", "b"], type=Fussy)
+    batch = await swink.gather_answers("echo/echo", ["a", "bad", "b"], type=Fussy)
     assert [each.parsed.name for each in batch.answers] == ["a", "b"]
     bad = batch.results[1]
     assert isinstance(bad, swink.BadAnswer)
@@ -116,7 +116,7 @@ async def test_a_type_that_fails_by_itself_costs_no_other_answer() -> None:
         ({"prompts": "a"}, "prompts are one string"),
         ({"model": "nobody/large"}, "no provider"),
         ({"temperature": "x"}, "temperature='x'"),
-        ({"type": range}, "no JSON schema"),
+        ({"type": range}, "no option 'type': the result of this call is a message"),
         ({"tools": 5}, "tools"),
         ({"system_prompt": 5, "prompts": ["", ""]}, "the system prompt is of type int"),
     ],
@@ -130,6 +130,14 @@ async def test_a_mistake_of_the_call_is_raised_before_anything_is_asked(
     async with swink.Client(gates=[gate]) as client:
         with pytest.raises(swink.UsageError, match=said):
             await client.gather(**given)
+    assert gate.most == 0
+
+
+async def test_a_type_without_a_schema_is_refused_before_anything_is_asked() -> None:
+    gate = Gate()
+    async with swink.Client(gates=[gate]) as client:
+        with pytest.raises(swink.UsageError, match="no JSON schema"):
+            await client.gather_answers("echo/echo", ["", "a", "b"], type=range)
     assert gate.most == 0
 
 

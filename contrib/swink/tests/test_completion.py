@@ -1,4 +1,4 @@
-"""What an editor offers inside the calls of every entry point, as pyright's server has it."""
+"""Completion inside the calls of every entry point, by pyright's server and by Jedi."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jedi
 import pytest
 
 import swink
@@ -17,34 +18,59 @@ import swink_core
 from swink.client import RunOptions
 from swink_core import ClientOptions, Options
 from swink_core.providers import OPTIONS as TABLE
+from swink_core.providers import TargetOptions
 
 PROGRAM = """
 import swink
-client, sync, tools, prompts = swink.Client(), swink.SyncClient(), [len], ["Hi"]
+import swink_core
+core, client, sync = swink_core.Client(), swink.Client(), swink.SyncClient()
+tools, prompts = [len], ["Hi"]
 """
 
-OPTIONS = {*Options.__annotations__, "type"} - {"tools"}
+OPTIONS = {*Options.__annotations__}
+TYPED = {*OPTIONS, "type"}
 RUN = {*RunOptions.__annotations__, "max_turns", "approve"}
-BATCH = {*Options.__annotations__, "type", "limit", "on_progress"}
+BATCH = {*OPTIONS, "limit", "on_progress"}
 
 # (a call, up to where its next argument is written; what is offered there)
 # A list stands in a variable: after `]` pyright offers nothing, of no function's.
 OFFERED: list[tuple[str, set[str]]] = [
+    ("swink_core.Client(", {*ClientOptions.__annotations__, "providers", "plugins"}),
+    ('core.target("a/b", ', {*TargetOptions.__annotations__}),
+    ('core.stream("a/b", "Hi", ', OPTIONS),
+    ('core.complete("a/b", "Hi", ', OPTIONS),
+    ('swink_core.stream("a/b", "Hi", ', OPTIONS),
+    ('swink_core.complete("a/b", "Hi", ', OPTIONS),
+    ('swink_core.complete_sync("a/b", "Hi", ', OPTIONS),
     ("swink.Client(", {*ClientOptions.__annotations__, "providers", "plugins"}),
     ("swink.SyncClient(", {*ClientOptions.__annotations__}),
-    ('client.stream("a/b", "Hi", ', {*OPTIONS, "tools"}),
-    ('client.complete("a/b", "Hi", ', {*OPTIONS, "tools"}),
-    ('client.complete("a/b", "Hi", type=int, ', OPTIONS - {"type"}),
+    ('client.stream("a/b", "Hi", ', OPTIONS),
+    ('client.stream_answer("a/b", "Hi", ', TYPED),
+    ('client.complete("a/b", "Hi", ', OPTIONS),
+    ('client.answer("a/b", "Hi", ', TYPED),
+    ('client.answer("a/b", "Hi", type=int, ', OPTIONS),
     ('client.run("a/b", "Hi", tools=tools, ', RUN),
     ('client.gather("a/b", prompts, ', BATCH),
-    ('sync.stream("a/b", "Hi", ', {*OPTIONS, "tools"}),
-    ('sync.complete("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('client.gather_answers("a/b", prompts, ', {*BATCH, "type"}),
+    ('sync.stream("a/b", "Hi", ', OPTIONS),
+    ('sync.stream_answer("a/b", "Hi", ', TYPED),
+    ('sync.complete("a/b", "Hi", ', OPTIONS),
+    ('sync.answer("a/b", "Hi", ', TYPED),
     ('sync.run("a/b", "Hi", tools=tools, ', RUN),
     ('sync.gather("a/b", prompts, ', BATCH),
-    ('swink.stream("a/b", "Hi", ', {*OPTIONS, "tools"}),
-    ('swink.complete("a/b", "Hi", ', {*OPTIONS, "tools"}),
-    ('swink.complete_sync("a/b", "Hi", ', {*OPTIONS, "tools"}),
+    ('sync.gather_answers("a/b", prompts, ', {*BATCH, "type"}),
+    ('swink.stream("a/b", "Hi", ', OPTIONS),
+    ('swink.stream_answer("a/b", "Hi", ', TYPED),
+    ('swink.complete("a/b", "Hi", ', OPTIONS),
+    ('swink.answer("a/b", "Hi", ', TYPED),
+    ('swink.complete_sync("a/b", "Hi", ', OPTIONS),
+    ('swink.answer_sync("a/b", "Hi", ', TYPED),
     ('swink.gather("a/b", prompts, ', BATCH),
+    ('swink.gather_answers("a/b", prompts, ', {*BATCH, "type"}),
+]
+
+OFFERED_BY_PYRIGHT = [
+    *OFFERED,
     ("@swink.tool(", {"name", "description", "timeout", "strict"}),
     ('client.stream(("a/b", {"', {*ClientOptions.__annotations__, "api_key", "base_url"}),
 ]
@@ -107,7 +133,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Any:
     server.close()
 
 
-@pytest.mark.parametrize(("call", "offered"), OFFERED, ids=[call for call, _ in OFFERED])
+@pytest.mark.parametrize(
+    ("call", "offered"), OFFERED_BY_PYRIGHT, ids=[call for call, _ in OFFERED_BY_PYRIGHT]
+)
 def test_an_editor_completes_the_options_of_every_entry_point(
     server: Server, call: str, offered: set[str], tmp_path: Path
 ) -> None:
@@ -124,6 +152,26 @@ def test_an_editor_completes_the_options_of_every_entry_point(
     assert offered - named == set()
 
 
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    cache = jedi.settings.cache_directory
+    jedi.settings.cache_directory = str(tmp_path_factory.mktemp("jedi"))
+    yield jedi.InterpreterEnvironment()
+    jedi.settings.cache_directory = cache
+
+
+@pytest.mark.parametrize(("call", "offered"), OFFERED, ids=[call for call, _ in OFFERED])
+def test_jedi_completes_the_options_of_every_entry_point_in_a_script(
+    environment: Any, call: str, offered: set[str]
+) -> None:
+    text = PROGRAM + call
+    script = jedi.Script(text, environment=environment)
+    found = script.complete(text.count("\n") + 1, len(call))
+    named = {each.name.removesuffix("=") for each in found if each.name.endswith("=")}
+    assert offered - named == set()
+    assert (named & TABLE.keys()) - offered <= {"tools"}
+
+
 # (a function, the parameters that its signature names beside a conversation)
 SIGNATURES: list[tuple[Callable[..., Any], set[str]]] = [
     (swink_core.Client, {*ClientOptions.__annotations__, "providers", "plugins"}),
@@ -138,16 +186,23 @@ SIGNATURES: list[tuple[Callable[..., Any], set[str]]] = [
         (getattr(client, name), named)
         for client in (swink.Client, swink.SyncClient)
         for name, named in (
-            ("stream", {*OPTIONS, "tools"}),
-            ("complete", {*OPTIONS, "tools"}),
+            ("stream", OPTIONS),
+            ("stream_answer", TYPED),
+            ("complete", OPTIONS),
+            ("answer", TYPED),
             ("run", {*RUN, "tools"}),
             ("gather", BATCH),
+            ("gather_answers", {*BATCH, "type"}),
         )
     ),
-    (swink.stream, {*OPTIONS, "tools"}),
-    (swink.complete, {*OPTIONS, "tools"}),
-    (swink.complete_sync, {*OPTIONS, "tools"}),
+    (swink.stream, OPTIONS),
+    (swink.stream_answer, TYPED),
+    (swink.complete, OPTIONS),
+    (swink.answer, TYPED),
+    (swink.complete_sync, OPTIONS),
+    (swink.answer_sync, TYPED),
     (swink.gather, BATCH),
+    (swink.gather_answers, {*BATCH, "type"}),
 ]
 
 

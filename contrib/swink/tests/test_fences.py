@@ -34,7 +34,7 @@ async def ask(text: str) -> Answer:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server, swink.Client() as client:
-        reply = await client.complete(
+        reply = await client.answer(
             "openai/gpt-4o", "x", type=Answer, base_url=url, api_key="k" * 20
         )
     parsed: Answer = reply.parsed

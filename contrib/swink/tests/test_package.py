@@ -44,7 +44,7 @@ def test_pydantic_is_imported_by_nobody_but_the_caller() -> None:
         "def add(a: int, b: list[str]) -> int: ...\n"
         "client = swink.SyncClient()\n"
         "client.run('echo/tool', 'Hi', tools=[add]).result()\n"
-        "client.complete('echo/echo', 'Hi', type=dict[str, int])\n"
+        "client.answer('echo/echo', 'Hi', type=dict[str, int])\n"
         "print('pydantic' in sys.modules)"
     )
     done = subprocess.run(
@@ -66,14 +66,18 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda c: c.stream("echo/echo", "Hi", tools=3), "tools are of type int"),
     (lambda c: c.stream("echo/echo", "Hi", tools=[len]), "Use run(…, tools=[…])"),
     (lambda c: c.complete("echo/echo", "Hi", tools=[swink.tool(len)]), "Use run(…, tools=[…])"),
-    (lambda c: c.complete("echo/echo", "Hi", type=int, tools=len), "Use run(…, tools=[…])"),
-    (lambda c: c.stream("echo/echo", "Hi", type=int, temprature=1), "'temperature'?"),
-    (lambda c: c.stream("echo/echo", "Hi", type=object()), "has no JSON schema"),
+    (lambda c: c.answer("echo/echo", "Hi", type=int, tools=len), "Use run(…, tools=[…])"),
+    (lambda c: c.stream_answer("echo/echo", "Hi", type=int, temprature=1), "'temperature'?"),
+    (lambda c: c.stream_answer("echo/echo", "Hi", type=object()), "has no JSON schema"),
     (
-        lambda c: c.stream("echo/echo", "Hi", type=print),
+        lambda c: c.stream_answer("echo/echo", "Hi", type=print),
         "is a function, or a value, and no type",
     ),
-    (lambda c: c.stream("echo/echo", "Hi", type=swink.Usage(1)), "and no type"),
+    (lambda c: c.stream_answer("echo/echo", "Hi", type=swink.Usage(1)), "and no type"),
+    (lambda c: c.stream("echo/echo", "Hi", type=int), "Call answer(…), stream_answer(…) or"),
+    (lambda c: c.complete("echo/echo", "Hi", type=int), "Call answer(…), stream_answer(…) or"),
+    (lambda c: c.answer("echo/echo", "Hi", type=int, temprature=1), "'temperature'?"),
+    (lambda c: c.gather_answers("echo/echo", ["Hi"], type=int, limt=1), "did you mean 'limit'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], temprature=1), "'temperature'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], max_turn=1), "no option 'max_turn'"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], type=object()), "has no JSON schema"),

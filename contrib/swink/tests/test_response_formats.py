@@ -98,8 +98,8 @@ class Reading:
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        (Reading, "pass type=Reading to swink.Client or swink.SyncClient"),
-        (list[int], "pass type=list to swink.Client or swink.SyncClient"),
+        (Reading, "call answer(…, type=Reading) of swink.Client or swink.SyncClient"),
+        (list[int], "call answer(…, type=list) of swink.Client or swink.SyncClient"),
         (7, "response_format=7"),
         ({"type": "json_schema"}, "no JSON schema under 'schema'"),
         ({"type": "json_schema", "json_schema": {"name": "x"}}, "no JSON schema under 'schema'"),

@@ -197,7 +197,7 @@ async def test_a_run_that_ended_in_silence_goes_on_with_a_typed_answer() -> None
 async def test_an_empty_typed_answer_after_tool_results_is_asked_for_again() -> None:
     whole = _claude({"type": "text", "text": '{"value": 7}'})
     async with Scripted([_claude(), whole]) as server, _client(server, "anthropic") as client:
-        answer = await client.complete(CLAUDE, ASKED, type=int)
+        answer = await client.answer(CLAUDE, ASKED, type=int)
 
     assert (answer.parsed, len(server.requests)) == (7, 2)
 

@@ -92,8 +92,8 @@ def test_another_thread_may_close_a_stream(client: swink.SyncClient) -> None:
 
 
 def test_typed_answers_and_runs_come_without_await(client: swink.SyncClient) -> None:
-    assert isinstance(client.complete("echo/echo", "Who?", type=Cat).parsed, Cat)
-    with client.stream("echo/echo", "Who?", type=Cat) as stream:
+    assert isinstance(client.answer("echo/echo", "Who?", type=Cat).parsed, Cat)
+    with client.stream_answer("echo/echo", "Who?", type=Cat) as stream:
         *_, last = stream.partials
         assert stream.result().parsed == Cat(**last)
     with client.run("echo/tool", "Hi", tools=[weather]) as run:
@@ -111,7 +111,7 @@ def test_typed_answers_and_runs_come_without_await(client: swink.SyncClient) -> 
 
 def test_a_call_needs_no_client() -> None:
     assert swink.complete_sync("echo/echo", "Hi").text == "Hi"
-    assert isinstance(swink.complete_sync("echo/echo", "Hi", type=Cat).parsed, Cat)
+    assert isinstance(swink.answer_sync("echo/echo", "Hi", type=Cat).parsed, Cat)
 
 
 async def test_it_works_inside_a_running_loop_as_notebooks_have() -> None:

@@ -52,7 +52,8 @@ async def test_a_typed_answer_is_asked_for_as_every_api_takes_it(subject: Subjec
     http = MemoryHTTPClient(MemoryResponse(status=400))
     with subject.environment():
         client = swink.Client(host=subject.client(http).host, http=http, retry=False)
-        stream = client.stream(subject.model, "Who?", type=list[Person], **subject.call_options())
+        options = subject.call_options()
+        stream = client.stream_answer(subject.model, "Who?", type=list[Person], **options)
         with pytest.raises(swink.StreamError):
             await stream.result()
     assert http.requests, stream.message
@@ -80,7 +81,7 @@ def test_json_from_every_api_is_a_value_without_await_too(
     with subject.environment(), strict_server(subject.name) as server:
         there: Any = subject.call_options(base_url=server.url)
         chain: Any = [BUSY, (subject.model, there)]
-        with client.stream(chain, "Who?", type=Person) as stream:
+        with client.stream_answer(chain, "Who?", type=Person) as stream:
             *_, last = stream.partials
             answer = stream.result()
         assert server.refused == []
@@ -155,7 +156,7 @@ async def test_a_recorded_call_is_a_value_after_a_text_that_was_none(
             there: Any = subject.call_options(base_url=address)
             model = (subject.model_of(recording), there)
             chain: Any = [BUSY, model] if chained else [model]
-            answer = await client.complete(chain, [QUESTION], type=type_of([call.arguments]))
+            answer = await client.answer(chain, [QUESTION], type=type_of([call.arguments]))
             assert known(asdict(answer.parsed)) == call.arguments
             assert len(server.exchanges) == 1 + repairs
             assert b"does not fit the schema" in server.exchanges[-1].body or not repairs
@@ -172,7 +173,7 @@ def test_a_text_that_stays_one_is_kept_in_the_error(
     with subject.environment(), ReplayServer() as server:
         there: Any = subject.call_options(base_url=server.add("it", recording))
         with pytest.raises(swink.BadAnswer) as caught:
-            client.complete([BUSY, (subject.model_of(recording), there)], [QUESTION], type=Person)
+            client.answer([BUSY, (subject.model_of(recording), there)], [QUESTION], type=Person)
         assert len(server.exchanges) == 2
     assert caught.value.text == recording.message.text
 

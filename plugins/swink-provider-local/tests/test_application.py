@@ -49,7 +49,7 @@ async def test_a_tool_is_run_and_the_model_answers(chain: Any) -> None:
 
 
 async def test_an_answer_is_a_value_of_the_type(chain: Any) -> None:
-    answer = await swink.complete(chain, "Hello", type=Trip, retry=False)
+    answer = await swink.answer(chain, "Hello", type=Trip, retry=False)
     assert isinstance(answer.parsed, Trip)
 
 
@@ -59,4 +59,4 @@ def test_all_of_it_comes_without_await(chain: Any) -> None:
             assert "".join(stream.text) == stream.message.text == ANSWER
         with client.run(chain, "TOOL", tools=[get_weather]) as run:
             assert "".join(run.text) == ANSWER
-        assert isinstance(client.complete(chain, "Hello", type=Trip).parsed, Trip)
+        assert isinstance(client.answer(chain, "Hello", type=Trip).parsed, Trip)

@@ -104,7 +104,7 @@ class Job(Settings):
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
         client = Client(**given)
         with suppress(InvalidContext):  # nothing is said: all else is right
-            client.stream(self.models, "", type=self.type, **self.options)
+            self.stream(client, "", self.options)
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner
         return kind(self, client, limiter, journal, clock, rows, deliver, watch)

@@ -297,9 +297,7 @@ class Runner:
         options: dict[str, Any] = {**self._job.options, **request.options}
         began = self._clock.time()
         try:
-            stream = self._client.stream(
-                self._job.models, request.prompt, type=self._job.type, **options
-            )
+            stream = self._job.stream(self._client, request.prompt, options)
         except UsageError as error:
             return failed(request.id, error, self._model)
         call, target = stream.call, stream.call.attempt.target

@@ -8,10 +8,11 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from attrs import define, field
 
+from swink import AnswerStream, Client, Prompt
 from swink_batch.forms import Form
 from swink_batch.journal import Journal, engine_of
 from swink_batch.limits import Turns
-from swink_core import InvalidModel, InvalidOption, Model, UsageError
+from swink_core import EventStream, InvalidModel, InvalidOption, Model, Options, UsageError
 
 __all__ = ["CONCURRENCY", "Settings", "check_one_of"]
 
@@ -149,6 +150,15 @@ class Settings:
     via: Via = field(default="calls", validator=_via)
     cancel: bool = field(default=False, validator=_cancel)
     client: Mapping[str, Any] = field(factory=dict, repr=False)
+
+    def stream(
+        self, client: Client, prompt: Prompt, options: Mapping[str, Any]
+    ) -> EventStream | AnswerStream[Any]:
+        """Make the call of a row and return its stream; nothing is sent yet. Raises UsageError."""
+        asked: Options = {**options}  # type: ignore[typeddict-item]  # the client checks names
+        if self.type is None:
+            return client.stream(self.models, prompt, **asked)
+        return client.stream_answer(self.models, prompt, type=self.type, **asked)
 
     def open_journal(self) -> Journal | None:
         """Open the journal. Raises UsageError where it is another job's, or is being written."""

@@ -227,9 +227,7 @@ class BatchRunner(Runner):
 
     def _stream(self, vendor: Vendor, request: Request) -> Any:
         options: dict[str, Any] = {**self._job.options, **request.options, "transport": "buffered"}
-        return vendor.client.stream(
-            self._job.models, request.prompt, type=self._job.type, **options
-        )
+        return self._job.stream(vendor.client, request.prompt, options)
 
 
 def _polled(look: Any) -> Any:

@@ -215,7 +215,7 @@ class AnswerStream(OfStream, Generic[T]):
     """The stream of a typed answer: iterate over its events, its `text` or `partials`, and take
     the `Answer` from `result()`.
 
-        async with client.stream("acme/large", "A recipe?", type=Recipe) as stream:
+        async with client.stream_answer("acme/large", "A recipe?", type=Recipe) as stream:
             async for so_far in stream.partials:
                 print(so_far.get("title"))
         answer = await stream.result()

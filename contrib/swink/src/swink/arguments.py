@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from swink_core import InvalidOption, UsageError
 from swink_core.providers import OPTIONS
 
-__all__ = ["check_called", "check_names", "check_number"]
+__all__ = ["check_called", "check_names", "check_number", "refuse_type"]
 
 NEAR = 0.75
 """How much of a misspelt name has to be right for a hint; those of other libraries have less."""
@@ -25,6 +25,15 @@ def check_names(given: Iterable[str], *own: str) -> None:
                 f"no option {name!r}; did you mean {near[0]!r}?",
                 resolution=f"Beside the options of a call there are {' and '.join(sorted(own))}.",
             )
+
+
+def refuse_type(given: Iterable[str]) -> None:
+    """Refuse `type`, which only calls for typed answers take. Raises InvalidOption."""
+    if "type" in given:
+        raise InvalidOption(
+            "no option 'type': the result of this call is a message",
+            resolution="Call answer(…), stream_answer(…) or gather_answers(…) with a type.",
+        )
 
 
 def check_number(name: str, value: object, advice: str, *, least: int = 1) -> None:

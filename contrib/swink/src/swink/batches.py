@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing, suppress
 from types import NoneType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from attrs import define, field
 
@@ -28,6 +28,7 @@ from swink_core import (
 __all__ = ["Batch", "Progress", "gathered"]
 
 R = TypeVar("R")
+A = TypeVar("A", covariant=True)
 
 
 @define
@@ -70,15 +71,23 @@ Progress: TypeAlias = Callable[[Batch[Any]], object]
 """Is told of the batch each time that an answer has come or failed."""
 
 
+class _Asked(Protocol[A]):
+    """The stream of a call."""
+
+    async def result(self) -> A: ...
+    async def aclose(self) -> None: ...
+
+
 async def gathered(
-    ask: Callable[[Prompt], Awaitable[R]],
-    check: Callable[[Prompt], object],
+    ask: Callable[[Prompt], _Asked[R]],
     prompts: Iterable[Prompt],
     limit: int,
     on_progress: Progress | None,
 ) -> Batch[R]:
-    """Ask for all answers, at most `limit` at a time. Raises UsageError, before anything is asked,
-    for what is no prompt's fault: `check` makes a call and sends nothing."""
+    """Answer all prompts, at most `limit` at a time; `ask` makes the call of a prompt.
+
+    Raises UsageError before anything is sent if no prompt can be sent with the other arguments.
+    """
     check_number("limit", limit, "Ask for one at a time at least.")
     check_called("on_progress", on_progress, "Pass a function that takes the batch.")
     if isinstance(prompts, str):
@@ -86,10 +95,10 @@ async def gathered(
     waiting = list(prompts)
     for each in waiting:  # the first that can be asked shows what is wrong with all
         with suppress(InvalidContext, MediaError):
-            check(each)
+            ask(each)
             break
     else:
-        check("Hi")
+        ask("Hi")
     batch: Batch[R] = Batch([None] * len(waiting))
     numbered: Iterator[tuple[int, Prompt]] = iter(enumerate(waiting))
 
@@ -97,7 +106,8 @@ async def gathered(
         for number, prompt in numbered:  # shared: each takes the next one
             result: R | SwinkError
             try:
-                result = await ask(prompt)
+                async with aclosing(ask(prompt)) as stream:
+                    result = await stream.result()
             except SwinkError as error:
                 result = error
             batch._ended(number, result)

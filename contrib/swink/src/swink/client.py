@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
 import swink_core
 from swink.answers import Answer, AnswerForm, AnswerStream
 from swink.approvals import Approve, PausedRun, context_after
-from swink.arguments import check_names, check_number
+from swink.arguments import check_names, check_number, refuse_type
 from swink.batches import Batch, Progress, gathered
 from swink.goals import Goal, V
 from swink.loop import Run
@@ -36,10 +36,15 @@ __all__ = [
     "Prompts",
     "RunOptions",
     "Tools",
+    "answer",
     "complete",
     "gather",
+    "gather_answers",
     "stream",
+    "stream_answer",
 ]
+
+# Jedi, which does not read `Unpack`, finds the names of options in the calls under `TYPE_CHECKING`.
 
 T = TypeVar("T")
 
@@ -94,33 +99,33 @@ class Client(swink_core.Client):
 
         def __exit__(self, *raised: object) -> None: ...
 
-    @overload
-    def stream(
-        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
-    ) -> EventStream: ...
-
-    @overload
-    def stream(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
-    ) -> AnswerStream[T]: ...
-
     @takes_options(Options)
-    def stream(
-        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
-    ) -> EventStream | AnswerStream[Any]:
-        """Return the stream of a call, or with `type` that of an answer of this type.
+    def stream(self, model: Models, context: Prompt, **options: Unpack[Options]) -> EventStream:
+        """Return the stream of a call. Nothing is sent before it is read.
 
-        Nothing is sent before it is read. See `swink_core.Client.stream` for the rest. Raises
-        UsageError for a call that cannot be made, and for a type that has no JSON schema.
+        See `swink_core.Client.stream`. Raises UsageError for a call that cannot be made.
         """
         refuse_functions(options.get("tools"))
-        if type is None:
-            return super().stream(model, context, **options)
+        refuse_type(options)
+        return super().stream(model, context, **options)
+
+    @takes_options(Options)
+    def stream_answer(
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    ) -> AnswerStream[T]:
+        """Return the stream of an answer of a type. Nothing is sent before it is read.
+
+        `type` is a class, or any other annotation that has a JSON schema, such as `list[int]`.
+        Raises UsageError for a call that cannot be made, and for a type without a schema.
+        """
+        if TYPE_CHECKING:
+            self.stream(model, context, **options)
+        refuse_functions(options.get("tools"))
         if options.get("response_format") is not None:
             raise UsageError(
                 "type and response_format say two things", resolution="Leave one of them out."
             )
-        form: AnswerForm[Any] = AnswerForm(Schema(type))
+        form: AnswerForm[T] = AnswerForm(Schema(type))
         tools = [*(options.pop("tools", None) or ())]
 
         forced = True
@@ -145,24 +150,23 @@ class Client(swink_core.Client):
                 first = ask(context, True)
         return AnswerStream(form, ask, first, by_tool)
 
-    @overload
-    async def complete(
-        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
-    ) -> AssistantMessage: ...
-
-    @overload
-    async def complete(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
-    ) -> Answer[T]: ...
-
     @takes_options(Options)
     async def complete(
-        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
-    ) -> AssistantMessage | Answer[Any]:
-        """Make a call and return its message, or with `type` its answer as a value of this type."""
-        async with self.stream(model, context, type=type, **options) as stream:
-            result: AssistantMessage | Answer[Any] = await stream.result()
-        return result
+        self, model: Models, context: Prompt, **options: Unpack[Options]
+    ) -> AssistantMessage:
+        """Make a call and return its message; see `stream` and `EventStream.result`."""
+        return await super().complete(model, context, **options)
+
+    @takes_options(Options)
+    async def answer(
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    ) -> Answer[T]:
+        """Make a call and return its answer as a value of a type.
+
+        See `stream_answer` and `AnswerStream.result`.
+        """
+        async with self.stream_answer(model, context, type=type, **options) as stream:
+            return await stream.result()
 
     @takes_options(RunOptions)
     def run(
@@ -193,6 +197,8 @@ class Client(swink_core.Client):
         Raises UsageError for a run that cannot begin.
         """
         check_names(options, "approve", "corrections", "max_turns", "type")
+        if TYPE_CHECKING:
+            self.stream(model, "Hi", tools=None, **options)
         named = tools_by_name(tools)
         asked: Options = {**options, "tools": [one.definition for one in named.values()]}
         resumed = context if isinstance(context, PausedRun) else None
@@ -211,20 +217,32 @@ class Client(swink_core.Client):
             goal.by_tool = FEATURE in lacking
         return Run(ask, prompt, asked, named, max_turns, approve, goal, resumed)
 
-    @overload
+    @takes_options(Options)
     async def gather(
         self,
         model: Models,
         prompts: Prompts,
         *,
-        type: None = None,
         limit: int = LIMIT,
         on_progress: Progress | None = None,
         **options: Unpack[Options],
-    ) -> Batch[AssistantMessage]: ...
+    ) -> Batch[AssistantMessage]:
+        """Answer many prompts, at most `limit` at a time; one that fails stops no other.
 
-    @overload
-    async def gather(
+        `on_progress` is called with the batch each time that one has ended. Raises UsageError,
+        before anything is asked, for a model or option with which no prompt can be.
+        """
+        if TYPE_CHECKING:
+            self.stream(model, "Hi", **options)
+        check_names(options, "limit", "on_progress")
+
+        def ask(prompt: Prompt) -> EventStream:
+            return self.stream(model, prompt, **options)
+
+        return await gathered(ask, prompts, limit, on_progress)
+
+    @takes_options(Options)
+    async def gather_answers(
         self,
         model: Models,
         prompts: Prompts,
@@ -233,34 +251,16 @@ class Client(swink_core.Client):
         limit: int = LIMIT,
         on_progress: Progress | None = None,
         **options: Unpack[Options],
-    ) -> Batch[Answer[T]]: ...
-
-    @takes_options(Options)
-    async def gather(
-        self,
-        model: Models,
-        prompts: Prompts,
-        *,
-        type: Any = None,
-        limit: int = LIMIT,
-        on_progress: Progress | None = None,
-        **options: Unpack[Options],
-    ) -> Batch[Any]:
-        """Answer many prompts, at most `limit` at a time; one that fails stops no other.
-
-        `on_progress` is called with the batch each time that one has ended. Raises UsageError,
-        before anything is asked, for a model, type or option with which no prompt can be.
-        """
-
+    ) -> Batch[Answer[T]]:
+        """Answer many prompts with values of a type; see `gather` and `stream_answer`."""
+        if TYPE_CHECKING:
+            self.stream(model, "Hi", **options)
         check_names(options, "limit", "on_progress")
 
-        async def ask(prompt: Prompt) -> Any:
-            return await self.complete(model, prompt, type=type, **options)
+        def ask(prompt: Prompt) -> AnswerStream[T]:
+            return self.stream_answer(model, prompt, type=type, **options)
 
-        def check(prompt: Prompt) -> None:
-            self.stream(model, prompt, type=type, **options)
-
-        return await gathered(ask, check, prompts, limit, on_progress)
+        return await gathered(ask, prompts, limit, on_progress)
 
     def _refused(self, name: str | Model, options: StreamOptions) -> str | None:
         """Return the feature for which a call would be refused, as far as can be known."""
@@ -285,67 +285,60 @@ def _models(model: Models, first: EventStream) -> list[str | Model]:
     return [each[0] if isinstance(each, tuple) else each for each in chain]
 
 
-@overload
-def stream(
-    model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
-) -> EventStream: ...
-
-
-@overload
-def stream(
-    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
-) -> AnswerStream[T]: ...
-
-
 @takes_options(Options)
-def stream(
-    model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
-) -> EventStream | AnswerStream[Any]:
+def stream(model: Models, context: Prompt, **options: Unpack[Options]) -> EventStream:
     """Stream one call with a client of its own, closed with the stream."""
     client = Client()
     client._on_close = client.aclose
-    streamed: EventStream | AnswerStream[Any] = client.stream(model, context, type=type, **options)
-    return streamed
-
-
-@overload
-async def complete(
-    model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
-) -> AssistantMessage: ...
-
-
-@overload
-async def complete(
-    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
-) -> Answer[T]: ...
+    return client.stream(model, context, **options)
 
 
 @takes_options(Options)
-async def complete(
-    model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
-) -> AssistantMessage | Answer[Any]:
-    """Make one call with a client of its own and return its message, or the answer of a type."""
+def stream_answer(
+    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+) -> AnswerStream[T]:
+    """Stream an answer of a type with a new client, closed with the stream."""
+    client = Client()
+    client._on_close = client.aclose
+    return client.stream_answer(model, context, type=type, **options)
+
+
+@takes_options(Options)
+async def complete(model: Models, context: Prompt, **options: Unpack[Options]) -> AssistantMessage:
+    """Make one call with a client of its own and return its message."""
     async with Client() as client:
-        result: AssistantMessage | Answer[Any] = await client.complete(
-            model, context, type=type, **options
-        )
-    return result
+        return await client.complete(model, context, **options)
 
 
-@overload
+@takes_options(Options)
+async def answer(
+    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+) -> Answer[T]:
+    """Make one call with a new client and return its answer as a value of a type."""
+    if TYPE_CHECKING:
+        stream(model, context, **options)
+    async with Client() as client:
+        return await client.answer(model, context, type=type, **options)
+
+
+@takes_options(Options)
 async def gather(
     model: Models,
     prompts: Prompts,
     *,
-    type: None = None,
     limit: int = LIMIT,
     on_progress: Progress | None = None,
     **options: Unpack[Options],
-) -> Batch[AssistantMessage]: ...
+) -> Batch[AssistantMessage]:
+    """Answer many prompts with a client of its own; see `Client.gather`."""
+    if TYPE_CHECKING:
+        stream(model, "Hi", **options)
+    async with Client() as client:
+        return await client.gather(model, prompts, limit=limit, on_progress=on_progress, **options)
 
 
-@overload
-async def gather(
+@takes_options(Options)
+async def gather_answers(
     model: Models,
     prompts: Prompts,
     *,
@@ -353,22 +346,11 @@ async def gather(
     limit: int = LIMIT,
     on_progress: Progress | None = None,
     **options: Unpack[Options],
-) -> Batch[Answer[T]]: ...
-
-
-@takes_options(Options)
-async def gather(
-    model: Models,
-    prompts: Prompts,
-    *,
-    type: Any = None,
-    limit: int = LIMIT,
-    on_progress: Progress | None = None,
-    **options: Unpack[Options],
-) -> Batch[Any]:
-    """Answer many prompts with a client of its own; see `Client.gather`."""
+) -> Batch[Answer[T]]:
+    """Answer many prompts with values of a type, with a new client."""
+    if TYPE_CHECKING:
+        stream(model, "Hi", **options)
     async with Client() as client:
-        batch: Batch[Any] = await client.gather(
+        return await client.gather_answers(
             model, prompts, type=type, limit=limit, on_progress=on_progress, **options
         )
-    return batch

@@ -46,6 +46,7 @@ ELSEWHERE: Mapping[str, Mapping[str, str]] = {
         "tool": "@swink.tool makes a function a tool",
     },
     "swink": {
+        "parse": "swink.answer_sync(…, type=…) returns an answer of a type",
         "AIMessage": "swink.AssistantMessage is the model's message",
         "Agent": f"swink.Client().{_TYPED}",
         "Anthropic": "swink.SyncClient() asks any provider",
@@ -88,31 +89,35 @@ def takes_options(kind: Any) -> Callable[[F], F]:
     named = names_options(kind)
 
     def decorate(function: F) -> F:
-        signed = named(function)
-
-        @wraps(signed)
-        def call(*args: Any, **options: Any) -> Any:
-            try:
-                return signed(*args, **options)
-            except SwinkError as error:
-                raised: BaseException = shortened(error)
-            except TypeError as error:
-                raised = _misfit(signed, args, options, error)
-            raise raised
-
-        @wraps(signed)
-        async def call_and_wait(*args: Any, **options: Any) -> Any:
-            try:
-                return await signed(*args, **options)
-            except SwinkError as error:
-                raised: BaseException = shortened(error)
-            except TypeError as error:
-                raised = _misfit(signed, args, options, error)
-            raise raised
-
-        return cast("F", call_and_wait if inspect.iscoroutinefunction(signed) else call)
+        return _answering(named(function))
 
     return decorate
+
+
+def _answering(function: F) -> F:
+    """Wrap a function so that its mistakes and errors are short."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except SwinkError as error:
+            raised: BaseException = shortened(error)
+        except TypeError as error:
+            raised = _misfit(function, args, options, error)
+        raise raised
+
+    @wraps(function)
+    async def call_and_wait(*args: Any, **options: Any) -> Any:
+        try:
+            return await function(*args, **options)
+        except SwinkError as error:
+            raised: BaseException = shortened(error)
+        except TypeError as error:
+            raised = _misfit(function, args, options, error)
+        raise raised
+
+    return cast("F", call_and_wait if inspect.iscoroutinefunction(function) else call)
 
 
 def shortened(error: SwinkError) -> SwinkError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from weakref import finalize
 
 from swink.answers import Answer
@@ -29,7 +29,6 @@ from swink_core import (
     AssistantMessage,
     ClientOptions,
     Cost,
-    EventStream,
     Options,
     Usage,
     UsageError,
@@ -39,7 +38,7 @@ from swink_core.providers import Catalog, Gate
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-__all__ = ["SyncClient", "complete_sync"]
+__all__ = ["SyncClient", "answer_sync", "complete_sync"]
 
 T = TypeVar("T")
 
@@ -108,44 +107,32 @@ class SyncClient:
         """What all attempts of all calls cost so far, as far as is known."""
         return self._client.cost
 
-    @overload
-    def stream(
-        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
-    ) -> SyncStream: ...
-
-    @overload
-    def stream(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
-    ) -> SyncAnswerStream[T]: ...
-
     @takes_options(Options)
-    def stream(
-        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
-    ) -> SyncStream | SyncAnswerStream[Any]:
+    def stream(self, model: Models, context: Prompt, **options: Unpack[Options]) -> SyncStream:
         """Return the stream of a call; see `Client.stream`."""
-        stream: Any = self._client.stream(model, context, type=type, **options)
-        kind = SyncStream if isinstance(stream, EventStream) else SyncAnswerStream[Any]
-        return kind(stream, self)
+        return SyncStream(self._client.stream(model, context, **options), self)
 
-    @overload
-    def complete(
-        self, model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
-    ) -> AssistantMessage: ...
-
-    @overload
-    def complete(
+    @takes_options(Options)
+    def stream_answer(
         self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
-    ) -> Answer[T]: ...
+    ) -> SyncAnswerStream[T]:
+        """Return the stream of an answer of a type; see `Client.stream_answer`."""
+        stream = self._client.stream_answer(model, context, type=type, **options)
+        return SyncAnswerStream(stream, self)
 
     @takes_options(Options)
     def complete(
-        self, model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
-    ) -> AssistantMessage | Answer[Any]:
-        """Make a call and return its message or typed answer; see `Client.complete`."""
-        done: AssistantMessage | Answer[Any] = background_loop().run(
-            self._client.complete(model, context, type=type, **options)
-        )
-        return done
+        self, model: Models, context: Prompt, **options: Unpack[Options]
+    ) -> AssistantMessage:
+        """Make a call and return its message; see `Client.complete`."""
+        return background_loop().run(self._client.complete(model, context, **options))
+
+    @takes_options(Options)
+    def answer(
+        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    ) -> Answer[T]:
+        """Make a call and return its answer as a value of a type; see `Client.answer`."""
+        return background_loop().run(self._client.answer(model, context, type=type, **options))
 
     @takes_options(RunOptions)
     def run(
@@ -173,20 +160,23 @@ class SyncClient:
         )
         return SyncRun(run, self)
 
-    @overload
+    @takes_options(Options)
     def gather(
         self,
         model: Models,
         prompts: Prompts,
         *,
-        type: None = None,
         limit: int = LIMIT,
         on_progress: Progress | None = None,
         **options: Unpack[Options],
-    ) -> Batch[AssistantMessage]: ...
+    ) -> Batch[AssistantMessage]:
+        """Answer many prompts; see `Client.gather`."""
+        return background_loop().run(
+            self._client.gather(model, prompts, limit=limit, on_progress=on_progress, **options)
+        )
 
-    @overload
-    def gather(
+    @takes_options(Options)
+    def gather_answers(
         self,
         model: Models,
         prompts: Prompts,
@@ -195,26 +185,13 @@ class SyncClient:
         limit: int = LIMIT,
         on_progress: Progress | None = None,
         **options: Unpack[Options],
-    ) -> Batch[Answer[T]]: ...
-
-    @takes_options(Options)
-    def gather(
-        self,
-        model: Models,
-        prompts: Prompts,
-        *,
-        type: Any = None,
-        limit: int = LIMIT,
-        on_progress: Progress | None = None,
-        **options: Unpack[Options],
-    ) -> Batch[Any]:
-        """Answer many prompts; see `Client.gather`."""
-        batch: Batch[Any] = background_loop().run(
-            self._client.gather(
+    ) -> Batch[Answer[T]]:
+        """Answer many prompts with values of a type; see `Client.gather_answers`."""
+        return background_loop().run(
+            self._client.gather_answers(
                 model, prompts, type=type, limit=limit, on_progress=on_progress, **options
             )
         )
-        return batch
 
     def close(self) -> None:
         """Close all connections. A closed client makes no more calls."""
@@ -227,23 +204,17 @@ class SyncClient:
         self.close()
 
 
-@overload
-def complete_sync(
-    model: Models, context: Prompt, *, type: None = None, **options: Unpack[Options]
-) -> AssistantMessage: ...
-
-
-@overload
-def complete_sync(
-    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
-) -> Answer[T]: ...
+@takes_options(Options)
+def complete_sync(model: Models, context: Prompt, **options: Unpack[Options]) -> AssistantMessage:
+    """Make one call with a client of its own; for more than one, keep a `SyncClient`."""
+    with SyncClient() as client:
+        return client.complete(model, context, **options)
 
 
 @takes_options(Options)
-def complete_sync(
-    model: Models, context: Prompt, *, type: Any = None, **options: Unpack[Options]
-) -> AssistantMessage | Answer[Any]:
-    """Make one call with a client of its own; for more than one, keep a `SyncClient`."""
+def answer_sync(
+    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+) -> Answer[T]:
+    """Make one call with a new client and return its answer as a value of a type."""
     with SyncClient() as client:
-        done: AssistantMessage | Answer[Any] = client.complete(model, context, type=type, **options)
-    return done
+        return client.answer(model, context, type=type, **options)

@@ -11,5 +11,5 @@ class Person:
     age: int | None = None
 
 
-answer = swink.complete_sync("echo/json", "Ada is 36.", type=Person, max_tokens=200)
+answer = swink.answer_sync("echo/json", "Ada is 36.", type=Person, max_tokens=200)
 print(answer.parsed.name, answer.parsed.age, answer.cost)

@@ -30,18 +30,19 @@ class Fish(msgspec.Struct):
 
 
 async def typed_answers(client: swink.Client) -> None:
-    assert_type((await client.complete("a/b", "Hi", type=Bird)).parsed, Bird)
-    assert_type((await client.complete("a/b", "Hi", type=Cat)).parsed, Cat)
-    assert_type((await client.complete("a/b", "Hi", type=Dog)).parsed, Dog)
-    assert_type((await client.complete("a/b", "Hi", type=Fish)).parsed, Fish)
-    assert_type((await client.complete("a/b", "Hi", type=Cat | Dog)).parsed, Cat | Dog)
-    assert_type((await client.complete("a/b", "Hi", type=list[Cat])).parsed, list[Cat])
-    assert_type((await swink.complete("a/b", "Hi", type=int | None)).parsed, int | None)
+    assert_type((await client.answer("a/b", "Hi", type=Bird)).parsed, Bird)
+    assert_type((await client.answer("a/b", "Hi", type=Cat)).parsed, Cat)
+    assert_type((await client.answer("a/b", "Hi", type=Dog)).parsed, Dog)
+    assert_type((await client.answer("a/b", "Hi", type=Fish)).parsed, Fish)
+    assert_type((await client.answer("a/b", "Hi", type=Cat | Dog)).parsed, Cat | Dog)
+    assert_type((await client.answer("a/b", "Hi", type=list[Cat])).parsed, list[Cat])
+    assert_type((await swink.answer("a/b", "Hi", type=int | None)).parsed, int | None)
     assert_type(await client.complete("a/b", "Hi"), swink.AssistantMessage)
     assert_type(client.stream("a/b", "Hi"), swink.EventStream)
-    assert_type(client.stream("a/b", "Hi", type=Cat), swink.AnswerStream[Cat])
-    assert_type(await client.gather("a/b", ["Hi"], type=Cat), swink.Batch[swink.Answer[Cat]])
-    for result in await client.gather("a/b", ["Hi"], type=Cat):
+    assert_type(client.stream_answer("a/b", "Hi", type=Cat), swink.AnswerStream[Cat])
+    batch = await client.gather_answers("a/b", ["Hi"], type=Cat)
+    assert_type(batch, swink.Batch[swink.Answer[Cat]])
+    for result in batch:
         if result is not None and not isinstance(result, swink.SwinkError):
             assert_type(result.parsed, Cat)
     async for piece in client.stream("a/b", "Hi").text:
@@ -49,11 +50,11 @@ async def typed_answers(client: swink.Client) -> None:
 
 
 def without_await(client: swink.SyncClient) -> None:
-    assert_type(client.complete("a/b", "Hi", type=Cat).parsed, Cat)
+    assert_type(client.answer("a/b", "Hi", type=Cat).parsed, Cat)
     assert_type(client.complete("a/b", "Hi"), swink.AssistantMessage)
-    assert_type(client.stream("a/b", "Hi", type=Cat).result().parsed, Cat)
+    assert_type(client.stream_answer("a/b", "Hi", type=Cat).result().parsed, Cat)
     assert_type(client.stream("a/b", "Hi").text, Iterator[str])
-    assert_type(swink.complete_sync("a/b", "Hi", type=Cat | Dog).parsed, Cat | Dog)
+    assert_type(swink.answer_sync("a/b", "Hi", type=Cat | Dog).parsed, Cat | Dog)
 
 
 @swink.tool

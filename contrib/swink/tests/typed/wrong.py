@@ -15,7 +15,7 @@ async def mistakes(client: swink.Client, sync: swink.SyncClient) -> None:
     await client.complete("a/b", "Hi", tools=3)  # type: ignore
     await client.complete("a/b", "Hi", sistem_prompt="x")  # type: ignore
     await swink.complete("a/b", "Hi", nonsense=1)  # type: ignore
-    print((await client.complete("a/b", "Hi", type=int)).parsed.name)  # type: ignore
+    print((await client.answer("a/b", "Hi", type=int)).parsed.name)  # type: ignore
     client.run("a/b", "Hi", tools=3)  # type: ignore
     client.run("a/b", "Hi", tools=[], max_turn=3)  # type: ignore
     sync.complete("a/b", "Hi", max_tokens="ten")  # type: ignore
@@ -23,6 +23,6 @@ async def mistakes(client: swink.Client, sync: swink.SyncClient) -> None:
     await swink.gather("a/b", ["Hi"], limt=3)  # type: ignore
     swink.image(5)  # type: ignore
     swink.UserMessage(5)  # type: ignore
-    for result in await client.gather("a/b", ["Hi"], type=int):
+    for result in await client.gather_answers("a/b", ["Hi"], type=int):
         if result is not None and not isinstance(result, swink.StreamError):
             print(result.parsed)  # type: ignore
