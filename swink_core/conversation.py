@@ -16,7 +16,7 @@ from itertools import product
 from operator import attrgetter
 from pathlib import PurePath
 from types import NoneType
-from typing import Any, cast
+from typing import Any, cast, get_args
 from uuid import UUID
 
 import msgspec
@@ -88,21 +88,22 @@ def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context
 
 def _prompt_of(prompt: Any) -> Any:
     """Return a prompt with objects for its mappings. Raises InvalidContext."""
-    if isinstance(prompt, Context | str | Message | _PART):
+    if isinstance(prompt, list | tuple):
+        if _PARTS_OF.keys() >= {*map(type, prompt)}:
+            return prompt
+        return [_piece(each, f"part {number} of the prompt") for number, each in enumerate(prompt)]
+    if isinstance(prompt, str | Context):
         return prompt
-    if isinstance(prompt, Mapping):
-        return _loaded(Context, prompt, "the prompt") if "messages" in prompt else [_piece(prompt)]
-    if not isinstance(prompt, list | tuple):
-        raise InvalidContext(
-            f"the prompt is of type {type(prompt).__name__}", resolution=_remedy_for(prompt)
-        )
-    if _PARTS_OF.keys() >= {*map(type, prompt)}:
-        return prompt
-    return [_piece(each, f"part {number} of the prompt") for number, each in enumerate(prompt)]
+    if isinstance(prompt, Mapping) and "messages" in prompt:
+        return _loaded(Context, prompt, "the prompt")
+    return [_piece(prompt, "the prompt")]
 
 
-def _piece(given: Any, where: str = "the prompt") -> Any:
-    if isinstance(given, str | Message | _PART):
+_PIECES_OF_PROMPT = (str, *get_args(Message), *get_args(_PART))
+
+
+def _piece(given: Any, where: str) -> Any:
+    if isinstance(given, _PIECES_OF_PROMPT):
         return given
     if isinstance(given, Mapping):
         kind: Any = Message if "role" in given or "type" not in given else _PART

@@ -118,6 +118,8 @@ def _table() -> tuple[Habit, ...]:
 HABITS: Mapping[str, Habit] = MappingProxyType({habit.name: habit for habit in _table()})
 """Options of other libraries, by their names there."""
 
+_NAMES = frozenset(HABITS)
+
 CONTEXT_WORDS = ("contents", "conversation", "input", "inputs", "messages", "prompt", "text")
 """Names of the argument `context` in other libraries."""
 
@@ -160,7 +162,9 @@ def in_own_words(given: Mapping[str, Any]) -> dict[str, Any]:
     given twice.
     """
     options = dict(given)
-    for name in given.keys() & HABITS.keys():
+    if _NAMES.isdisjoint(given):
+        return options
+    for name in given.keys() & _NAMES:
         habit = HABITS[name]
         value = options.pop(name)
         if habit.option is not None and habit.option in options:

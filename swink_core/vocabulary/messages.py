@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta, field
@@ -386,8 +386,13 @@ Piece: TypeAlias = str | TextBlock | MediaBlock | ExtensionBlock | Message
 """A part of a prompt: a message, or a part of the user message that it makes with others."""
 
 
+_TURNS = frozenset(get_args(Message))
+
+
 def _messages_of(pieces: Sequence[Any]) -> list[Message]:
     """Join strings and blocks that follow one another in one user message; keep the rest."""
+    if {*map(type, pieces)} <= _TURNS:
+        return [*pieces]
     messages: list[Message] = []
     parts: list[Any] = []
     for piece in pieces:
