@@ -19,6 +19,7 @@ SECONDS = 60.0
 
 ASYNC = "import asyncio, swink\nasync def main():\n    client = swink.Client()\n    "
 CALL = "import swink\nprint(swink.complete_sync('echo/echo', {}))"
+ANSWER = "import swink\nprint(swink.answer_sync('echo/echo', 'Hi', {}))"
 CLIENT = "import swink\nclient = swink.SyncClient()\n"
 
 MISTAKES: dict[str, str] = {
@@ -55,8 +56,9 @@ MISTAKES: dict[str, str] = {
     + "print(client.run('echo/tool', 'Hi', tools=[lambda x: x]).result())",
     "tool with *args": CLIENT
     + "def add(*args): return 1\nclient.run('echo/tool', 'Hi', tools=[add]).result()",
-    "class without fields as type=": CALL.format("'Hi', type=type('Empty', (), {})"),
-    "instance as type=": CALL.format("'Hi', type=3"),
+    "class without fields as type=": ANSWER.format("type=type('Empty', (), {})"),
+    "instance as type=": ANSWER.format("type=3"),
+    "complete(type=)": CALL.format("'Hi', type=int"),
     "run(type=)": CLIENT + "print(client.run('echo/echo', 'Hi', type=int))",
     "retries=": CALL.format("'Hi', retries=3"),
     "max_tool_calls=": CLIENT + "print(client.run('echo/tool', 'Hi', tools=[], max_tool_calls=3))",
