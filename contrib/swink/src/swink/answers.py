@@ -1,7 +1,7 @@
 """Typed answers: what a model is asked for in a type's schema, read as a value of that type.
 
 Where a provider has no structured output, the model is made to call a tool whose arguments are
-the answer. An answer that does not fit is shown to the model once, with what is wrong with it.
+the answer. An answer that does not fit is sent back with the reason, a number of times.
 """
 
 from __future__ import annotations
@@ -221,8 +221,16 @@ class AnswerStream(OfStream, Generic[T]):
         answer = await stream.result()
     """
 
-    def __init__(self, form: AnswerForm[T], ask: Ask, stream: EventStream, by_tool: bool) -> None:
+    def __init__(
+        self,
+        form: AnswerForm[T],
+        ask: Ask,
+        stream: EventStream,
+        by_tool: bool,
+        corrections: int,
+    ) -> None:
         self._form, self._ask, self._by_tool = form, ask, by_tool
+        self._corrections = corrections
         self._stream: EventStream = stream
         self._context = replace(stream.call.context, tools=[])  # which are asked for with the rest
         self._usage: Usage | None = None
@@ -262,8 +270,9 @@ class AnswerStream(OfStream, Generic[T]):
     async def result(self) -> Answer[T]:
         """Read to the end and return the answer.
 
-        One that does not fit is asked for once more, unless it was cut off or the type's own code
-        failed. Raises the `StreamError` of a call that failed, and BadAnswer, which keeps the text.
+        One that does not fit is requested again, `corrections` times at most, unless it was cut off
+        or the type's own code failed. Raises the `StreamError` of a call that failed, and BadAnswer,
+        which keeps the text.
         """
         try:
             message = await self._stream.result()
@@ -272,17 +281,19 @@ class AnswerStream(OfStream, Generic[T]):
                 raise
             self._by_tool = True
             message = await self._again(self._context)
-        try:
-            return self._read(message)
-        except ValueError as error:
-            why = str(error)
-        log.warning("call %s: asked again for an answer that fits: %s", self.call.id, why)
-        said = [*self._context.messages, message, *corrections_of(message, why)]
-        message = await self._again(replace(self._context, messages=said))
-        try:
-            return self._read(message)
-        except ValueError as error:
-            raise BadAnswer(str(error), message, *self._totals()) from error
+        context, left = self._context, self._corrections
+        while True:
+            try:
+                return self._read(message)
+            except ValueError as error:
+                why = str(error)
+                if left == 0:
+                    raise BadAnswer(why, message, *self._totals()) from error
+            left -= 1
+            log.warning("call %s: requested again an answer that fits: %s", self.call.id, why)
+            said = [*context.messages, message, *corrections_of(message, why)]
+            context = replace(context, messages=said)
+            message = await self._again(context)
 
     async def aclose(self) -> None:
         """Close the connection at once, from any task; a second call does nothing."""

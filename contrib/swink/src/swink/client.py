@@ -59,7 +59,7 @@ MAX_TURNS = 10
 """Calls of the model in a run, unless it is told otherwise."""
 
 CORRECTIONS = 1
-"""How often a run asks again for an answer that does not fit its type."""
+"""How often an answer that does not fit its type is requested again."""
 
 NO_TYPE: Any = None
 """Stands for no type; of any type, so that a type checker finds the type of a run by the other
@@ -111,15 +111,24 @@ class Client(swink_core.Client):
 
     @takes_options(Options)
     def stream_answer(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        type: TypeForm[T],
+        corrections: int = CORRECTIONS,
+        **options: Unpack[Options],
     ) -> AnswerStream[T]:
         """Return the stream of an answer of a type. Nothing is sent before it is read.
 
-        `type` is a class, or any other annotation that has a JSON schema, such as `list[int]`.
-        Raises UsageError for a call that cannot be made, and for a type without a schema.
+        `type` is a class, or any other annotation that has a JSON schema, such as `list[int]`. An
+        answer that does not fit is requested again up to `corrections` times. Raises UsageError
+        for a call that cannot be made, and for a type without a schema.
         """
         if TYPE_CHECKING:
             self.stream(model, context, **options)
+        check_names(options, "corrections", "type")
+        check_number("corrections", corrections, "Allow none, or some.", least=0)
         refuse_functions(options.get("tools"))
         if options.get("response_format") is not None:
             raise UsageError(
@@ -148,7 +157,7 @@ class Client(swink_core.Client):
             forced = "tool_choice" not in lacking(first)
             if not forced:  # the tool is on offer, and asked for again if need be
                 first = ask(context, True)
-        return AnswerStream(form, ask, first, by_tool)
+        return AnswerStream(form, ask, first, by_tool, corrections)
 
     @takes_options(Options)
     async def complete(
@@ -159,13 +168,21 @@ class Client(swink_core.Client):
 
     @takes_options(Options)
     async def answer(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        type: TypeForm[T],
+        corrections: int = CORRECTIONS,
+        **options: Unpack[Options],
     ) -> Answer[T]:
         """Make a call and return its answer as a value of a type.
 
         See `stream_answer` and `AnswerStream.result`.
         """
-        async with self.stream_answer(model, context, type=type, **options) as stream:
+        async with self.stream_answer(
+            model, context, type=type, corrections=corrections, **options
+        ) as stream:
             return await stream.result()
 
     @takes_options(RunOptions)
@@ -248,6 +265,7 @@ class Client(swink_core.Client):
         prompts: Prompts,
         *,
         type: TypeForm[T],
+        corrections: int = CORRECTIONS,
         limit: int = LIMIT,
         on_progress: Progress | None = None,
         **options: Unpack[Options],
@@ -258,7 +276,7 @@ class Client(swink_core.Client):
         check_names(options, "limit", "on_progress")
 
         def ask(prompt: Prompt) -> AnswerStream[T]:
-            return self.stream_answer(model, prompt, type=type, **options)
+            return self.stream_answer(model, prompt, type=type, corrections=corrections, **options)
 
         return await gathered(ask, prompts, limit, on_progress)
 
@@ -295,12 +313,17 @@ def stream(model: Models, context: Prompt, **options: Unpack[Options]) -> EventS
 
 @takes_options(Options)
 def stream_answer(
-    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    model: Models,
+    context: Prompt,
+    *,
+    type: TypeForm[T],
+    corrections: int = CORRECTIONS,
+    **options: Unpack[Options],
 ) -> AnswerStream[T]:
     """Stream an answer of a type with a new client, closed with the stream."""
     client = Client()
     client._on_close = client.aclose
-    return client.stream_answer(model, context, type=type, **options)
+    return client.stream_answer(model, context, type=type, corrections=corrections, **options)
 
 
 @takes_options(Options)
@@ -312,13 +335,18 @@ async def complete(model: Models, context: Prompt, **options: Unpack[Options]) -
 
 @takes_options(Options)
 async def answer(
-    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    model: Models,
+    context: Prompt,
+    *,
+    type: TypeForm[T],
+    corrections: int = CORRECTIONS,
+    **options: Unpack[Options],
 ) -> Answer[T]:
     """Make one call with a new client and return its answer as a value of a type."""
     if TYPE_CHECKING:
         stream(model, context, **options)
     async with Client() as client:
-        return await client.answer(model, context, type=type, **options)
+        return await client.answer(model, context, type=type, corrections=corrections, **options)
 
 
 @takes_options(Options)
@@ -343,6 +371,7 @@ async def gather_answers(
     prompts: Prompts,
     *,
     type: TypeForm[T],
+    corrections: int = CORRECTIONS,
     limit: int = LIMIT,
     on_progress: Progress | None = None,
     **options: Unpack[Options],
@@ -352,5 +381,11 @@ async def gather_answers(
         stream(model, "Hi", **options)
     async with Client() as client:
         return await client.gather_answers(
-            model, prompts, type=type, limit=limit, on_progress=on_progress, **options
+            model,
+            prompts,
+            type=type,
+            corrections=corrections,
+            limit=limit,
+            on_progress=on_progress,
+            **options,
         )

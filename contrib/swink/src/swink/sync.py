@@ -114,10 +114,18 @@ class SyncClient:
 
     @takes_options(Options)
     def stream_answer(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        type: TypeForm[T],
+        corrections: int = CORRECTIONS,
+        **options: Unpack[Options],
     ) -> SyncAnswerStream[T]:
         """Return the stream of an answer of a type; see `Client.stream_answer`."""
-        stream = self._client.stream_answer(model, context, type=type, **options)
+        stream = self._client.stream_answer(
+            model, context, type=type, corrections=corrections, **options
+        )
         return SyncAnswerStream(stream, self)
 
     @takes_options(Options)
@@ -129,10 +137,18 @@ class SyncClient:
 
     @takes_options(Options)
     def answer(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        type: TypeForm[T],
+        corrections: int = CORRECTIONS,
+        **options: Unpack[Options],
     ) -> Answer[T]:
         """Make a call and return its answer as a value of a type; see `Client.answer`."""
-        return background_loop().run(self._client.answer(model, context, type=type, **options))
+        return background_loop().run(
+            self._client.answer(model, context, type=type, corrections=corrections, **options)
+        )
 
     @takes_options(RunOptions)
     def run(
@@ -182,6 +198,7 @@ class SyncClient:
         prompts: Prompts,
         *,
         type: TypeForm[T],
+        corrections: int = CORRECTIONS,
         limit: int = LIMIT,
         on_progress: Progress | None = None,
         **options: Unpack[Options],
@@ -189,7 +206,13 @@ class SyncClient:
         """Answer many prompts with values of a type; see `Client.gather_answers`."""
         return background_loop().run(
             self._client.gather_answers(
-                model, prompts, type=type, limit=limit, on_progress=on_progress, **options
+                model,
+                prompts,
+                type=type,
+                corrections=corrections,
+                limit=limit,
+                on_progress=on_progress,
+                **options,
             )
         )
 
@@ -213,8 +236,13 @@ def complete_sync(model: Models, context: Prompt, **options: Unpack[Options]) ->
 
 @takes_options(Options)
 def answer_sync(
-    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    model: Models,
+    context: Prompt,
+    *,
+    type: TypeForm[T],
+    corrections: int = CORRECTIONS,
+    **options: Unpack[Options],
 ) -> Answer[T]:
     """Make one call with a new client and return its answer as a value of a type."""
     with SyncClient() as client:
-        return client.answer(model, context, type=type, **options)
+        return client.answer(model, context, type=type, corrections=corrections, **options)
