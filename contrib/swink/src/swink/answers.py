@@ -271,8 +271,9 @@ class AnswerStream(OfStream, Generic[T]):
         """Read to the end and return the answer.
 
         One that does not fit is requested again, `corrections` times at most, unless it was cut off
-        or the type's own code failed. Raises the `StreamError` of a call that failed, and BadAnswer,
-        which keeps the text.
+        or the type's own code failed.
+
+        Raises the `StreamError` of a call that failed, and BadAnswer, which keeps the text.
         """
         try:
             message = await self._stream.result()
