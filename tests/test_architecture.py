@@ -267,11 +267,11 @@ def test_the_core_names_no_provider() -> None:
 _FILE_OF_THE_DOCS = re.compile(r"(?<![\w./])docs/[a-z-]+/[a-z-]+\.md")
 
 FOR_A_PAGE = {ROOT / "contrib/swink-gateway/src/swink_gateway/protocols/table.py"}
-"""Modules whose data names a page for a generator of pages."""
+"""Modules whose data is written into a page."""
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """Yield the strings of a module, and the docstrings of its classes and functions."""
+    """Yield all strings of a module except its docstring."""
     tree = ast.parse(path.read_text("utf-8"))
     first = tree.body[0] if tree.body else None
     own = first.value if isinstance(first, ast.Expr) else None
