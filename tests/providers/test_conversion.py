@@ -332,7 +332,7 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("a_message_as_a_dict", Context([{"role": "user"}]), "message 0 is of type dict"),  # type: ignore[list-item]  # on purpose
     ("a_message_as_text", Context(["Hi"]), "message 0 is of type str"),  # type: ignore[list-item]  # on purpose
     ("a_block_as_text", Context([SystemMessage(["Hi"])]), "a block of message 0 is of type str"),  # type: ignore[list-item]  # on purpose
-    ("a_block_as_a_number", Context([UserMessage(["Hi", 5])]), "a block of message 0 is of type int"),  # type: ignore[list-item]  # on purpose
+    ("a_block_as_5", Context([UserMessage(["Hi", 5])]), "message 0 is of type int"),  # type: ignore[list-item]  # on purpose
     ("a_block_as_a_dict", Context([HI, said({"type": "text"})]), "message 1 is of type dict"),
     ("no_content", Context([UserMessage(None)]), "content is of type NoneType"),  # type: ignore[arg-type]  # on purpose
     ("an_answer_of_nothing", Context([AssistantMessage(None)]), "of type NoneType"),  # type: ignore[arg-type]  # on purpose
