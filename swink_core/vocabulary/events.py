@@ -23,14 +23,15 @@ class AssistantMessageEvent(Record):
 
     type: ClassVar[str] = ""
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing_part("event", self, name)
-
 
 class Start(AssistantMessageEvent, tag="start"):
     """An attempt begins; sent before its request is."""
+
+    if not TYPE_CHECKING:
+        # a loop written for another library fails here, at the first event; on every event, a
+        # missing attribute would cost observers a microsecond
+        def __getattr__(self, name: str) -> Any:
+            raise missing_part("event", self, name)
 
 
 class TextStart(AssistantMessageEvent, tag="text_start"):
