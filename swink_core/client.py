@@ -143,7 +143,7 @@ class Client:
             call_options(**options)
         if self._closed:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
-        asked: dict[str, Any] = {**options}
+        asked = full_options(options)
         system_prompt = asked.pop("system_prompt", None)
         tools = asked.pop("tools", None)
         conversation = context_of(context, system_prompt, tools)

@@ -14,8 +14,9 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import product
 from operator import attrgetter
+from pathlib import PurePath
 from types import NoneType
-from typing import Any
+from typing import Any, cast, get_args
 from uuid import UUID
 
 import msgspec
@@ -60,30 +61,97 @@ from swink_core.vocabulary.outcome import Cost, Usage
 from swink_core.vocabulary.structs import replace
 
 _FORM = (
-    "In swink's form (docs/reference/messages.md) a developer's role is system and a tool's "
-    "tool_result; a picture is an image block with a source, tool calls are blocks of the content."
+    'Write messages as {"role": "user", "content": "…"}. In swink\'s form a developer\'s role is '
+    "system and a tool's tool_result; pictures are made by image(…), and tool calls are blocks of "
+    "an answer's content: append the answer itself."
 )
+
+_PIECES = (
+    "Pass a string, a message, or a list of strings, media and messages: "
+    '["What is this?", image("a.png")].'
+)
+
+_PART = TextBlock | MediaBlock | ExtensionBlock
+"""Blocks of a user message."""
 
 
 def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context:
     """Return the conversation that a call is given. Raises InvalidContext."""
-    try:
-        given: Any = prompt
-        if isinstance(prompt, list | tuple) and not _PARTS_OF.keys() >= {*map(type, prompt)}:
-            given = []
-            for each in prompt:
-                given.append(load(Message, each, exact=True) if isinstance(each, Mapping) else each)
-        context = Context.of(given)
-    except CodecError as error:
-        raise InvalidContext(f"message {len(given)}: {error}", resolution=_FORM) from error
-    except TypeError as error:
-        raise InvalidContext(str(error)) from error
+    context = Context.of(_prompt_of(prompt))
     if system_prompt is not None:
         context = replace(context, system_prompt=system_prompt)
     if tools is not None:
-        expect(tools, Sequence, "tools are", "Pass a list of Tool.")
-        context = replace(context, tools=list(tools))
+        expect(tools, Sequence, "tools are", "Pass a list of tools.")
+        context = replace(context, tools=tools_of(tools))
     return context
+
+
+def _prompt_of(prompt: Any) -> Any:
+    """Return a prompt with objects for its mappings. Raises InvalidContext."""
+    if isinstance(prompt, list | tuple):
+        if _PARTS_OF.keys() >= {*map(type, prompt)}:
+            return prompt
+        return [_piece(each, f"part {number} of the prompt") for number, each in enumerate(prompt)]
+    if isinstance(prompt, str | Context):
+        return prompt
+    if isinstance(prompt, Mapping) and "messages" in prompt:
+        return _loaded(Context, prompt, "the prompt")
+    return [_piece(prompt, "the prompt")]
+
+
+_PIECES_OF_PROMPT = (str, *get_args(Message), *get_args(_PART))
+
+
+def _piece(given: Any, where: str) -> Any:
+    if isinstance(given, _PIECES_OF_PROMPT):
+        return given
+    if isinstance(given, Mapping):
+        kind: Any = Message if "role" in given or "type" not in given else _PART
+        return _loaded(kind, given, where)
+    raise InvalidContext(
+        f"{where} is of type {type(given).__name__}", resolution=_remedy_for(given)
+    )
+
+
+def _remedy_for(given: Any) -> str:
+    if isinstance(given, PurePath):
+        return "Name the kind of the file: image(path), document(path) or audio(path)."
+    if isinstance(given, bytes):
+        return "Decode text, and name the kind of other bytes: image(…), document(…) or audio(…)."
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(e, str) for e in given):
+        return 'Write {"role": "user", "content": "…"}, or UserMessage("…").'
+    return _PIECES
+
+
+def _loaded(kind: Any, given: Mapping[str, Any], where: str) -> Any:
+    try:
+        return load(kind, given, exact=True)
+    except CodecError as error:
+        raise InvalidContext(f"{where}: {error}", resolution=_FORM) from error
+
+
+def tools_of(given: Sequence[Any]) -> list[Any]:
+    """Return tools, read from other APIs' dictionaries where they are such. Raises
+    InvalidContext."""
+    return [_tool_of(each) if isinstance(each, Mapping) else each for each in given]
+
+
+def _tool_of(given: Mapping[str, Any]) -> Tool:
+    """Read a tool in swink's JSON form, or as Chat Completions, Responses or Messages write it.
+
+    Sources: the API references of `tools`. In each form the fields mean the same: a name, a
+    description, a JSON schema of the arguments.
+    """
+    function = given.get("function", given) if given.get("type", "function") == "function" else {}
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise InvalidContext(
+            f"a tool of type {given.get('type')!r} has no name and no schema",
+            resolution='Pass a provider\'s own tools by extra={"tools": [{…}]}.',
+        )
+    fields = {key: value for key, value in function.items() if key != "type"}
+    if "input_schema" in fields:
+        fields["parameters"] = fields.pop("input_schema")
+    return cast("Tool", _loaded(Tool, fields, f"tool {function['name']!r}"))
 
 
 def check_context(context: Context, continued: bool = False) -> None:
@@ -266,9 +334,7 @@ def _check_content(where: str, message: Message) -> None:
             expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
 
 
-_PARTS = TextBlock | MediaBlock | ExtensionBlock
-
-_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
+_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PART, ToolResultMessage: _PART}
 """Blocks that a message may hold; an answer holds any."""
 
 

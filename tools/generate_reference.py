@@ -23,6 +23,7 @@ import config_page
 import failure_table
 import generate_gateway
 import generate_providers
+import other_names_page
 from reference_parts import (
     ALIASES,
     MARK,
@@ -244,6 +245,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "messages.md": api_pages.messages,
     "models-toml.md": author_pages.models_toml,
     "options.md": options,
+    "other-names.md": other_names_page.page,
     "provider-toolbox.md": author_pages.toolbox,
     "providers.md": generate_providers.page,
     "recordings.md": author_pages.recordings,

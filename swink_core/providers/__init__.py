@@ -48,6 +48,7 @@ from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.grammar import Automaton
+from swink_core.vocabulary.habits import CONTEXT_WORDS
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.messages import Source, is_synthetic_id, parse_arguments, synthetic_id
 from swink_core.vocabulary.option_table import OPTIONS, TUNING, Option, takes_options
@@ -55,7 +56,7 @@ from swink_core.vocabulary.options import TargetOptions
 from swink_core.vocabulary.prices import cost_of
 
 __all__ = [
-    "API", "CODES", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "OPTIONS",
+    "API", "CODES", "CONTEXT_WORDS", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "OPTIONS",
     "TUNING", "AiohttpClient", "Attempt", "Automaton", "Catalog", "Clock", "Convert", "Decoder",
     "EventSource", "EventWriter", "Fitted", "FrameError", "FrameTooLong", "Gate", "HTTPClient",
     "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "LoopClock", "MalformedFrame",

@@ -30,7 +30,7 @@ _ELSEWHERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry"})
 _UNSET = StreamOptions()
 
 _TOLD = frozenset({"role", "content", "provider", "model"})
-"""What a message was; the rest is how it came to be."""
+"""The fields of an assistant message that a provider is sent."""
 
 _BODY = "body"
 """The field with the digest of the request's body."""
