@@ -23,10 +23,11 @@ from swink_core.failures.exceptions import InvalidModel, InvalidOption, UsageErr
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate
 from swink_core.plugins.catalog import Catalog
+from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.plugins.host import Host
 from swink_core.providers.aiohttp_client import AiohttpClient
+from swink_core.providers.answers import override
 from swink_core.providers.clock import LoopClock
-from swink_core.providers.exchange import override
 from swink_core.providers.fields import merge_fields
 from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.driver import Driver
@@ -101,6 +102,7 @@ class Client:
         self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
+        self._tasks = ClientTasks()
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
         self._remembered: dict[Hashable, tuple[Any, list[Target]]] = {}
         options_of(self._defaults)
@@ -147,6 +149,7 @@ class Client:
             context=conversation,
             clock=self._clock,
             http=self._http,
+            tasks=self._tasks,
             shared_totals=self._totals,
         )
         return EventStream(Driver(call, targets, self._gates, self._on_close))
@@ -177,6 +180,7 @@ class Client:
         if not self._closed:
             self._closed = True
             try:
+                await self._tasks.aclose()
                 await self._http.aclose()
             finally:
                 await self.host.leave()

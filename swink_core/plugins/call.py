@@ -22,6 +22,7 @@ from swink_core.failures.failure import Classification, Failure
 from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
+from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import Done, Error, Event, Notice
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
@@ -245,6 +246,7 @@ class Call:
     headers: dict[str, str] = field(factory=dict, repr=False)
     taps: list[Callable[[Attempt, bytes], None]] = field(factory=list, repr=False)
     secrets: set[str] = field(factory=set, repr=False)
+    tasks: ClientTasks = field(factory=ClientTasks, repr=False)
 
     @property
     def usage(self) -> Usage | None:

@@ -45,6 +45,7 @@ from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
 from swink_core.providers.source import EventSource, Parser
+from swink_core.providers.tokens import Grant, Token, TokenHTTP
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Clock, Timer
 from swink_core.vocabulary.codec import load_event
@@ -58,17 +59,16 @@ from swink_core.vocabulary.prices import cost_of
 __all__ = [
     "API", "CODES", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "OPTIONS", "THINKING_BUDGETS",
     "TUNING", "AiohttpClient", "Attempt", "Automaton", "Catalog", "Clock", "Convert", "Decoder",
-    "EventSource", "EventWriter", "Fitted", "FrameError", "FrameTooLong", "Gate", "HTTPClient",
-    "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "LoopClock", "MalformedFrame",
-    "MessageConverter", "NDJSONDecoder", "Option", "Parser", "Phase", "SSEDecoder", "Source",
-    "TargetOptions", "Timer", "accepted_id", "arguments_object", "by_tables", "called_ids",
-    "check_json", "closed_schema", "context_notices", "cost_of", "duration_seconds", "end_group",
-    "failure_of", "first_set", "folded_system", "health_of", "inlined_schema", "is_own_address",
-    "is_synthetic_id", "kept_of", "load_event", "marked_system", "media_base64", "media_form",
-    "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise", "not_started",
-    "package_catalog", "parse_arguments", "redact", "repaired_json", "required_features",
-    "retry_after_seconds", "rewritten_schema", "rule_of", "sent_options", "synthetic_id",
-    "system_blocks", "takes_options", "text_field", "text_of", "unparsed", "unsupported",
-    "with_extra",
-    "with_metadata",
+    "EventSource", "EventWriter", "Fitted", "FrameError", "FrameTooLong", "Gate", "Grant",
+    "HTTPClient", "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "LoopClock",
+    "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Option", "Parser", "Phase",
+    "SSEDecoder", "Source", "TargetOptions", "Timer", "Token", "TokenHTTP", "accepted_id",
+    "arguments_object", "by_tables", "called_ids", "check_json", "closed_schema", "context_notices",
+    "cost_of", "duration_seconds", "end_group", "failure_of", "first_set", "folded_system",
+    "health_of", "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event",
+    "marked_system", "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns",
+    "model_path", "normalise", "not_started", "package_catalog", "parse_arguments", "redact",
+    "repaired_json", "required_features", "retry_after_seconds", "rewritten_schema", "rule_of",
+    "sent_options", "synthetic_id", "system_blocks", "takes_options", "text_field", "text_of",
+    "unparsed", "unsupported", "with_extra", "with_metadata",
 ]  # fmt: skip

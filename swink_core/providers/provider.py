@@ -17,7 +17,6 @@ from collections.abc import (
     Mapping,
 )
 from typing import Any, ClassVar, final
-from weakref import WeakKeyDictionary
 
 import msgspec
 from attrs import evolve
@@ -31,9 +30,7 @@ from swink_core.plugins.binding import Target, first_set
 from swink_core.plugins.call import Call, Plan
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
-from swink_core.providers.buffered import BufferedDecoder, BufferedParser
-from swink_core.providers.conversion import is_text
-from swink_core.providers.exchange import (
+from swink_core.providers.answers import (
     Body,
     failure_of_answer,
     is_answer,
@@ -41,6 +38,8 @@ from swink_core.providers.exchange import (
     read_error,
     request_id_of,
 )
+from swink_core.providers.buffered import BufferedDecoder, BufferedParser
+from swink_core.providers.conversion import is_text
 from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
@@ -48,6 +47,7 @@ from swink_core.providers.knobs import Knobs, fields_of
 from swink_core.providers.media import MOST_ENCODED_AT_ONCE, size_of
 from swink_core.providers.rules import Fitted, FittedContext
 from swink_core.providers.source import EventSource, Parser
+from swink_core.providers.tokens import Grant, Token, Tokens, secrets_of
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
 from swink_core.vocabulary.messages import Context
@@ -101,8 +101,7 @@ class HTTPProvider:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._renewals = 0
-        self._renewing: Any = WeakKeyDictionary()  # by event loop, whose lock serves no other
+        self._tokens = Tokens()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
         self.info = catalog.providers.get(name) or ProviderInfo(name, name)
 
@@ -163,24 +162,20 @@ class HTTPProvider:
         """Tell whether this call is better not streamed: the endpoint does it badly."""
         return False
 
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add credentials to a request whose headers may carry the caller's own already.
+    def credential(
+        self, request: HTTPRequest, options: StreamOptions
+    ) -> str | Token | Grant | None:
+        """Return the credential of a request: a key, a token, or a grant. Pure.
 
-        The default is a bearer token. Raises ProviderFailure where there are none.
+        The token of a grant is fetched, kept and renewed by the core. The default is `api_key`.
+        `None`: the request goes out without. Raises ProviderFailure where one is missing.
         """
-        if not self.has_credentials(request) and (key := self.api_key(options)) is not None:
-            request.headers["Authorization"] = f"Bearer {key}"
+        return self.api_key(options)
 
-    def expired(self, response: HTTPResponse) -> bool:
-        """Tell whether a response refuses credentials that `refresh` may renew.
-
-        The default is HTTP 401; an API that says it otherwise adds to it. The body is unread.
-        """
-        return response.status == 401
-
-    async def refresh(self, call: Call) -> bool:
-        """Renew credentials that have expired, and tell whether to send again."""
-        return False
+    def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
+        """Put a credential into a request. Pure. The default is a bearer token."""
+        value = credential if isinstance(credential, str) else credential.value
+        request.headers["Authorization"] = f"Bearer {value}"
 
     # -- what it may use ---------------------------------------------------------------------
 
@@ -224,6 +219,28 @@ class HTTPProvider:
             body = lenient_json(payload)
         own = {"Content-Type": "application/json", "Accept": ", ".join(self.content_types)}
         return HTTPRequest(url, body, {**own, **(headers or {})})
+
+    @final
+    async def authorize(
+        self, request: HTTPRequest, options: StreamOptions, call: Call
+    ) -> tuple[Grant, Token] | None:
+        """Sign a request, unless its headers carry credentials already.
+
+        Returns the grant and the token that it was signed with, if there is one. Raises
+        ProviderFailure.
+        """
+        if self.has_credentials(request):
+            return None
+        credential = self.credential(request, options)
+        if isinstance(credential, Grant):
+            token = await self._tokens.get(credential, call)
+            self.sign(request, token, options)
+            return credential, token
+        if credential is not None:
+            if isinstance(credential, Token):
+                call.secrets |= secrets_of(credential)
+            self.sign(request, credential, options)
+        return None
 
     # -- the hooks, final --------------------------------------------------------------------
 
@@ -322,7 +339,7 @@ class HTTPProvider:
         Raises ProviderFailure. A provider with two ways to ask overrides it and tries both in turn.
         """
         types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
-        renewed = False
+        refused: Failure | None = None
         facts = self.speaker(model).error_facts
         if size_of(call.context) > MOST_ENCODED_AT_ONCE:
             built = await asyncio.to_thread(self.request, model, payload, options)
@@ -336,26 +353,32 @@ class HTTPProvider:
             if options.transport == "buffered":
                 request.headers["Accept"] = _WHOLE[0]
             override(request.headers, options.headers)
-            await self.authorize(request, options, call)
+            try:
+                signed = await self.authorize(request, options, call)
+            except ProviderFailure as error:
+                if refused is None:
+                    raise
+                why = refused.message or f"HTTP {refused.status}"
+                refused.message = f"{why} (the token was not renewed: {error})"
+                raise ProviderFailure(refused) from error
             override(request.headers, options.headers)
             call.hide(request.headers, request.url)
-            renewals = self._renewals
             response = await self.send(request, call)
             head = ResponseHead(response.status, response.headers, call.clock.time())
             call.attempt.answer(head, redact(request_id_of(response), call.secrets))
             try:
-                expired = not renewed and self.expired(response)
-                if not (expired and await self._renew(call, renewals)):
-                    if is_answer(response, types):
-                        return response
-                    failure = await failure_of_answer(response, call.secrets, facts)
-                    call.tap(failure.body)
-                    raise ProviderFailure(failure)
+                if is_answer(response, types):
+                    return response
+                failure = await failure_of_answer(response, call.secrets, facts)
             except BaseException:
                 response.close()
                 raise
             response.close()
-            renewed = True
+            call.tap(failure.body)
+            if signed is None or refused is not None or not signed[0].refuses(failure):
+                raise ProviderFailure(failure)
+            self._tokens.drop(*signed)
+            refused = failure
 
     async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
         """Send one request; a provider that also speaks something else than HTTP overrides it.
@@ -365,12 +388,3 @@ class HTTPProvider:
         if call.http is None:
             raise PluginError("the call has no HTTP client")
         return await call.http.send(request, call.options.timeouts.connect)
-
-    async def _renew(self, call: Call, renewals: int) -> bool:
-        """Renew once for calls that fail together: whoever comes later finds it done."""
-        async with self._renewing.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-            if self._renewals == renewals:
-                if not await self.refresh(call):
-                    return False
-                self._renewals += 1
-            return True

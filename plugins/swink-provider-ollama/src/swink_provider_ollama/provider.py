@@ -147,6 +147,10 @@ class OllamaProvider(HTTPProvider):
         The server is asked what that is when it matters: for models that no catalogue lists, and
         for long conversations. One that does not say it gets the call as it is.
         """
+        priced = model.info is not None and model.info.prices is not None
+        cloud = model.id.partition(":")[2].endswith("cloud")  # whoever hands it on
+        if not priced and not cloud and is_own_address(self.base_url(options), private=True):
+            call.attempt.charge(0.0)
         if options.rules:
             place = (self.base_url(options), model.id)
             before = self._shown.get(place)
@@ -234,14 +238,6 @@ class OllamaProvider(HTTPProvider):
         if missing:
             failure.message = f"{missing[0]}; `ollama list` shows those that are there, and "
             failure.message += "`ollama pull` downloads one of https://ollama.com/library"
-
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add a key, if any, and note that a local server costs nothing."""
-        await super().authorize(request, options, call)
-        priced = call.model.info is not None and call.model.info.prices is not None
-        cloud = call.model.id.partition(":")[2].endswith("cloud")  # whoever hands it on
-        if not priced and not cloud and is_own_address(request.url, private=True):
-            call.attempt.charge(0.0)
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the server's address, also from what Ollama allows in `OLLAMA_HOST`.

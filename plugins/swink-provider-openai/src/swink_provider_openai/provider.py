@@ -230,6 +230,10 @@ class OpenAIProvider(HTTPProvider):
     ) -> HTTPResponse:
         """Ask over a WebSocket where one is wanted and has not failed before, and over Chat
         Completions where a server turns out to have no Responses API."""
+        priced = model.info is not None and model.info.prices is not None
+        own_server = self.dialect.own_server and not priced
+        if own_server and is_own_address(self.base_url(options), private=True):
+            call.attempt.charge(0.0)
         payload = _current(payload, call)
         either = isinstance(self.api(model, options), EitherAPI)
         if "resume" in options.settings:
@@ -268,13 +272,6 @@ class OpenAIProvider(HTTPProvider):
         if request.url.startswith("ws") and isinstance(call.http, AiohttpClient):
             return await open_websocket(call.http, request, call.options.timeouts.connect)
         return await super().send(request, call)
-
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the key, and note that a server at an address of one's own costs nothing."""
-        await super().authorize(request, options, call)
-        priced = call.model.info is not None and call.model.info.prices is not None
-        if self.dialect.own_server and not priced and is_own_address(request.url, private=True):
-            call.attempt.charge(0.0)
 
     def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers that the dialect takes from the environment.

@@ -9,7 +9,7 @@ import pytest
 
 from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers.exchange import (
+from swink_core.providers.answers import (
     failure_of_answer,
     is_answer,
     override,

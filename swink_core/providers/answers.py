@@ -1,11 +1,11 @@
-"""A request's headers, and what becomes of its answer: a body to read, or a failure."""
+"""A response: a body to read as it comes, a body to read whole, or a failure."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -14,6 +14,8 @@ from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import BODY_CAP, excerpt
 from swink_core.vocabulary.http import HTTPResponse
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+T = TypeVar("T")
 
 REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-generation-id", "x-amzn-requestid")
 
@@ -106,6 +108,35 @@ async def failure_of_answer(
     elif not failure.message and body:
         failure.message = f"HTTP {status}: {excerpt(body, secrets, 200)}"
     return failure
+
+
+async def read_whole(response: HTTPResponse, most: int) -> bytes:
+    """Read a body to its end. Raises ProviderFailure for one of more than `most` bytes."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in response:
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            why = f"the answer is longer than {most} bytes"
+            failure = Failure("request", kind=Kind.PROTOCOL, code="answer", message=why)
+            raise ProviderFailure(failure)
+    return b"".join(pieces)
+
+
+def decoded(data: bytes, into: type[T]) -> T:
+    """Decode JSON into a type that msgspec knows; `bytes` are returned unread.
+
+    Numbers may be written as text. Raises ProviderFailure (`protocol`).
+    """
+    if into is bytes:
+        return data  # type: ignore[return-value]  # T is bytes
+    try:
+        return msgspec.json.decode(data, type=into, strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = f"the answer does not parse: {error}"
+        failure = Failure("request", kind=Kind.PROTOCOL, code="answer", message=why)
+        raise ProviderFailure(failure) from None
 
 
 def read_error(failure: Failure) -> None:
