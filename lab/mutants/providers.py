@@ -160,7 +160,7 @@ PROVIDERS = {
         "Claude Code",
         "swink_provider_claude_code:ClaudeCodeProvider",
         _modules("swink_provider_claude_code", "parser", "prompt", "provider"),
-        ("command", "chunks", "_turn", "_file", "_encoded"),  # how the command is run
+        ("command", "exchange", "_turn", "_file", "_encoded"),  # how the command is run
     ),
     "proxy": Tried(
         "a gateway's client",

@@ -9,7 +9,7 @@ from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, F
 from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.binding import first_set
-from swink_core.plugins.call import Attempt, Gate
+from swink_core.plugins.call import Attempt, Gate, Leg
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.aiohttp_client import AiohttpClient
@@ -29,6 +29,7 @@ from swink_core.providers.conversion import (
     text_of,
     unparsed,
 )
+from swink_core.providers.exchange import Exchange
 from swink_core.providers.features import API, context_notices
 from swink_core.providers.fields import (
     merge_fields,
@@ -59,9 +60,9 @@ from swink_core.vocabulary.prices import cost_of
 __all__ = [
     "API", "CODES", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "OPTIONS", "THINKING_BUDGETS",
     "TUNING", "AiohttpClient", "Attempt", "Automaton", "Catalog", "Clock", "Convert", "Decoder",
-    "EventSource", "EventWriter", "Fitted", "FrameError", "FrameTooLong", "Gate", "Grant",
-    "HTTPClient", "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "LoopClock",
-    "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Option", "Parser", "Phase",
+    "EventSource", "EventWriter", "Exchange", "Fitted", "FrameError", "FrameTooLong", "Gate",
+    "Grant", "HTTPClient", "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "Leg",
+    "LoopClock", "MalformedFrame", "MessageConverter", "NDJSONDecoder", "Option", "Parser", "Phase",
     "SSEDecoder", "Source", "TargetOptions", "Timer", "Token", "TokenHTTP", "accepted_id",
     "arguments_object", "by_tables", "called_ids", "check_json", "closed_schema", "context_notices",
     "cost_of", "duration_seconds", "end_group", "failure_of", "first_set", "folded_system",

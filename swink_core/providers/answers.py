@@ -1,11 +1,11 @@
-"""A response: a body to read as it comes, a body to read whole, or a failure."""
+"""What a response is: an answer to be streamed, a whole one, or a failure."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,37 +24,6 @@ ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
 
 BODY_SECONDS = 5.0
 """How long an error's body is waited for: a server that never ends it must not hide its status."""
-
-
-class Body:
-    """The body of a response that is asked for by the first read.
-
-    No coroutine of its own stands between a reader and the response's: that is felt at each read.
-    """
-
-    def __init__(self, respond: Callable[[], Awaitable[HTTPResponse]]) -> None:
-        self._respond = respond
-        self._response: HTTPResponse | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    def __anext__(self) -> Awaitable[bytes]:
-        return self._first() if self._response is None else self._response.__anext__()
-
-    async def _first(self) -> bytes:
-        self._response = await self._respond()
-        return await self._response.__anext__()
-
-    @property
-    def at_end(self) -> bool:
-        """Whether the body is known to have been read to its end."""
-        return getattr(self._response, "at_end", False)
-
-    async def aclose(self) -> None:
-        """Close the response, if there is one."""
-        if self._response is not None:
-            self._response.close()
 
 
 def request_id_of(response: HTTPResponse) -> str:

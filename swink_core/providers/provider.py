@@ -6,7 +6,6 @@ is attributes. The hooks are final: one overridden without its decorator would s
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -21,35 +20,27 @@ from typing import Any, ClassVar, final
 import msgspec
 from attrs import evolve
 
-from swink_core.failures.exceptions import PluginError, ProviderFailure
+from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Classification, Failure
-from swink_core.failures.redaction import redact
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.binding import Target, first_set
 from swink_core.plugins.call import Call, Plan
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
-from swink_core.providers.answers import (
-    Body,
-    failure_of_answer,
-    is_answer,
-    override,
-    read_error,
-    request_id_of,
-)
+from swink_core.providers.answers import read_error
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
 from swink_core.providers.conversion import is_text
+from swink_core.providers.exchange import Exchange
 from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
 from swink_core.providers.knobs import Knobs, fields_of
-from swink_core.providers.media import MOST_ENCODED_AT_ONCE, size_of
 from swink_core.providers.rules import Fitted, FittedContext
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, Tokens, secrets_of
 from swink_core.vocabulary.events import Notice
-from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
+from swink_core.vocabulary.http import HTTPRequest
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
@@ -57,9 +48,6 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 KNOBS: Knobs = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
 """What most APIs take, under its own name."""
-
-_WHOLE = ("application/json",)
-"""What an answer may be that was asked for whole."""
 
 
 class HTTPProvider:
@@ -177,6 +165,15 @@ class HTTPProvider:
         value = credential if isinstance(credential, str) else credential.value
         request.headers["Authorization"] = f"Bearer {value}"
 
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        """Return the bytes of the answer as they come.
+
+        The default sends the request and returns the body of its answer. A provider with several
+        requests, or whose bytes come from elsewhere (a process, a socket), writes it as an async
+        generator. Raises ProviderFailure.
+        """
+        return x.stream()
+
     # -- what it may use ---------------------------------------------------------------------
 
     def has_credentials(self, request: HTTPRequest) -> bool:
@@ -242,6 +239,14 @@ class HTTPProvider:
             self.sign(request, credential, options)
         return None
 
+    def _drop_refused(self, signed: tuple[Grant, Token], failure: Failure) -> bool:
+        """Drop the token that a failure refuses; tell whether it does."""
+        grant, token = signed
+        refuses = grant.refuses(failure)
+        if refuses:
+            self._tokens.drop(grant, token)
+        return refuses
+
     # -- the hooks, final --------------------------------------------------------------------
 
     @final
@@ -274,15 +279,19 @@ class HTTPProvider:
         if options.transport == "buffered" and api.buffered:
             parser = BufferedParser(parser)
             decoder = BufferedDecoder()
-        return EventSource(
+        x = Exchange(self, model, options, call)
+        chunks = x.begin()
+        source = EventSource(
             call,
-            self.chunks(model, context, options, call),
+            chunks,
             decoder,
             parser,
             malformed=options.malformed or self.malformed,
             notices=plan.notices,
             names=plan.names,
+            exchange=None if x.is_plain else x,
         )
+        return source
 
     def _planned(self, model: Model, context: Context, options: StreamOptions, call: Call) -> Plan:
         """Return how a call goes out. Raises ProviderFailure for one that the model does not take.
@@ -320,71 +329,3 @@ class HTTPProvider:
         places = {**fields_of(api.knobs), **getattr(api, "places", {})}
         extra = layered_extra(plan.options.extra, target.extra, target.inherited, places)
         plan.options = evolve(plan.options, extra=extra)
-
-    def chunks(
-        self, model: Model, context: Context, options: StreamOptions, call: Call
-    ) -> AsyncIterator[bytes]:
-        """Yield the bytes of the answer as they come. The default is an HTTP response's
-        body; a provider whose bytes come from elsewhere (a process, a socket) overrides it.
-
-        Raises ProviderFailure. What it holds open it closes when it is closed.
-        """
-        return Body(lambda: self.respond(model, call.convert(), options, call))
-
-    async def respond(
-        self, model: Model, payload: Any, options: StreamOptions, call: Call
-    ) -> HTTPResponse:
-        """Send the request and return a response that is a stream, or a WebSocket.
-
-        Raises ProviderFailure. A provider with two ways to ask overrides it and tries both in turn.
-        """
-        types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
-        refused: Failure | None = None
-        facts = self.speaker(model).error_facts
-        if size_of(call.context) > MOST_ENCODED_AT_ONCE:
-            built = await asyncio.to_thread(self.request, model, payload, options)
-        else:
-            built = self.request(model, payload, options)
-        call.attempt.build(built)
-        while True:
-            request = HTTPRequest(built.url, built.body, {**built.headers}, built.method)
-            call.attempt.ask(request)
-            request.headers.update(call.headers)
-            if options.transport == "buffered":
-                request.headers["Accept"] = _WHOLE[0]
-            override(request.headers, options.headers)
-            try:
-                signed = await self.authorize(request, options, call)
-            except ProviderFailure as error:
-                if refused is None:
-                    raise
-                why = refused.message or f"HTTP {refused.status}"
-                refused.message = f"{why} (the token was not renewed: {error})"
-                raise ProviderFailure(refused) from error
-            override(request.headers, options.headers)
-            call.hide(request.headers, request.url)
-            response = await self.send(request, call)
-            head = ResponseHead(response.status, response.headers, call.clock.time())
-            call.attempt.answer(head, redact(request_id_of(response), call.secrets))
-            try:
-                if is_answer(response, types):
-                    return response
-                failure = await failure_of_answer(response, call.secrets, facts)
-            except BaseException:
-                response.close()
-                raise
-            response.close()
-            call.tap(failure.body)
-            if signed is None or refused is not None or not signed[0].refuses(failure):
-                raise ProviderFailure(failure)
-            self._tokens.drop(*signed)
-            refused = failure
-
-    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
-        """Send one request; a provider that also speaks something else than HTTP overrides it.
-
-        Raises ProviderFailure.
-        """
-        if call.http is None:
-            raise PluginError("the call has no HTTP client")
-        return await call.http.send(request, call.options.timeouts.connect)

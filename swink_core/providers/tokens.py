@@ -26,7 +26,7 @@ from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import redact
 from swink_core.plugins.call import Call
 from swink_core.providers.answers import decoded, failure_of_answer, read_error, read_whole
-from swink_core.vocabulary.http import HTTPRequest
+from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 log = logging.getLogger(__name__)
@@ -129,10 +129,15 @@ class TokenHTTP:
             raise PluginError("the call has no HTTP client")
         headers = {"Accept": "application/json", **request.headers}
         request = evolve(request, headers=headers)
+        leg = self._attempt.ask(request, "token", call.clock.time())
         response = await call.http.send(request, call.options.timeouts.connect)
+        head = ResponseHead(response.status, response.headers, call.clock.time())
+        self._attempt.answer(head, None, leg)
         try:
             if 200 <= response.status < 300:
-                return decoded(await read_whole(response, TOKEN_BYTES), into)
+                data = await read_whole(response, TOKEN_BYTES)
+                call.tap(data, leg)
+                return decoded(data, into)
             failure = await failure_of_answer(response, call.secrets, self._grant.error_facts)
             transient = response.status >= 500 or response.status in (408, 429)
             failure.kind = failure.kind or (Kind.NETWORK if transient else Kind.AUTH)
@@ -142,6 +147,7 @@ class TokenHTTP:
             raise
         finally:
             response.close()
+        call.tap(failure.body, leg)
         failure.code = failure.code or "token"
         raise ProviderFailure(failure)
 

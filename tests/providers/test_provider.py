@@ -46,6 +46,7 @@ from swink_core.framing import FrameTooLong
 from swink_core.providers import (
     OPTIONS,
     TUNING,
+    Exchange,
     Grant,
     HTTPProvider,
     HTTPRequest,
@@ -919,5 +920,8 @@ async def test_a_provider_need_not_know_what_failures_mean() -> None:
 
 
 async def test_a_call_that_has_no_http_client_says_so() -> None:
+    toy = Toy("toy")
+    call = call_of(toy, "large", options=StreamOptions(api_key="key"))
+    exchange = Exchange(toy, call.model, call.options, call)
     with pytest.raises(swink.PluginError, match="no HTTP client"):
-        await Toy("toy").send(HTTPRequest("http://toy.invalid"), call_of(Toy("toy"), "large"))
+        await exchange.read(HTTPRequest("http://toy.invalid"))

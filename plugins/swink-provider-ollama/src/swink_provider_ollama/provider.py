@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import evolve
@@ -22,6 +23,7 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
+    Exchange,
     Fitted,
     HTTPClient,
     HTTPProvider,
@@ -139,14 +141,19 @@ class OllamaProvider(HTTPProvider):
         body = with_extra(options.extra, fields, defaults)
         return self.json_request(f"{self.base_url(options)}/api/chat", body)
 
-    async def respond(
-        self, model: Model, payload: Any, options: StreamOptions, call: Call
-    ) -> HTTPResponse:
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        """Return the body of the answer to the call as the server takes it."""
+        return x.stream(respond=partial(self._respond, x))
+
+    async def _respond(self, x: Exchange) -> HTTPResponse:
         """Send the call as it fits the model as the server has it.
 
         The server is asked what that is when it matters: for models that no catalogue lists, and
         for long conversations. One that does not say it gets the call as it is.
         """
+        model = x.model
+        options = x.options
+        call = x.call
         priced = model.info is not None and model.info.prices is not None
         cloud = model.id.partition(":")[2].endswith("cloud")  # whoever hands it on
         if not priced and not cloud and is_own_address(self.base_url(options), private=True):
@@ -154,14 +161,14 @@ class OllamaProvider(HTTPProvider):
         if options.rules:
             place = (self.base_url(options), model.id)
             before = self._shown.get(place)
-            await self._learn(model, payload, options, call)
+            await self._learn(x)
             shown = self._shown.get(place)
             if shown is not before:
-                options = evolve(self._fit_again(model, call), extra=options.extra)
+                x.options = evolve(self._fit_again(model, call), extra=options.extra)
             if shown is not None:
-                model = shown.told_of(model)
-            tell_of_length(model, payload, options, call)
-        return await super().respond(model, payload, options, call)
+                x.model = shown.told_of(model)
+            tell_of_length(x.model, x.payload, x.options, call)
+        return await x.send()
 
     def _fit_again(self, model: Model, call: Call) -> StreamOptions:
         """Return the options as the model takes them by what its server has said just now.
@@ -192,18 +199,23 @@ class OllamaProvider(HTTPProvider):
             for model, shown in zip(models, found, strict=True)
         ]
 
-    async def _learn(self, model: Model, payload: Any, options: StreamOptions, call: Call) -> None:
+    async def _learn(self, x: Exchange) -> None:
         """Ask the server about a model, once, where that may change the call."""
+        model = x.model
+        options = x.options
         wants = {"thinking"} if options.thinking is not None else set()
-        wants |= required_features(call.context, options, self.name) & {"tools", "images"}
+        wants |= required_features(x.call.context, options, self.name) & {"tools", "images"}
         listed = model.info is not None and model.info.capabilities is not None
         place = (self.base_url(options), model.id)
-        long = context_of(model, payload, options) is not None
+        long = context_of(model, x.payload, options) is not None
         if place not in self._shown and (long or (wants and not listed)):
-            assert call.http is not None  # every call of a client has one
-            shown = await self._ask("show", {"model": model.id}, Shown, options, call.http)
-            if shown is not None:
-                self._shown[place] = shown
+            url = f"{self.base_url(options)}/api/show"
+            request = self.json_request(url, {"model": model.id})
+            try:
+                self._shown[place] = await x.read(request, Shown)
+            except ProviderFailure as error:  # a server that does not say gets the call unchanged
+                if error.failure.phase == "connect":
+                    raise
 
     async def _ask(
         self,

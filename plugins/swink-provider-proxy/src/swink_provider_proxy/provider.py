@@ -6,7 +6,7 @@ deltas itself. They are held against the grammar, an upstream's `Retry` included
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import AsyncIterator, Container
 from typing import Any, get_args
 
 import msgspec
@@ -14,7 +14,6 @@ from attrs import asdict
 
 from swink_core import (
     AssistantMessage,
-    Call,
     CodecError,
     Context,
     Event,
@@ -30,9 +29,9 @@ from swink_core.providers import (
     OPTIONS,
     TUNING,
     EventWriter,
+    Exchange,
     HTTPProvider,
     HTTPRequest,
-    HTTPResponse,
     load_event,
 )
 from swink_provider_proxy.forwarding import ForwardingWriter
@@ -115,16 +114,13 @@ class ProxyProvider(HTTPProvider):
         base = self.base_url(options).removesuffix("/v1")
         return self.json_request(f"{base}/v1/stream", body)
 
-    async def respond(
-        self, model: Model, payload: Any, options: StreamOptions, call: Call
-    ) -> HTTPResponse:
-        """Add which options are the client's and which `extra` is the call's, that lies over them:
-        the gateway is told both as one."""
-        target = call.attempt.target
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        """Add which options are the client's, and the `extra` of the call that lies over them."""
+        target = x.attempt.target
         if target.extra and target.inherited:
             own = {"extra": target.extra, "inherited": sorted(target.inherited - HERE)}
-            payload = {**payload, "call": own}
-        return await super().respond(model, payload, options, call)
+            x.payload = {**x.payload, "call": own}
+        return x.stream()
 
     def parser(self, model: Model) -> _Parser:
         """Make a parser for one answer."""

@@ -1,0 +1,481 @@
+"""Providers of several requests: their order, their credentials, and their ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+import pytest
+from attrs import define
+from fakes import HELLO, MODEL, Observer, Pipe, Toy, client_of, collect, dropped, frame, types
+
+import swink_core as swink
+from swink_core import Failure, Notice, ProviderFailure, StreamOptions, Timeouts
+from swink_core import StreamErrorKind as Kind
+from swink_core.providers import Exchange, Grant, HTTPRequest, Token, TokenHTTP
+from swink_testing.clock import ManualClock
+
+HOME = "https://toy.invalid"
+CREATE = f"{HOME}/v1/jobs"
+STREAM = "https://files.invalid/stream/7"
+CANCEL = f"{HOME}/v1/jobs/7/cancel"
+COUNTS = f"{HOME}/v1/jobs/7"
+USAGE = b'{"usage": {"input": 5, "output": 6}}'
+JOB = b'{"id": "7"}'
+OPEN = (frame(text="Hel"), frame(text="lo"))
+WORDS = (*OPEN, frame(stop="stop"))
+
+
+class Job(msgspec.Struct):
+    id: str
+
+
+class Jobs(Toy):
+    """Creates a job, streams it from another host, and asks for the counts after that."""
+
+    async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        request = x.request()
+        made = await x.read(HTTPRequest(CREATE, request.body, request.headers), Job)
+        x.on_abandon(HTTPRequest(f"{CREATE}/{made.id}/cancel"))
+        async for data in x.stream(HTTPRequest(STREAM, method="GET")):
+            yield data
+            if x.stopped:
+                break
+        yield x.frame(await x.read(HTTPRequest(COUNTS, method="GET")))
+
+
+Reply = Pipe | Failure | Callable[[], Any]
+
+
+class Service:
+    """An `HTTPClient` with an answer for each address; `hold` keeps one back until it is set."""
+
+    def __init__(self, **answers: Reply) -> None:
+        self.requests: list[HTTPRequest] = []
+        self.answers: dict[str, Any] = {
+            CREATE: lambda: Pipe(JOB, status=201, end=True),
+            STREAM: lambda: Pipe(*WORDS),
+            CANCEL: lambda: Pipe(b"{}", end=True),
+            COUNTS: lambda: Pipe(USAGE, end=True),
+        }
+        names = {"create": CREATE, "stream": STREAM, "cancel": CANCEL, "counts": COUNTS}
+        self.answers |= {names[name]: answer for name, answer in answers.items()}
+        self.held: set[str] = set()
+        self.hold = asyncio.Event()
+
+    @property
+    def asked(self) -> list[str]:
+        return [request.url for request in self.requests]
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> Any:
+        self.requests.append(request)
+        if request.url in self.held:
+            await self.hold.wait()
+        answer = self.answers[request.url]
+        made = answer() if callable(answer) else answer
+        if isinstance(made, Failure):
+            raise ProviderFailure(made)
+        return made
+
+    def close_idle(self) -> None:
+        """Keep nothing idle."""
+
+    async def aclose(self) -> None:
+        """Hold nothing open."""
+
+
+def client(service: Any, *plugins: Any, provider: Any = Jobs, **options: Any) -> swink.Client:
+    own: dict[str, Any] = {"retry": swink.RetryPolicy.none(), "api_key": "the-key-secret"}
+    options = {**own, **options}
+    return client_of(*plugins, providers={"toy": provider}, http=service, **options)
+
+
+async def settle(turns: int = 30) -> None:
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  # of a fake that has no event for it
+            await asyncio.sleep(0.001)
+
+
+# -- straight on ---------------------------------------------------------------------------------
+
+
+async def test_each_request_follows_from_the_answer_before_it() -> None:
+    service = Service()
+    async with client(service) as toy:
+        message = await toy.complete(MODEL, "Hi")
+    assert message.text == "Hello"
+    assert service.asked == [CREATE, STREAM, COUNTS]
+    assert message.usage is not None
+    assert (message.usage.input, message.usage.output) == (5, 6)
+
+
+async def test_key_and_callers_headers_go_to_the_origin_of_the_first_request_alone() -> None:
+    service = Service()
+    async with (
+        client(service) as toy,
+        toy.stream(MODEL, "Hi", headers={"X-Mine": "1"}) as stream,
+    ):
+        stream.call.headers["traceparent"] = "00-1-1-01"
+        await collect(stream)
+    create, streamed, counts = (request.headers for request in service.requests)
+    for headers in (create, counts):
+        assert headers["Authorization"] == "Bearer the-key-secret"
+        assert (headers["X-Mine"], headers["traceparent"]) == ("1", "00-1-1-01")
+    assert streamed == {"Accept": "text/event-stream"}
+    assert (create["Accept"], counts["Accept"]) == ("application/json", "application/json")
+
+
+async def test_observers_and_taps_see_every_request_in_order() -> None:
+    shown: list[tuple[str, bytes]] = []
+    service, clock = Service(), ManualClock()
+    async with client(service, clock=clock) as toy, toy.stream(MODEL, "Hi") as stream:
+        stream.call.taps.append(lambda _, leg, data: shown.append((leg.request.url, data)))
+        await collect(stream)
+    legs = stream.call.attempt.legs
+    assert [(leg.kind, leg.request.url, leg.response.status) for leg in legs if leg.response] == [
+        ("whole", CREATE, 201),
+        ("stream", STREAM, 200),
+        ("whole", COUNTS, 200),
+    ]
+    assert all(leg.response and leg.sent_at <= leg.response.at for leg in legs)
+    body = b"".join(data for url, data in shown if url == STREAM)
+    assert body == b"".join(WORDS)
+    assert [data for url, data in shown if url != STREAM] == [JOB, USAGE]
+    assert "secret" not in repr(stream.call) + repr(legs)
+
+
+async def test_requests_for_tokens_are_legs_too() -> None:
+    @define(frozen=True)
+    class Key(Grant):
+        async def fetch(self, http: TokenHTTP) -> Token:
+            got = await http.read(HTTPRequest(COUNTS, method="GET"), bytes)
+            return Token(got.decode())
+
+    class Tokens(Jobs):
+        def credential(self, request: HTTPRequest, options: StreamOptions) -> Grant:
+            return Key()
+
+    async with client(Service(), provider=Tokens) as toy, toy.stream(MODEL, "Hi") as stream:
+        await collect(stream)
+    kinds = [leg.kind for leg in stream.call.attempt.legs]
+    assert kinds == ["token", "whole", "stream", "whole"]
+    assert stream.call.endpoint == COUNTS
+
+
+async def test_a_refused_create_is_classified_by_the_providers_tables() -> None:
+    body = b'{"error": {"code": "full", "message": "no room for the-key-secret"}}'
+    service = Service(create=Pipe(body, status=400, end=True))
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        events = await collect(stream)
+    assert types(events) == ["start", "error"]
+    assert events[-1].error_message == "no room for [hidden]"
+    assert service.asked == [CREATE]
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"id": 7}', b"\xff", b""])
+async def test_an_answer_that_is_not_what_was_asked_for_is_a_protocol_error(body: bytes) -> None:
+    service = Service(create=Pipe(body, end=True) if body else Pipe(end=True))
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        events = await collect(stream)
+    assert (events[-1].error_kind, service.asked) == (Kind.PROTOCOL, [CREATE])
+
+
+async def test_a_whole_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swink_core.providers.exchange.WHOLE_BYTES", 4)
+    async with client(Service()) as toy, toy.stream(MODEL, "Hi") as stream:
+        events = await collect(stream)
+    assert "longer than 4 bytes" in events[-1].error_message
+
+
+async def test_a_poll_waits_by_the_calls_clock_under_the_limit_for_the_first_event() -> None:
+    class Polling(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            await x.read(HTTPRequest(CREATE), Job)
+            while True:
+                await x.sleep(5.0)
+                await x.read(HTTPRequest(COUNTS, method="GET"))
+            yield b""
+
+    service, clock = Service(), ManualClock()
+    limits = Timeouts(first_event=12.0)
+    async with client(service, provider=Polling, clock=clock) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi", timeouts=limits))
+        for _ in range(3):
+            await settle()
+            await clock.advance(5.0)
+        with pytest.raises(swink.StreamError) as caught:
+            await call
+    assert caught.value.kind is Kind.TIMEOUT
+    assert service.asked == [CREATE, COUNTS, COUNTS]
+
+
+# -- left behind ---------------------------------------------------------------------------------
+
+
+async def left(toy: swink.Client, way: str, service: Service, clock: ManualClock) -> None:
+    """Begin a call and leave it after its first words."""
+    service.answers[STREAM] = lambda: Pipe(*OPEN)
+    words: Any = asyncio.Event()
+
+    async def read() -> None:
+        async with toy.stream(MODEL, "Hi") as stream:
+            async for event in stream:
+                if event.type == "text_delta":
+                    words.set()
+                    if way == "leave":
+                        return
+
+    reader = asyncio.create_task(read())
+    await words.wait()
+    await settle()
+    if way == "cancel":
+        reader.cancel()
+    elif way == "limit":
+        await clock.advance(400.0)
+    await asyncio.wait((reader,))
+
+
+@pytest.mark.parametrize("way", ["leave", "cancel", "limit"])
+async def test_what_is_left_is_ended_on_its_server(way: str) -> None:
+    service, clock = Service(), ManualClock()
+    async with client(service, clock=clock) as toy:
+        await left(toy, way, service, clock)
+        await settle()
+        assert service.asked == [CREATE, STREAM, CANCEL]
+    cancel = service.requests[-1]
+    assert (cancel.method, cancel.headers["Authorization"]) == ("POST", "Bearer the-key-secret")
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        Failure("connect", kind=Kind.NETWORK, code="disconnected"),
+        Pipe(b"{}", status=500, end=True),
+        Pipe(*OPEN, end=True),
+        Pipe(*OPEN, dropped()),
+    ],
+    ids=["no connection", "an error", "cut", "dropped"],
+)
+async def test_what_failed_is_ended_on_its_server_before_a_retry(stream: Any) -> None:
+    answers = iter([stream, Pipe(*WORDS)])
+    service = Service(stream=lambda: next(answers))
+    policy = swink.RetryPolicy(base=0.0, restart_after_output=True)
+    async with client(service, retry=policy) as toy:
+        message = await toy.complete(MODEL, "Hi")
+    assert message.text == "Hello"
+    asked = [url for url in service.asked if url != COUNTS]
+    assert asked == [CREATE, STREAM, CANCEL, CREATE, STREAM]
+
+
+async def test_a_regular_end_ends_nothing() -> None:
+    service = Service()
+    async with client(service) as toy:
+        await toy.complete(MODEL, "Hi")
+    assert CANCEL not in service.asked
+
+
+async def test_a_cancel_while_the_job_is_created_waits_for_its_id_and_ends_it() -> None:
+    service = Service()
+    service.held.add(CREATE)
+    async with client(service) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        call.cancel()
+        await asyncio.wait((call,))
+        assert service.asked == [CREATE]
+        service.hold.set()
+    assert call.cancelled()
+    assert service.asked == [CREATE, CANCEL]  # and no stream of it
+
+
+async def test_a_cancel_before_the_job_is_created_sends_nothing_more() -> None:
+    @define(frozen=True)
+    class Key(Grant):
+        async def fetch(self, http: TokenHTTP) -> Token:
+            await http.read(HTTPRequest(COUNTS, method="GET"), bytes)
+            return Token("x")
+
+    class Tokens(Jobs):
+        def credential(self, request: HTTPRequest, options: StreamOptions) -> Grant:
+            return Key()
+
+    service = Service()
+    service.held.add(COUNTS)
+    async with client(service, provider=Tokens) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        call.cancel()
+        await asyncio.wait((call,))
+        service.hold.set()
+        await settle()
+    assert service.asked == [COUNTS]
+
+
+async def test_a_cancel_that_hangs_holds_nobody_up_and_is_finished_by_the_close() -> None:
+    service, clock = Service(), ManualClock()
+    service.held.add(CANCEL)
+    toy = client(service, clock=clock)
+    await left(toy, "leave", service, clock)
+    assert service.asked[-1] == CANCEL
+    closing = asyncio.create_task(toy.aclose())
+    await settle()
+    assert not closing.done()
+    service.hold.set()
+    await asyncio.wait_for(closing, 5)
+
+
+async def test_a_close_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swink_core.plugins.client_tasks.CLOSE_SECONDS", 0.01)
+    service, clock = Service(), ManualClock()
+    service.held.add(CANCEL)
+    toy = client(service, clock=clock)
+    await left(toy, "leave", service, clock)
+    await asyncio.wait_for(toy.aclose(), 5)
+
+
+async def test_a_cancel_that_fails_is_logged_without_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service, clock = Service(), ManualClock()
+    said = json.dumps({"message": "the-key-secret may not"}).encode()
+    service.answers[CANCEL] = Pipe(said, status=403, end=True)
+    async with client(service, clock=clock) as toy:
+        await left(toy, "leave", service, clock)
+    assert "abandoned work may go on: [hidden] may not" in caplog.text
+
+
+# -- after the answer ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        Pipe(b"{}", status=500, end=True),
+        Failure("connect", kind=Kind.NETWORK, code="disconnected"),
+        Pipe(dropped()),
+    ],
+    ids=["an error", "no connection", "broken"],
+)
+async def test_a_request_that_fails_after_the_answer_is_a_notice(counts: Any) -> None:
+    service, observer = Service(counts=counts), Observer()
+    async with client(service, observer) as toy:
+        message = await toy.complete(MODEL, "Hi")
+    assert (message.text, message.stop_reason) == ("Hello", "stop")
+    notices = [event.code for event in observer.events if isinstance(event, Notice)]
+    assert notices == ["after_answer"]
+    assert service.asked == [CREATE, STREAM, COUNTS]
+
+
+async def test_a_request_after_the_answer_may_not_take_for_ever() -> None:
+    service, clock, observer = Service(), ManualClock(), Observer()
+    service.held.add(COUNTS)
+    async with client(service, observer, clock=clock) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: COUNTS in service.asked)
+        await settle()
+        await clock.advance(6.0)
+        message = await call
+    assert message.text == "Hello"
+    assert "after_answer" in [getattr(event, "code", "") for event in observer.events]
+    assert CANCEL not in service.asked
+
+
+# -- bodies and generators -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["leave", "cancel", "limit"])
+async def test_a_body_that_is_read_in_a_generator_is_closed(way: str) -> None:
+    service, clock = Service(), ManualClock()
+    opened: list[Pipe] = []
+    async with client(service, clock=clock) as toy:
+
+        def begin() -> Pipe:
+            opened.append(Pipe(*OPEN))
+            return opened[-1]
+
+        service_left = left(toy, way, service, clock)
+        task = asyncio.create_task(service_left)
+        await asyncio.sleep(0)
+        service.answers[STREAM] = begin
+        await task
+    assert [pipe.closed for pipe in opened] == [True]
+
+
+async def test_cleanup_of_a_generator_runs_when_its_first_step_is_cancelled() -> None:
+    ended: list[str] = []
+    begun = asyncio.Event()
+
+    class Waiting(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+                yield b""
+            finally:
+                ended.append("yes")
+
+    async with client(Service(), provider=Waiting) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await begun.wait()
+        call.cancel()
+        await asyncio.wait((call,))
+        assert ended == ["yes"]
+    assert call.cancelled()
+
+
+async def test_a_fault_of_the_generator_names_the_plugin(caplog: pytest.LogCaptureFixture) -> None:
+    class Faulty(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            await x.read(HTTPRequest(CREATE), Job)
+            raise LookupError("no such place")
+            yield b""
+
+    caplog.set_level(logging.ERROR)
+    async with client(Service(), provider=Faulty) as toy:
+        with pytest.raises(swink.StreamError, match=r'plugin "toy" raised LookupError') as caught:
+            await toy.complete(MODEL, "Hi")
+    assert caught.value.kind is Kind.INTERNAL
+
+
+async def test_a_provider_may_go_on_after_a_refusal() -> None:
+    class Either(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            with pytest.raises(ProviderFailure) as caught:
+                await x.read(HTTPRequest(COUNTS, method="GET"))
+            assert caught.value.failure.status == 404
+            async for data in x.stream(HTTPRequest(STREAM, method="GET")):
+                yield data
+
+    service = Service(counts=Pipe(b"{}", status=404, end=True), stream=Pipe(*HELLO))
+    async with client(service, provider=Either) as toy:
+        assert (await toy.complete(MODEL, "Hi")).text == "Hello"
+
+
+async def exchanges_left(provider: Any) -> int:
+    """Count the exchanges that only the garbage collector would free after a call."""
+    service = Service(stream=Pipe(*WORDS, end=True))
+    service.answers["http://toy.invalid/v1/chat"] = Pipe(*HELLO, end=True)
+    async with client(service, provider=provider) as toy:
+        gc.collect()
+        gc.disable()
+        before = sum(type(each) is Exchange for each in gc.get_objects())
+        try:
+            await toy.complete(MODEL, "Hi")
+            return sum(type(each) is Exchange for each in gc.get_objects()) - before
+        finally:
+            gc.enable()
+
+
+@pytest.mark.parametrize("provider", [Toy, Jobs])
+async def test_an_exchange_is_freed_without_the_garbage_collector(provider: Any) -> None:
+    assert await exchanges_left(provider) == 0
