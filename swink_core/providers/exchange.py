@@ -17,10 +17,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import Any, Protocol, Self, TypeVar, overload
 from urllib.parse import urlsplit
 
 from swink_core.failures.exceptions import PluginError, ProviderFailure
+from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import redact
 from swink_core.plugins.call import Call, Leg, LegKind
 from swink_core.providers.answers import (
@@ -35,11 +36,6 @@ from swink_core.providers.media import MOST_ENCODED_AT_ONCE, size_of
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
 from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.options import StreamOptions
-
-if TYPE_CHECKING:
-    from swink_core.failures.failure import Failure
-    from swink_core.providers.provider import HTTPProvider
-    from swink_core.providers.source import EventSource
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +58,37 @@ WAIT_SECONDS = 0.05
 _NOT_CONVERTED = object()
 
 _CREATES_NOTHING = ("GET", "HEAD", "OPTIONS")
+
+
+class Provider(Protocol):
+    """A provider, for the requests that are made in its name."""
+
+    content_types: tuple[str, ...]
+
+    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+        """Return the request that carries `payload`."""
+
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        """Return the bytes of the answer."""
+
+    def failure_facts(self, model: Model) -> Callable[[Failure], None]:
+        """Return the function that reads the error bodies of a model."""
+
+    async def authorize(
+        self, request: HTTPRequest, options: StreamOptions, call: Call
+    ) -> Callable[[Failure], bool] | None:
+        """Sign a request, and return a function that drops a refused token."""
+
+
+class Parsing(Protocol):
+    """The source that parses what an exchange yields."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the parser has read why the answer stopped, or that it failed."""
+
+    def feed_frame(self, frame: bytes) -> None:
+        """Feed the parser a frame that no decoder has made."""
 
 
 class Body:
@@ -136,12 +163,12 @@ class Exchange:
     """
 
     __slots__ = (
-        "_abandons", "_bodies", "_creates", "_home", "_payload", "_provider", "_rest", "_source",
-        "_steps", "attempt", "call", "is_left", "model", "options",
+        "_abandons", "_bodies", "_creates", "_home", "_is_over", "_payload", "_provider", "_rest",
+        "_source", "_steps", "attempt", "call", "is_left", "is_stopped", "model", "options",
     )  # fmt: skip
 
     def __init__(
-        self, provider: HTTPProvider, model: Model, options: StreamOptions, call: Call
+        self, provider: Provider, model: Model, options: StreamOptions, call: Call
     ) -> None:
         self.model = model
         self.options = options
@@ -150,12 +177,14 @@ class Exchange:
         self._provider = provider
         self._payload: Any = _NOT_CONVERTED
         self._home = ""
-        self._source: EventSource | None = None
+        self._source: Parsing | None = None
         self._steps: AsyncIterator[bytes] | None = None
         self._bodies: tuple[Body, ...] = ()
         self._abandons: tuple[HTTPRequest, ...] = ()
         self._creates = False
+        self._is_over = False
         self.is_left = False
+        self.is_stopped = False
         self._rest: Coroutine[Any, Any, None] | None = None
 
     # -- requests ----------------------------------------------------------------------------
@@ -264,12 +293,12 @@ class Exchange:
                 accept = sent.headers.get("Accept")
                 if accept is None or (is_whole and accept == ", ".join(provider.content_types)):
                     sent.headers["Accept"] = ", ".join(types)
-            signed = None
+            drop = None
             if self._is_home(sent.url):
                 sent.headers.update(call.headers)
                 override(sent.headers, options.headers)
                 try:
-                    signed = await provider.authorize(sent, options, call)
+                    drop = await provider.authorize(sent, options, call)
                 except ProviderFailure as error:
                     if refused is None:
                         raise
@@ -278,8 +307,8 @@ class Exchange:
                     raise ProviderFailure(refused) from error
                 override(sent.headers, options.headers)
             call.hide(sent.headers, sent.url)
-            if self.is_left and kind != "abandon":
-                raise asyncio.CancelledError
+            if kind != "abandon":
+                self._check()
             leg = attempt.ask(sent, kind, call.clock.time())
             if is_whole and sent.method not in _CREATES_NOTHING:
                 self._creates = True
@@ -295,16 +324,22 @@ class Exchange:
             try:
                 if is_answer(response, types) or (is_whole and 200 <= response.status < 300):
                     return response
-                facts = provider.speaker(self.model).error_facts
+                facts = provider.failure_facts(self.model)
                 failure = await failure_of_answer(response, call.secrets, facts)
             except BaseException:
                 response.close()
                 raise
             response.close()
             call.tap(failure.body, leg)
-            if signed is None or refused is not None or not provider._drop_refused(signed, failure):
+            if drop is None or refused is not None or not drop(failure):
                 raise ProviderFailure(failure)
             refused = failure
+
+    def _check(self) -> None:
+        """End the provider's code where nothing is to be sent any more."""
+        if self.is_left or self._is_over:
+            self.is_stopped = True
+            raise asyncio.CancelledError
 
     def _is_home(self, url: str) -> bool:
         """Tell whether an address has the origin of the first request."""
@@ -331,8 +366,7 @@ class Exchange:
 
     async def sleep(self, seconds: float) -> None:
         """Wait by the call's clock. The call's time limits go on."""
-        if self.is_left:
-            raise asyncio.CancelledError
+        self._check()
         await self.call.clock.sleep(seconds)
 
     def on_abandon(self, request: HTTPRequest) -> None:
@@ -356,12 +390,16 @@ class Exchange:
         self._steps = made
         return _Steps(self, made)
 
-    def attach(self, source: EventSource) -> bool:
+    def attach(self, source: Parsing) -> bool:
         """Let the provider's code see how far the parser is; tell whether there is such code."""
         if self._steps is None:
             return False
         self._source = source
         return True
+
+    def stop(self) -> None:
+        """Send nothing more: the parser has read all that it wants."""
+        self._is_over = True
 
     @property
     def is_plain(self) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import (
     Hashable,
     Mapping,
 )
+from functools import partial
 from typing import Any, ClassVar, final
 
 import msgspec
@@ -220,11 +221,11 @@ class HTTPProvider:
     @final
     async def authorize(
         self, request: HTTPRequest, options: StreamOptions, call: Call
-    ) -> tuple[Grant, Token] | None:
+    ) -> Callable[[Failure], bool] | None:
         """Sign a request, unless its headers carry credentials already.
 
-        Returns the grant and the token that it was signed with, if there is one. Raises
-        ProviderFailure.
+        Returns, for a token that was fetched, a function that drops it if the request's failure
+        refuses it, and tells whether it does. Raises ProviderFailure.
         """
         if self.has_credentials(request):
             return None
@@ -232,20 +233,17 @@ class HTTPProvider:
         if isinstance(credential, Grant):
             token = await self._tokens.get(credential, call)
             self.sign(request, token, options)
-            return credential, token
+            return partial(self._tokens.drop_refused, credential, token)
         if credential is not None:
             if isinstance(credential, Token):
                 call.secrets |= secrets_of(credential)
             self.sign(request, credential, options)
         return None
 
-    def _drop_refused(self, signed: tuple[Grant, Token], failure: Failure) -> bool:
-        """Drop the token that a failure refuses; tell whether it does."""
-        grant, token = signed
-        refuses = grant.refuses(failure)
-        if refuses:
-            self._tokens.drop(grant, token)
-        return refuses
+    @final
+    def failure_facts(self, model: Model) -> Callable[[Failure], None]:
+        """Return the function that reads the error bodies of a model."""
+        return self.speaker(model).error_facts
 
     # -- the hooks, final --------------------------------------------------------------------
 

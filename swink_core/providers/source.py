@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -29,9 +29,6 @@ from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.messages import SystemMessage, ToolResultMessage
 from swink_core.vocabulary.outcome import StopReason, Usage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
-
-if TYPE_CHECKING:
-    from swink_core.providers.exchange import Exchange
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +80,22 @@ class Parser(Protocol):
 
         Raises `msgspec.DecodeError` or `MalformedFrame` for a frame that does not parse.
         """
+
+
+class Requests(Protocol):
+    """The requests whose answer a source parses, where they are more than one."""
+
+    def attach(self, source: EventSource) -> bool:
+        """Show them the parser; tell whether a provider's code makes the bytes."""
+
+    is_stopped: bool
+    """Whether a request was not sent, after `stop`."""
+
+    def stop(self) -> None:
+        """Send nothing more."""
+
+    async def end(self, complete: bool) -> None:
+        """End them, after an answer that is complete or not."""
 
 
 class Source(Protocol):
@@ -140,7 +153,7 @@ class EventSource:
         malformed: str = "read_on",
         notices: tuple[ev.Notice, ...] = (),
         names: Mapping[str, str] | None = None,
-        exchange: Exchange | None = None,
+        exchange: Requests | None = None,
     ) -> None:
         self.pull = chunks.__anext__
         """Waits for the next piece of the input, for `take`."""
@@ -284,7 +297,7 @@ class EventSource:
         """Close the input, after what little may be left of one read to its end."""
         try:
             drains, self._drains = self._drains, False
-            if drains and not (self._is_tapped or getattr(self._chunks, "at_end", False)):
+            if drains and not getattr(self._chunks, "at_end", False):
                 await self._drain()
         finally:
             try:
@@ -297,10 +310,17 @@ class EventSource:
 
     async def _drain(self) -> None:
         seen = 0
+        if self._exchange is not None:
+            self._exchange.stop()
         with suppress(StopAsyncIteration, ProviderFailure, TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
                 while seen <= DRAIN_BYTES:
-                    data = await self.pull()
+                    try:
+                        data = await self.pull()
+                    except asyncio.CancelledError:
+                        if self._exchange is not None and self._exchange.is_stopped:
+                            return
+                        raise
                     self._tap(data)
                     seen += len(data)
 

@@ -180,11 +180,16 @@ class Tokens:
         call.secrets |= kept.secrets
         return kept.token
 
-    def drop(self, grant: Grant, token: Token) -> None:
-        """Forget a token that was refused, unless another has taken its place."""
+    def drop_refused(self, grant: Grant, token: Token, failure: Failure) -> bool:
+        """Drop a token that a failure refuses, and tell whether it does.
+
+        A token that has taken its place stays.
+        """
+        refuses = grant.refuses(failure)
         kept = self._kept.get(grant)
-        if kept is not None and kept.token is token:
+        if refuses and kept is not None and kept.token is token:
             del self._kept[grant]
+        return refuses
 
     async def _fetched(self, grant: Grant, call: Call) -> _Kept:
         while True:

@@ -354,6 +354,14 @@ async def test_a_cancel_that_fails_is_logged_without_secrets(
     assert "abandoned work may go on: [hidden] may not" in caplog.text
 
 
+async def test_nothing_is_sent_after_a_parser_has_finished() -> None:
+    service = Service(stream=Pipe(*HELLO))
+    async with client(service) as toy:
+        message = await toy.complete(MODEL, "Hi")
+        await settle()
+    assert (message.text, service.asked) == ("Hello", [CREATE, STREAM])
+
+
 # -- after the answer ----------------------------------------------------------------------------
 
 
