@@ -60,7 +60,8 @@ class Client:
     the parts that find plugins, send requests and tell the time; `default` is the model of calls
     that name none (`None`: that of the environment's `SWINK_MODEL`); `gates` are asked, in order,
     before each attempt, after the circuit breaker, which `breaker=False` leaves out; `providers`
-    has options for one provider each, credentials and address among them, by its name; keyword
+    has options for one provider each, credentials and address among them, by its name, or the
+    class of a provider that is not installed, `{"acme": Acme}`; keyword
     options are the defaults of every call. Raises UsageError for one that is unknown, or would
     hand a credential to every provider.
 
@@ -78,7 +79,7 @@ class Client:
         default: ModelChain | None = None,
         gates: Iterable[Gate] = (),
         breaker: bool = True,
-        providers: Mapping[str, Mapping[str, Any]] | None = None,
+        providers: Mapping[str, Mapping[str, Any] | Callable[[str], Any]] | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
         for name, part, kind in (
@@ -87,7 +88,13 @@ class Client:
             ("gates", gates, Iterable), ("providers", providers, Mapping | None),
         ):  # fmt: skip
             expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
-        self.host = host or Host(plugins)
+        classes = {name: each for name, each in (providers or {}).items() if callable(each)}
+        if host is not None and classes:
+            raise UsageError(
+                f"the client has a host, and the classes of providers: {', '.join(classes)}",
+                resolution="Write Client(host=Host(providers={…})).",
+            )
+        self.host = host or Host(plugins, providers=classes)
         self.catalog = Catalog(self.host)
         self._installed = frozenset(self.host.provider_names())
         self._http = http or AiohttpClient()
@@ -107,6 +114,8 @@ class Client:
         self._remembered: dict[Hashable, tuple[Any, list[Target]]] = {}
         options_of(self._defaults)
         for name, given in (providers or {}).items():
+            if name in classes:
+                continue
             self.host.entry(name)
             own = self._providers[name] = _of_provider(name, given)
             check_settings(name, self.catalog.provider(name), options_of(own).settings)

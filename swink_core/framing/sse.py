@@ -98,6 +98,15 @@ class SSEDecoder:
             return self.feed(data)
         return self._feed_piecewise(data)
 
+    @classmethod
+    def named(cls, limit: int = DEFAULT_FRAME_LIMIT) -> SSEDecoder:
+        """Return a decoder that keeps the names of events, for APIs whose names say what data mean.
+
+        A frame is the event's name, a line feed and the payload: `name, _, data =
+        frame.partition(b"\n")`. An event without a name is a `message` (section 9.2.6).
+        """
+        return _NamedSSEDecoder(limit)
+
     def finish(self) -> list[bytes]:
         """Return the payload that end of input left without its blank line, if any.
 
@@ -200,3 +209,26 @@ class SSEDecoder:
             frames.append(bytes(self._data[:-1]))
             self._data.clear()
         self._size = 0
+
+
+class _NamedSSEDecoder(SSEDecoder):
+    __slots__ = ("_name",)
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self._name = b""
+
+    def _plain(self, data: bytes, start: int, stop: int) -> list[bytes]:
+        return []  # frames of one data line each have no names
+
+    def _take_line(self, line: bytes, number: int) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"event":
+            self._name = value.removeprefix(b" ")
+        super()._take_line(line, number)
+
+    def _end_frame(self, frames: list[bytes]) -> None:
+        if self._data:
+            self._data[:0] = (self._name or b"message") + b"\n"
+        self._name = b""
+        super()._end_frame(frames)
