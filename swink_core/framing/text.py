@@ -29,5 +29,5 @@ class TextDecoder:
         return [text.encode()] if text else []
 
     def finish(self) -> list[bytes]:
-        """Return nothing: an incomplete character is no text."""
+        """Return nothing: half a character is left out."""
         return []

@@ -91,8 +91,8 @@ class Host:
 
     What it loaded lives until the last client that joined it has left. `entry_points` replaces
     what is installed, as objects with `name`, `group`, `value`, `load()` and `dist`. `providers`
-    are classes of providers by name, for a program that installs none; each takes the place of an
-    installed provider of its name. `environ` replaces the process's environment.
+    are classes of providers by name, for a program that installs none; one of the
+    same name that is installed is not used. `environ` replaces the process's environment.
     """
 
     def __init__(
