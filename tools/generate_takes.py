@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from swink_core import CacheStrategy
-from swink_core.providers import OPTIONS, TUNING, Option
+from swink_core.providers import OPTIONS, TUNING
+from swink_core.vocabulary.option_table import Option
 from swink_judge import Judge
 from swink_judge.matrix.__main__ import main as run_matrix
 from swink_judge.matrix.asker import Asker, Outcome

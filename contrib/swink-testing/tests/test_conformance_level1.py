@@ -23,7 +23,10 @@ from swink_core import ModelInfo, ProviderInfo, providers
 from swink_core.plugins import catalog, hookspecs, level
 from swink_core.providers import (
     EventWriter,
+    Exchange,
+    Grant,
     HTTPProvider,
+    TokenHTTP,
 )
 from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import client_with
@@ -253,6 +256,9 @@ def parameters(function: Any) -> list[inspect.Parameter]:
     [
         *((hookspecs, name, names) for name, names in PROMISE["hooks"].items()),
         *((HTTPProvider, name, names) for name, names in PROMISE["http_provider"].items()),
+        *((Exchange, name, names) for name, names in PROMISE["exchange"].items()),
+        *((Grant, name, names) for name, names in PROMISE["grant"].items()),
+        *((TokenHTTP, name, names) for name, names in PROMISE["token_http"].items()),
         *((EventWriter, name, names) for name, names in PROMISE["writer"].items()),
     ],
     ids=lambda value: value if isinstance(value, str) else getattr(value, "__name__", ""),
@@ -276,7 +282,8 @@ def test_promised_attributes_of_http_providers_are_there() -> None:
 @pytest.mark.parametrize("name", PROMISE["fields"])
 def test_promised_fields_are_there(name: str) -> None:
     owner = getattr(swink, name, None) or getattr(providers, name)
-    found = {*(attrs.fields_dict(owner) if attrs.has(owner) else ()), *dir(owner)}
+    own = attrs.fields_dict(owner) if attrs.has(owner) else getattr(owner, "__annotations__", ())
+    found = {*own, *dir(owner)}
 
     assert [field for field in PROMISE["fields"][name] if field not in found] == []
 
