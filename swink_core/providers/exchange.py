@@ -217,7 +217,7 @@ class Exchange:
         from JSON, or `bytes`. Raises ProviderFailure.
         """
         try:
-            response = await self._send(request, "whole", None, None)
+            response = await self.send(request, kind="whole")
             try:
                 leg = self.attempt.leg
                 data = await read_whole(response, WHOLE_BYTES)
@@ -249,25 +249,19 @@ class Exchange:
         request: HTTPRequest | None = None,
         types: Collection[str] | None = None,
         dial: Dial | None = None,
+        *,
+        kind: LegKind = "stream",
     ) -> HTTPResponse:
         """Send a request and return the response, whose body is still to be read.
 
         `request` is the provider's own unless one is given. The response has one of these content
         types (`None`: the provider's `content_types`), or is a WebSocket. `dial` sends the request
-        instead of the call's HTTP client; it gets the request and the seconds to connect.
+        instead of the call's HTTP client; it gets the request and the seconds to connect. `kind` is
+        that of the leg; an answer to any but a `stream` is JSON, and may have any status 2xx.
 
         Credentials and the caller's headers go to the origin of the first request, and to no
         other. Raises ProviderFailure for any other answer, with its status.
         """
-        return await self._send(request, "stream", types, dial)
-
-    async def _send(
-        self,
-        request: HTTPRequest | None,
-        kind: LegKind,
-        types: Collection[str] | None,
-        dial: Dial | None,
-    ) -> HTTPResponse:
         provider = self._provider
         call = self.call
         options = self.options
@@ -294,7 +288,9 @@ class Exchange:
                 if accept is None or (is_whole and accept == ", ".join(provider.content_types)):
                     sent.headers["Accept"] = ", ".join(types)
             drop = None
-            if self._is_home(sent.url):
+            if not self._home:
+                self._home = sent.url
+            if sent.url is self._home or _origin(sent.url) == _origin(self._home):
                 sent.headers.update(call.headers)
                 override(sent.headers, options.headers)
                 try:
@@ -307,7 +303,7 @@ class Exchange:
                     raise ProviderFailure(refused) from error
                 override(sent.headers, options.headers)
             call.hide(sent.headers, sent.url)
-            if kind != "abandon":
+            if (self.is_left or self._is_over) and kind != "abandon":
                 self._check()
             leg = attempt.ask(sent, kind, call.clock.time())
             if is_whole and sent.method not in _CREATES_NOTHING:
@@ -340,13 +336,6 @@ class Exchange:
         if self.is_left or self._is_over:
             self.is_stopped = True
             raise asyncio.CancelledError
-
-    def _is_home(self, url: str) -> bool:
-        """Tell whether an address has the origin of the first request."""
-        if not self._home:
-            self._home = url
-            return True
-        return url is self._home or _origin(url) == _origin(self._home)
 
     # -- between requests --------------------------------------------------------------------
 
@@ -447,7 +436,7 @@ class Exchange:
         for request in self._abandons:
             try:
                 async with asyncio.timeout(ABANDON_SECONDS):
-                    (await self._send(request, "abandon", None, None)).close()
+                    (await self.send(request, kind="abandon")).close()
             except (ProviderFailure, TimeoutError) as error:
                 why = redact(str(error) or type(error).__name__, self.call.secrets)
                 log.warning("%s: abandoned work may go on: %s", self.model, why)
