@@ -35,11 +35,6 @@ def broken_rules(judge: Judge, asked: Asked) -> list[Rule]:
     return [rule for rule in rules if rule.refuses]
 
 
-def is_retirement(rule: Rule) -> bool:
-    """Tell whether a rule refuses a model for its age."""
-    return "retired" in rule.id
-
-
 def verdict(judge: Judge, asked: Asked, exchange: Exchange) -> Verdict:
     """Compare the rules with what the server did."""
     if asked.provider not in judge.providers:
@@ -48,7 +43,7 @@ def verdict(judge: Judge, asked: Asked, exchange: Exchange) -> Verdict:
     if exchange.status < 300:
         if not rules:
             return Verdict.BOTH_ACCEPT
-        return Verdict.AGE if all(map(is_retirement, rules)) else Verdict.FALSE_RULE
+        return Verdict.AGE if all(rule.is_retirement for rule in rules) else Verdict.FALSE_RULE
     if exchange.status not in REFUSED or refusal_text(exchange).startswith(_OF_THE_SERVER):
         return Verdict.OTHER
     return Verdict.BOTH_REFUSE if rules else Verdict.MISSING_RULE

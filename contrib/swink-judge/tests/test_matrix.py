@@ -260,7 +260,7 @@ async def test_what_is_left_out_is_missed(
 
 async def test_a_request_that_a_rule_refuses_is_found_once_for_each_rule_and_provider() -> None:
     about = {"provider": "mistral", "api": "chat", "model": ".", "message": "no"}
-    known = {"source": "https://a", "confidence": "measured"}
+    known = {"source": "https://a", "confidence": "measured", "checked": "2026-11-25"}
     rule = Rule(id="no-plain", when=[["tools", "absent"]], status=422, **about, **known)
     ignored = Rule(id="no-sense", when=[["top_p", "present"]], status=200, **about, **known)
     large = RunOptions(["mistral"], 5, lambda model: "mistral-large-4" in model.id)

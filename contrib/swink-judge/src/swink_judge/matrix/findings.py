@@ -149,6 +149,8 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
         yield Finding(Kind.NOTICE, f"{notice.code}: {of_any(outcome, notice.detail)}", outcome)
     if (asked := outcome.asked) is not None:
         for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+            if rule.is_retirement:  # calls go to an address of the matrix's own
+                continue
             kind = Kind.REFUSED if rule.refuses else Kind.WITHOUT_EFFECT
             yield Finding(kind, rule.id, outcome, rule)
 
@@ -171,7 +173,7 @@ def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
     said = [
         notice.detail
         for notice in outcome.notices
-        if notice.detail not in left and notice.code != "model_retires"
+        if notice.detail not in left and notice.code not in ("model_retires", "model_retired")
     ]
     if outcome.refusal is not None:
         said = [outcome.refusal.error_message or ""]
