@@ -111,7 +111,8 @@ class Client:
         options_of(self._defaults)
         for name, given in (providers or {}).items():
             self.host.entry(name)
-            own = self._providers[name] = _of_provider(name, given)
+            own = _of_provider(name, given)
+            self._providers[name] = own
             check_settings(name, self.catalog.provider(name), options_of(own).settings)
         self.host.join()
 
@@ -142,8 +143,9 @@ class Client:
             call_options(**options)
         if self._closed:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
-        asked: dict[str, Any] = {**options}
-        system_prompt, tools = asked.pop("system_prompt", None), asked.pop("tools", None)
+        asked = full_options(options)
+        system_prompt = asked.pop("system_prompt", None)
+        tools = asked.pop("tools", None)
         conversation = context_of(context, system_prompt, tools)
         targets = self._targets(model, asked)
         check_context(conversation, targets[0].continues)
@@ -213,11 +215,13 @@ class Client:
             return self._resolved(chain, options)
         found = self._remembered.get(key)
         if found is None:
-            chain, options = _copied(chain), _copied(options)
+            chain = _copied(chain)
+            options = _copied(options)
             if len(self._remembered) >= MOST_REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
             # the chain is kept too, since the key has the identities of what stands in its models
-            found = self._remembered[key] = chain, self._resolved(chain, options)
+            found = (chain, self._resolved(chain, options))
+            self._remembered[key] = found
         return [target.again() for target in found[1]]
 
     def _key(self, chain: Sequence[Any], options: Mapping[str, Any]) -> Hashable | None:
@@ -243,7 +247,8 @@ class Client:
         for choice in chain:
             name, own = _with_options(choice)
             if isinstance(name, Target):
-                model, given = name.model, dict(name.given)
+                model = name.model
+                given = dict(name.given)
             else:
                 model = self.catalog.resolve(name)
                 given = {**self._defaults, **self._providers.get(model.provider, {})}

@@ -94,7 +94,8 @@ class SSEDecoder:
             if frames:
                 return frames
         if self._head == b"" and data and data[0] != _BOM[0]:
-            self._head, self._between_frames = None, True
+            self._head = None
+            self._between_frames = True
             return self.feed(data)
         return self._feed_piecewise(data)
 
@@ -149,7 +150,8 @@ class SSEDecoder:
             if len(data) < len(_BOM) and _BOM.startswith(data):
                 self._head = data
                 return
-            self._head, data = None, data.removeprefix(_BOM)
+            self._head = None
+            data = data.removeprefix(_BOM)
         if not data:
             return
         if self._skip_lf:

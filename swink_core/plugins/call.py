@@ -18,7 +18,9 @@ from attrs import define, evolve, field
 
 from swink_core.failures.advice import advise
 from swink_core.failures.classification import classify_default
+from swink_core.failures.exceptions import ProviderFailure
 from swink_core.failures.failure import Classification, Failure
+from swink_core.failures.faults import not_a_body
 from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
@@ -35,6 +37,8 @@ log = logging.getLogger(__name__)
 
 MOST_CODE = 100
 """Characters of a provider's error code that are kept."""
+
+_NO_EVENTS: Iterator[Event] = iter(())
 
 LONG = 3600
 """Seconds from which on a cache is one that keeps things long."""
@@ -116,7 +120,7 @@ class Attempt:
     read_at: float | None = None
     ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
-    _rest: Iterator[Event] = field(factory=lambda: iter(()), repr=False, init=False)
+    _rest: Iterator[Event] = field(default=_NO_EVENTS, repr=False, init=False)
 
     @options.default
     def _options_of_the_target(self) -> StreamOptions:
@@ -157,7 +161,9 @@ class Attempt:
 
     def learn(self, response_id: str | None, model: str | None, usage: Usage | None) -> None:
         """Take note of what the answer says of itself so far: its id, who answers, its tokens."""
-        self.response_id, self.response_model, self.usage = response_id, model, usage
+        self.response_id = response_id
+        self.response_model = model
+        self.usage = usage
 
     def charge(self, cost: float) -> None:
         """Take note of what the provider says that the attempt costs, in US dollars."""
@@ -170,7 +176,8 @@ class Attempt:
 
         The total is the provider's own figure where it says one. `at` is when (`None`: now).
         """
-        info, cache = self.model.info, self.options.cache
+        info = self.model.info
+        cache = self.options.cache
         long = cache is not None and (cache.ttl or 0) >= LONG
         cost = cost or cost_of(usage, info.prices if info else None, at, long)
         if self.reported_cost is not None:
@@ -214,7 +221,8 @@ class Attempt:
 
     def take_notices(self) -> list[Notice]:
         """Return what is to be told, once."""
-        notices, self.notices = self.notices, []
+        notices = self.notices
+        self.notices = []
         return notices
 
 
@@ -300,15 +308,23 @@ class Call:
         """Tell observers something of the current attempt that is not content."""
         self.attempt.notice(code, detail)
 
-    def convert(self) -> Any:
-        """Return the conversation as the provider's JSON data, through the hook.
+    def convert(self) -> dict[str, Any]:
+        """Return the whole JSON body of the request, through the hook `convert_messages`.
 
         The hook gets conversation and options as the attempt's plan has them, if there is one.
+        Raises ProviderFailure (`internal`) if the result is not a dict, and whatever the hook's
+        implementations raise, such as wrappers that refuse the call.
         """
-        hook, plan = self.attempt.target.binding.hook, self.attempt.plan
+        target = self.attempt.target
+        plan = self.attempt.plan
         if plan is None:
             plan = Plan(self.context, self.options)
-        return hook.convert_messages(model=self.model, context=plan.context, options=plan.options)
+        body = target.binding.first_result(
+            "convert_messages", model=target.model, context=plan.context, options=plan.options
+        )
+        if not isinstance(body, dict):
+            raise ProviderFailure(not_a_body(target.binding.converters(), body))
+        return body
 
     def tap(self, data: bytes) -> None:
         """Show the taps what was read; one that raises is left out of the rest of the call."""
@@ -322,8 +338,8 @@ class Call:
     def classify(self, failure: Failure) -> Classification:
         """Say what a failure means, through the hook."""
         try:
-            hook = self.attempt.target.binding.hook
-            result = hook.classify_error(model=self.model, failure=failure)
+            binding = self.attempt.target.binding
+            result = binding.first_result("classify_error", model=self.model, failure=failure)
             if not isinstance(result, Classification):
                 raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
         except Exception as error:
@@ -365,11 +381,14 @@ class Call:
     def explain(self, error: Error, failure: Failure | None = None) -> None:
         """Add title and resolution, which an error that a plugin made lacks, and hide secrets."""
         failure = failure or Failure("streaming")
-        kind, wait = error.error_kind or StreamErrorKind.UNKNOWN, error.retry_after
-        advice = advise(kind, failure, self.model, self.provider_info, self.endpoint, wait)
-        error.error_message = redact(error.error_message or advice.title, self.secrets)
-        error.title = error.title or advice.title
-        error.resolution = error.resolution or redact(advice.resolution, self.secrets)
+        kind = error.error_kind or StreamErrorKind.UNKNOWN
+        wait = error.retry_after
+        title, resolution = advise(
+            kind, failure, self.model, self.provider_info, self.endpoint, wait
+        )
+        error.error_message = redact(error.error_message or title, self.secrets)
+        error.title = error.title or title
+        error.resolution = error.resolution or redact(resolution, self.secrets)
 
     def trace(self, error: BaseException) -> str:
         """Return an exception's traceback for the log, without secrets that it quotes."""

@@ -46,25 +46,25 @@ from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.writer import EventWriter
-from swink_core.vocabulary.clock import Clock, Timer
-from swink_core.vocabulary.codec import load_event
+from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.grammar import Automaton
+from swink_core.vocabulary.habits import CONTEXT_WORDS
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.messages import Source, is_synthetic_id, parse_arguments, synthetic_id
 from swink_core.vocabulary.option_table import OPTIONS, TUNING, Option, takes_options
-from swink_core.vocabulary.options import THINKING_BUDGETS, TargetOptions
+from swink_core.vocabulary.options import TargetOptions
 from swink_core.vocabulary.prices import cost_of
 
 __all__ = [
-    "API", "CODES", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "OPTIONS", "THINKING_BUDGETS",
+    "API", "CODES", "CONTEXT_WORDS", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "OPTIONS",
     "TUNING", "AiohttpClient", "Attempt", "Automaton", "Catalog", "Clock", "Convert", "Decoder",
     "EventSource", "EventWriter", "Fitted", "FrameError", "FrameTooLong", "Gate", "HTTPClient",
     "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "LoopClock", "MalformedFrame",
     "MessageConverter", "NDJSONDecoder", "Option", "Parser", "Phase", "SSEDecoder", "Source",
-    "TargetOptions", "Timer", "accepted_id", "arguments_object", "by_tables", "called_ids",
+    "TargetOptions", "accepted_id", "arguments_object", "by_tables", "called_ids",
     "check_json", "closed_schema", "context_notices", "cost_of", "duration_seconds", "end_group",
     "failure_of", "first_set", "folded_system", "health_of", "inlined_schema", "is_own_address",
-    "is_synthetic_id", "kept_of", "load_event", "marked_system", "media_base64", "media_form",
+    "is_synthetic_id", "kept_of", "marked_system", "media_base64", "media_form",
     "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise", "not_started",
     "package_catalog", "parse_arguments", "redact", "repaired_json", "required_features",
     "retry_after_seconds", "rewritten_schema", "rule_of", "sent_options", "synthetic_id",

@@ -16,6 +16,7 @@ from collections.abc import (
     Hashable,
     Mapping,
 )
+from datetime import date
 from typing import Any, ClassVar, final
 from weakref import WeakKeyDictionary
 
@@ -87,8 +88,15 @@ class HTTPProvider:
     function in `knobs` converts or that `knobs` does not have, unless they go out under their own
     names. A field that the call's `extra` names replaces that of an option of the client."""
 
+    speaks_http: bool = True
+    """Whether answers come over HTTP. `False`: they come from a child process, a socket or
+    elsewhere, and what `convert` returns goes there; no HTTP request is made."""
+
+    path: str = ""
+    """Where requests go, below the base URL: `/chat`, for example. See `url`."""
+
     buffered: bool = False
-    """Whether the provider also reads whole answers: `request` asks for one where
+    """Whether the provider also reads whole answers: `convert` asks for one where
     `options.transport` is `buffered`, and the parser has `buffered(body, out)`."""
 
     system_marks: Container[str] | None = None
@@ -108,13 +116,27 @@ class HTTPProvider:
 
     # -- what a provider writes --------------------------------------------------------------
 
-    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Return the conversation as the provider's JSON data. Pure."""
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """Return the whole JSON body of the request. Pure.
+
+        It holds the conversation, the tools, the fields of options (see `sent_options`), `extra`
+        (see `with_extra`), and whatever else the API wants in a body, such as the model's name.
+        Wrappers of the hook `convert_messages` see and change exactly this.
+        """
         raise NotImplementedError("convert() has to be written")
 
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request that carries `payload`. Pure; credentials come later."""
-        raise NotImplementedError("request() has to be written")
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the address of the request. Pure. The default is `path` below the base URL."""
+        return f"{self.base_url(options)}{self.path}"
+
+    def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
+        """Return the request whose body is `payload`. Pure; credentials come later.
+
+        `payload` is what `convert` returned, or what wrappers of `convert_messages` made of it.
+        The default posts it to `url`; override it to add headers or to choose the address by
+        the body. It adds nothing to the body, because no wrapper would see that.
+        """
+        return self.json_request(self.url(model, options), payload)
 
     def parser(self, model: Model) -> Parser:
         """Make a parser for one response."""
@@ -230,16 +252,42 @@ class HTTPProvider:
         own = {"Content-Type": "application/json", "Accept": ", ".join(self.content_types)}
         return HTTPRequest(url, body, {**own, **(headers or {})})
 
+    def plan_again(self, call: Call, options: StreamOptions) -> Plan:
+        """Plan the attempt anew with `options`, and with new facts about the server.
+
+        From then on `call.convert()` returns the body of the new plan. Notices that the former
+        plan did not have reach the observers. Raises ProviderFailure for a call that is refused.
+        """
+        attempt = call.attempt
+        known = attempt.plan.notices if attempt.plan is not None else ()
+        fit = self.fit(attempt.model, call.context, options)
+        plan = self._plan_of(fit, attempt.model, attempt.target, call.clock.now().date())
+        attempt.follow(plan)
+        for notice in plan.notices:
+            if notice not in known:
+                call.notice(notice.code, notice.detail)
+        return plan
+
     # -- the hooks, final --------------------------------------------------------------------
 
     @final
     @hookimpl
-    def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Delegate to `convert`, with the call as API and model take it."""
+    def convert_messages(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> dict[str, Any]:
+        """Delegate to `convert`, with the call as API and model take it.
+
+        Raises PluginError where `convert` returns something else than a dict.
+        """
         if not isinstance(context, FittedContext):
             fit = self.fit(model, context, options)
             context, options = fit.context, fit.options
-        return self.convert(model, context, options)
+        body: Any = self.convert(model, context, options)
+        if not isinstance(body, dict):
+            what = f"{type(self).__name__}.convert returned {type(body).__name__}"
+            raise PluginError(f"{what}, not the JSON body of the request, a dict")
+        found: dict[str, Any] = body
+        return found
 
     @final
     @hookimpl
@@ -286,13 +334,7 @@ class HTTPProvider:
             plan = Plan(FittedContext.keep(context), plan.options, plan.notices, plan.names)
         else:
             fit = self.fit(model, context, options)
-            fit.age(today, self.at_home(options))
-            if fit.failure is not None:
-                raise ProviderFailure(fit.failure)
-            notices = (*fit.notices, *self.notices(model, fit.options))
-            plan = Plan(FittedContext.keep(fit.context), fit.options, notices, fit.names)
-            if target.extra and target.inherited:
-                self._lay_extra_over(plan, model, target)
+            plan = self._plan_of(fit, model, target, today)
             if key is not None and fit.context == context:
                 target.remembered.clear()  # of another day, or before something was learned
                 target.remembered[key] = Plan(context, plan.options, plan.notices, plan.names)
@@ -300,6 +342,17 @@ class HTTPProvider:
             what = f"{model} streams this badly; asked for it whole"
             plan.notices = (*plan.notices, Notice("buffered", what))
             plan.options = evolve(plan.options, transport="buffered")
+        return plan
+
+    def _plan_of(self, fit: Fitted, model: Model, target: Target, today: date) -> Plan:
+        """Make the plan of a fitted call. Raises ProviderFailure for a call that is refused."""
+        fit.age(today, self.at_home(fit.options))
+        if fit.failure is not None:
+            raise ProviderFailure(fit.failure)
+        notices = (*fit.notices, *self.notices(model, fit.options))
+        plan = Plan(FittedContext.keep(fit.context), fit.options, notices, fit.names)
+        if target.extra and target.inherited:
+            self._lay_extra_over(plan, model, target)
         return plan
 
     def _lay_extra_over(self, plan: Plan, model: Model, target: Target) -> None:

@@ -146,11 +146,14 @@ async def test_a_hand_written_stream_hook_has_no_plan() -> None:
 class Following(Toy):
     """A provider whose request has a header from the environment and the model's own limit."""
 
-    def request(self, model: Any, payload: Any, options: StreamOptions) -> HTTPRequest:
+    def convert(self, model: Any, context: Any, options: StreamOptions) -> Any:
         limit = model.info.max_output if model.info else None
-        body = {"messages": payload, "limit": limit, "temperature": options.temperature}
+        body = super().convert(model, context, options)
+        return {**body, "limit": limit, "temperature": options.temperature}
+
+    def request(self, model: Any, payload: Any, options: StreamOptions) -> HTTPRequest:
         team = first_set(["TOY_TEAM"]) or "none"
-        return self.json_request(self.base_url(options), body, {"X-Team": team})
+        return self.json_request(self.base_url(options), payload, {"X-Team": team})
 
 
 class Marking:
@@ -158,8 +161,8 @@ class Marking:
 
     @swink.hookimpl(wrapper=True)
     def convert_messages(self) -> Any:
-        messages = yield
-        return ["marked", *messages]
+        body = yield
+        return {**body, "messages": ["marked", *body["messages"]]}
 
 
 WORDS = st.sampled_from(["one", "two"])

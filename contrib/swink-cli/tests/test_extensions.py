@@ -122,7 +122,7 @@ def test_what_metadata_says_cannot_drive_a_terminal(swink: Any, tmp_path: Path) 
 
     said = swink("--help", PYTHONPATH=str(tmp_path / "site"), COLUMNS="200").stdout
 
-    assert "paint Paint (acme-paint 1.0)" in help_of(said)
+    assert r"paint \x1b[31mPaint\x1b]0;title\x07 (acme-paint 1.0)" in help_of(said)
     assert "\x1b" not in said
 
 

@@ -116,7 +116,7 @@ def test_a_call_is_shown_replayed_and_exported(log: Run, tmp_path: Path) -> None
     new, old = ids(log)
     shown = log("show", old[:5]).stdout
     assert "HTTP 200, " in shown
-    assert "Because of Rayleigh." in shown  # without what would drive a terminal
+    assert r"Because of\x1b[31m Rayleigh." in shown
     assert "auth: " in log("show").stdout
     document = json.loads(log("show", old, "--json").stdout)
     assert document["attempts"][0]["reads"]

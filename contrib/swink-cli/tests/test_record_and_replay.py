@@ -147,11 +147,11 @@ import asyncio
 import sys
 
 class TalkingProvider(LinesProvider):
-    request = HTTPProvider.request
+    speaks_http = False
     said = '{"say": "Hello Ada."}', '{"stop": "stop", "heard": 5, "said": 3}'
 
     def convert(self, model, context, options):
-        return None
+        return {}
 
     async def chunks(self, model, context, options, call):
         program = "import sys\\nfor line in sys.argv[1:]: print(line)"

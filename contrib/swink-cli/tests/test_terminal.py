@@ -53,8 +53,8 @@ def test_markdown_is_rendered_while_it_comes(start: Any) -> None:
     lines = shown(running)
     end = lines.index("Last.") + 1
     assert lines[:end] == [
-        "Title", "", "Some words that are strong.", "", "• one", "• two", "", "print(1)", "",
-        "Last.",
+        "Title", "", "Some words that are strong.", "", "• one", "• two", "",
+        "```python", "print(1)", "", "Last.",
     ]  # fmt: skip
     assert lines[end + 1].startswith("openai/any (any-2) · 3 tokens in, 5 out")
 
@@ -192,8 +192,27 @@ def test_an_answer_cannot_drive_the_terminal(start: Any) -> None:
         for more in ((), ("--plain",)):
             running = start(*to(service, *more, "Hi"), size=TERMINAL)
             assert running.finish() == 0
-            assert "abc1Ad" in shown(running)
+            assert r"a\x1b]0;title\x07b\x1b[2Jc\x9b1Ad" in shown(running)
             assert b"\x1b]0;" not in running.output
+
+
+HOSTILE = "read\u202efile\x1b[2J"
+ESCAPED = r"read\u202efile\x1b[2J"
+
+
+def test_hidden_characters_are_escapes_wherever_a_model_or_server_can_write(start: Any) -> None:
+    call = {"index": 0, "id": "c", "function": {"name": HOSTILE, "arguments": '{"a": "\u202e"}'}}
+    with ChatService([f"{HOSTILE} `{HOSTILE}`", {"tool_calls": [call]}]) as service:
+        running = start(*to(service, "Hi"), size=(200, 20))
+        running.finish()
+    lines = shown(running)
+    assert f"{ESCAPED} {ESCAPED}" in lines
+    assert any(ESCAPED in line and r'{"a": "\u202e"}' in line for line in lines if "tool" in line)
+    assert HOSTILE not in running.output.decode()
+    running = start("ask", "-m", f"echo/{HOSTILE}", "-o", f"{HOSTILE}=1", "Hi", size=(200, 20))
+    running.finish()
+    assert "\u202e" not in running.output.decode()
+    assert ESCAPED in running.output.decode()
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ import swink_core as swink
 from swink_cli.commands.demo.panels import Layout, choose_layout
 from swink_cli.commands.models import is_stale
 from swink_cli.files import encode_json
-from swink_cli.markdown import last_block
 from swink_cli.summary import money, rate, seconds, tokens
-from swink_cli.terminal import as_unicode, printable, show_error, table
+from swink_cli.terminal import PrintableStream, as_unicode, printable, show_error, table
 from swink_core import ModelInfo
 
 
@@ -74,28 +73,6 @@ def test_figures_are_stale_after_180_days(as_of: str | None, expected: bool) -> 
     assert is_stale(info, date(2026, 10, 31)) is expected
 
 
-# the text, and the part of it that may still change
-BLOCKS = [
-    ("", ""),
-    ("one", "one"),
-    ("one\n\ntwo", "two"),
-    ("one\n\n", "one\n\n"),
-    ("# t\ntext", "text"),
-    ("one\n- a\n- b", "- a\n- b"),
-    ("- a\n\n  more of a", "- a\n\n  more of a"),
-    ("one\n\n```\ncode\n\nstill", "```\ncode\n\nstill"),
-    ("one\n\n| a |\n|---|\n| 1 |", "| a |\n|---|\n| 1 |"),
-    ("> a\nlazy", "> a\nlazy"),
-    ("one\r\n\r\ntwo", "two"),
-    ("one\u2028still one\x85and\n\ntwo", "two"),  # lines to Python, and not to Markdown
-]
-
-
-@pytest.mark.parametrize(("text", "expected"), BLOCKS)
-def test_only_the_last_block_of_markdown_may_still_change(text: str, expected: str) -> None:
-    assert text[last_block(text) :] == expected
-
-
 @pytest.mark.parametrize(
     ("count", "width", "height", "expected"),
     [
@@ -125,28 +102,50 @@ def test_a_table_aligns_its_columns_below_titles(monkeypatch: pytest.MonkeyPatch
     assert table([]) == []
 
 
-@pytest.mark.parametrize(
+PRINTABLE = pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a\tb\nc", "a\tb\nc"),
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b]0;title\x07text", "text"),
-        ("bell\x07 \x1b", "bell "),
-        ("c1 \x9b2J", "c1 2J"),
-        ("\x1b]0;\x1b]0;title\x07text", "]0;text"),
-        # looked at once: from each of them to the end it would be minutes
-        ("\x1b]" * 200_000, "]" * 200_000),
+        ("a\tb\nc\r\nd", "a\tb\nc\nd"),
+        ("\x1b[31mred\x1b[0m", r"\x1b[31mred\x1b[0m"),
+        ("\x1b]0;title\x07text", r"\x1b]0;title\x07text"),
+        ("bell\x07 \x1b \x00 \r", r"bell\x07 \x1b \x00 \x0d"),
+        ("c1 \x9b2J", r"c1 \x9b2J"),
+        ("\x1b]0;\x1b]0;title\x07text", r"\x1b]0;\x1b]0;title\x07text"),
+        ("pay \u202ecilA\u2069", r"pay \u202ecilA\u2069"),
+        ("\u200fמלך\u200e", r"\u200fמלך\u200e"),
+        ("\ufeffa\u200bb\xadc\u2028d", r"\ufeffa\u200bb\xadc\u2028d"),
+        ("a\U000e0068\U000e0069", r"a\U000e0068\U000e0069"),  # words in tag characters
+        ("\ud83d", r"\ud83d"),
+        ("👩\u200d💻 ❤\ufe0f", "👩\u200d💻 ❤\ufe0f"),
+        ("🏳\ufe0f\u200d🌈 1\ufe0f\u20e3", "🏳\ufe0f\u200d🌈 1\ufe0f\u20e3"),
+        ("می\u200cخواهم 葛\U000e0100", "می\u200cخواهم 葛\U000e0100"),
+        ("a\u200db ❤\ufe0f\ufe0e \u200d", r"a\u200db ❤" "\ufe0f" r"\ufe0e \u200d"),
+        ("e\u0301 ü 漢字 \xa0«»", "e\u0301 ü 漢字 \xa0«»"),
+        ("\x1b]" * 200_000, r"\x1b]" * 200_000),
     ],
-)
-def test_text_cannot_drive_a_terminal(text: str, expected: str) -> None:
+    ids=range(17),
+)  # fmt: skip
+
+
+@PRINTABLE
+def test_characters_that_act_on_a_terminal_are_shown_as_escapes(text: str, expected: str) -> None:
     assert printable(text) == expected
+    assert printable(expected) == expected
+
+
+@PRINTABLE
+def test_pieces_of_a_text_are_printable_as_the_whole_is(text: str, expected: str) -> None:
+    stream = PrintableStream()
+    assert "".join([*map(stream.feed, text), stream.close()]) == expected
 
 
 def test_nor_can_a_cell_of_a_table_or_a_line_of_json() -> None:
-    assert table([("\x1b]0;t\x07a", "b\x9b2J"), ("aaa", "b")]) == ["a    b2J", "aaa  b"]
-    text = encode_json({"a": "\x1b[2J\x7f\x9b2J"}).decode()
-    assert text == '{"a": "\\u001b[2J\\u007f\\u009b2J"}\n'
-    assert json.loads(text) == {"a": "\x1b[2J\x7f\x9b2J"}
+    assert table([("\x1b]0;t\x07a", "b\x9b2J"), ("aaa", "b")]) == [
+        r"\x1b]0;t\x07a  b\x9b2J", "aaa            b",
+    ]  # fmt: skip
+    text = encode_json({"a": "\x1b[2J\x7f\x9b2J\u202e"}).decode()
+    assert text == '{"a": "\\u001b[2J\\u007f\\u009b2J\\u202e"}\n'
+    assert json.loads(text) == {"a": "\x1b[2J\x7f\x9b2J\u202e"}
 
 
 def test_what_is_typed_in_another_encoding_becomes_unicode() -> None:

@@ -336,7 +336,7 @@ def test_what_keys_spend_is_shown_above_the_calls() -> None:
     console = Console(file=text, width=100, height=10)
     console.print(live(calls, console).get_renderable())
     spent = text.getvalue().splitlines()[2]
-    assert " ".join(spent.split()) == "alice 3 of 60 12,000 1 of 8 $0.25 of $5.00 $17.50"
+    assert " ".join(spent.split()) == r"al\x1b[2Jice 3 of 60 12,000 1 of 8 $0.25 of $5.00 $17.50"
     assert "\x1b" not in spent
     assert "acme/large" in text.getvalue()
 

@@ -82,6 +82,7 @@ class Process(HTTPProvider):
     """Its bytes come from elsewhere."""
 
     decoder = NDJSONDecoder
+    speaks_http = False
     content_types = ("application/x-ndjson",)
     said = b'"one"\n"end"\n'
 

@@ -17,7 +17,7 @@ from swink_cli.display import Display, Sink, Waiting
 from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.summary import summary
 from swink_cli.terminal import one_screen, say, show_error
-from swink_cli.troubles import TROUBLES
+from swink_cli.troubles import TROUBLES, is_failure_logged
 
 if TYPE_CHECKING:
     from swink import Run
@@ -140,11 +140,12 @@ def exit_code(
 
 
 def explain(call: swink.Call, error: swink.Error) -> None:
-    """Say why a call failed, and what to do."""
+    """Explain why a call failed and what to do, without a message that the log shows."""
     if error.stop_reason is swink.StopReason.ABORTED:
         say("stopped")
         return
-    show_error(error.title or "The call failed", error.error_message, _advice(call, error))
+    message = "" if is_failure_logged() else error.error_message
+    show_error(error.title or "The call failed", message, _advice(call, error))
     facts = []
     if error.retry_after is not None:
         facts.append(f"the provider asks to wait {error.retry_after:.0f} s")

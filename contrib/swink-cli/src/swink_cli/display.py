@@ -20,6 +20,7 @@ import click
 import swink_core as swink
 from swink_cli.terminal import (
     ECHO,
+    PrintableStream,
     is_dumb,
     is_terminal,
     one_screen,
@@ -75,15 +76,13 @@ class PlainText:
     def __init__(self) -> None:
         self._out = stdout()
         self._shared = one_screen()
-        self._clean = printable if is_terminal(stdout()) else str
+        self._printable = PrintableStream() if is_terminal(stdout()) else None
         self._in_line = False
         self._written = False
 
     def write(self, text: str) -> None:
         """Write text at once."""
-        if text:
-            self._out.write(self._clean(text))
-            self._in_line, self._written = not text.endswith("\n"), True
+        self._write(text if self._printable is None else self._printable.feed(text))
 
     def flush(self) -> None:
         """Flush standard output."""
@@ -111,9 +110,16 @@ class PlainText:
 
     def close(self) -> None:
         """End the last line."""
+        if self._printable is not None:
+            self._write(self._printable.close())
         if self._in_line:
-            self.write("\n")
+            self._write("\n")
         self.flush()
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._out.write(text)
+            self._in_line, self._written = not text.endswith("\n"), True
 
 
 class HeldText:
@@ -192,7 +198,7 @@ class Display:
         self.ended_at: float | None = None
         self._sink = sink
         self._shared = one_screen()
-        self._thinking = False
+        self._thinking: PrintableStream | None = None
         self._calls: dict[int, tuple[str, list[str]]] = {}
 
     def feed(self, batch: Sequence[swink.AssistantMessageEvent]) -> None:
@@ -227,19 +233,20 @@ class Display:
 
     def _think(self, event: swink.ThinkingDelta) -> None:
         self._token()
-        if not self._thinking:
+        if self._thinking is None:
             self._sink.step_aside()
-            self._thinking = True
-        text = styled(printable(event.delta), dim=True, italic=True)
+            self._thinking = PrintableStream()
+        text = styled(self._thinking.feed(event.delta), dim=True, italic=True)
         click.echo(text, err=True, nl=False)
 
     def _think_end(self, _: swink.ThinkingEnd) -> None:
         self._end_thinking()
 
     def _end_thinking(self) -> None:
-        if self._thinking:
-            self._thinking = False
-            click.echo("\n" if self._shared else "", err=True)
+        if self._thinking is not None:
+            rest = styled(self._thinking.close(), dim=True, italic=True)
+            self._thinking = None
+            click.echo(rest + "\n" * self._shared, err=True)
 
     def _call_start(self, event: swink.ToolCallStart) -> None:
         self._token()

@@ -1,30 +1,52 @@
-"""Markdown on a terminal, as it arrives.
+"""Markdown on a terminal, as it arrives, with nothing left out.
 
-An answer may be longer than the screen, and what has scrolled off cannot be drawn again. So
-only the last top-level block of the text (a paragraph, a list, a code block) is drawn live;
-blocks before it can no longer change, and are printed once, for good. Of a last block that is
-taller than the screen only the end is drawn. Drawing is held to a few
-times a second, fewer for a long block: its cost does not depend on the number of deltas. What is
-wiped and what takes its place are marked as one change (private mode 2026, "synchronized output"),
-so that no terminal shows what is between; one that does not know the marks passes over them.
+*Rendering.* The tokens of markdown-it-py become lines of segments. Every token has a form here: a
+token of an unknown kind shows its source, and so does HTML. What CommonMark drops is kept:
+
+* `definition`: a link definition stands where it was written, and is not resolved. It may arrive
+  after the paragraph that refers to it, when that is on the screen already.
+* `table`: the parser drops the cells of a row beyond those of the heading.
+* `too deep`: the parser drops blocks below `maxNesting`.
+
+A link shows its target after its text, where the two differ; a code block shows the opening line
+that has its info string; a list shows the numbers that were written; lines end where the answer
+ends them. Control characters and the like are shown as escapes (`terminal.printable`), also those
+that entities stand for.
+
+*Streaming.* An answer may be longer than the screen, and lines that have scrolled off cannot be
+drawn again. So only the last top-level block of the text (a paragraph, a list, a code block) is
+drawn live; blocks before it can no longer change, and are printed once, for good. Of a last block
+that is taller than the screen only the end is drawn. Drawing is held to a few times a second, fewer
+for a long block: its cost does not depend on the number of deltas. A drawing is one change to the
+terminal (private mode 2026, "synchronized output"), so that no terminal shows a state between;
+a terminal without that mode ignores the marks.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import table as parse_table
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from rich.cells import cell_len, split_graphemes
 from rich.console import Console
 from rich.live import Live
-from rich.markdown import Markdown
 from rich.segment import Segment, Segments
+from rich.style import Style
+from rich.syntax import Syntax
 
-from swink_cli.terminal import printable
+from swink_cli.terminal import PrintableStream, printable
 
-__all__ = ["LiveMarkdown", "last_block"]
+__all__ = ["LiveMarkdown", "joined", "render", "settled"]
 
 REDRAW = 1 / 15
 """Seconds between two drawings, at least."""
@@ -33,16 +55,478 @@ SHARE = 0.2
 
 BEGIN_CHANGE, END_CHANGE = "\x1b[?2026h", "\x1b[?2026l"
 
-_parser = MarkdownIt().enable("strikethrough").enable("table")  # as rich parses
+DEEPEST = 40
+"""Levels of nesting (a quotation is one, a list is two) below which blocks show their source."""
+LEAST = 16
+"""Columns that nested text needs; with fewer, it is not indented."""
+LEAST_CELL = 8
+"""Columns that a column of a table needs; with fewer, the rows are written as text."""
+TAB = 4
+"""Columns between tab stops."""
+
+Line: TypeAlias = list[Segment]
+
+PLAIN = Style()
+DIM = Style(dim=True)
+MARKER = Style(bold=True)
+QUOTED = Style(color="magenta")
+NUMBER = Style(color="cyan")
+CODE = Style(bold=True, color="cyan", bgcolor="black")
+TARGET = Style(color="blue", underline=True)
+HEADINGS = {
+    "h1": Style(bold=True, underline=True),
+    "h2": Style(bold=True, color="magenta", underline=True),
+    "h3": Style(bold=True, color="magenta"),
+    "h4": Style(italic=True, color="magenta"),
+    "h5": Style(italic=True),
+    "h6": Style(italic=True, dim=True),
+}
+SPANS = {"em": Style(italic=True), "strong": Style(bold=True), "link": Style(color="bright_blue")}
+
+# -- parsing ---------------------------------------------------------------------------------------
 
 
-def last_block(text: str) -> int:
-    """Return where the last top-level block of Markdown text begins."""
-    starts = [token.map[0] for token in _parser.parse(text) if token.level == 0 and token.map]
-    if len(starts) < 2:
-        return 0
-    lines = text.split("\n")  # as the parser does; `splitlines` ends lines at U+2028 too
+class _Parser(MarkdownIt):
+    """CommonMark and tables; link targets stay as they were written."""
+
+    def __init__(self) -> None:
+        options = {"maxNesting": DEEPEST + 2, "inline_definitions": True}
+        super().__init__("commonmark", options)
+        self.block.ruler.before("table", "too deep", _too_deep)
+        self.block.ruler.at("table", _table_with_all_cells, {"alt": ["paragraph", "reference"]})
+        self.core.ruler.after("block", "unresolved", _forget_definitions)
+        self.enable("table")
+
+    def normalizeLink(self, url: str) -> str:
+        return url
+
+    def normalizeLinkText(self, link: str) -> str:
+        return link
+
+
+def _too_deep(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    if state.level < DEEPEST or silent:
+        return False
+    token = state.push("source", "", 0)
+    token.content = state.getLines(start, end, state.blkIndent, False)
+    token.map = [start, end]
+    state.line = end
+    return True
+
+
+def _table_with_all_cells(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    begin = len(state.tokens)
+    if not parse_table(state, start, end, silent):
+        return False
+    parsed = state.tokens[begin:]
+    del state.tokens[begin:]
+    cells = line = 0
+    for token in parsed:
+        if token.type == "tr_open" and token.map:
+            cells, line = 0, token.map[0]
+        elif token.type == "inline":
+            cells += 1
+        elif token.type == "tr_close":
+            for content in _cells(state, line)[cells:]:
+                extra = Token("inline", "", 0, content=content, level=token.level + 1, children=[])
+                state.tokens.append(extra)
+        state.tokens.append(token)
+    return True
+
+
+def _cells(state: StateBlock, line: int) -> list[str]:
+    source = state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].strip()
+    cells = re.split(r"(?<!\\)\|", source)
+    if cells and not cells[0]:
+        del cells[0]
+    if cells and not cells[-1]:
+        del cells[-1]
+    return [cell.replace(r"\|", "|").strip() for cell in cells]
+
+
+def _forget_definitions(state: StateCore) -> None:
+    state.env.pop("references", None)
+
+
+_parser = _Parser()
+
+
+_NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
+"""How an incomplete line below a blank one begins that cannot continue a list."""
+
+
+def settled(text: str) -> int:
+    """Return the length of the part of printable Markdown text whose blocks can no longer change.
+
+    It ends where the last block begins. An incomplete line may still become another kind of block,
+    and a definition may have a title on the line after it.
+    """
+    *lines, last = text.split("\n")
+    if lines and not lines[-1].strip(" \t") and _NEW_BLOCK.match(last):
+        lines.append(last)
+    tokens: list[Token] = []
+    _parser.block.parse("\n".join([*lines, ""]), _parser, {}, tokens)
+    starts = [0]
+    previous = ""
+    for token in tokens:
+        if token.level == 0 and token.map:
+            start = token.map[0]
+            if previous != "definition" or not lines[start - 1].strip(" \t"):
+                starts.append(start)
+            previous = token.type
     return sum(len(line) + 1 for line in lines[: starts[-1]])
+
+
+# -- blocks ----------------------------------------------------------------------------------------
+
+
+def render(text: str, console: Console) -> list[Line]:
+    """Render Markdown as lines that fit the console, without line ends or final blanks."""
+    return _Renderer(console).blocks(_parser.parse(printable(text)), console.width)
+
+
+class _Renderer:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def blocks(self, tokens: Sequence[Token], width: int, *, tight: bool = False) -> list[Line]:
+        lines: list[Line] = []
+        definition_end: int | None = None
+        for block in _siblings(tokens):
+            made = self._block(block, width)
+            if not any(made):
+                continue
+            start, end = block[0].map or (0, 0)
+            is_definition = block[0].type == "definition"
+            if lines and not tight and not (is_definition and start == definition_end):
+                lines.append([])
+            lines += made
+            definition_end = end if is_definition else None
+        return lines
+
+    def _block(self, tokens: Sequence[Token], width: int) -> list[Line]:
+        first = tokens[0]
+        inside = tokens[1:-1]
+        match first.type:
+            case "heading_open":
+                style = HEADINGS.get(first.tag, PLAIN)
+                pieces = [piece for token in inside for piece in _inline(token, style)]
+                return _wrapped(pieces, width)
+            case "inline":
+                return _wrapped(_inline(first), width)
+            case "paragraph_open":
+                return self.blocks(inside, width)
+            case "blockquote_open":
+                return self._quotation(inside, width)
+            case "bullet_list_open" | "ordered_list_open":
+                return self._list(inside, width)
+            case "table_open":
+                return _table(inside, width)
+            case "hr":
+                return [[Segment("─" * width, DIM)]]
+            case "fence" | "code_block":
+                return self._code(first, width)
+            case "definition":
+                return _wrapped(_definition(first), width)
+            case _ if first.nesting:
+                return self.blocks(inside, width)
+            case _:
+                return _wrapped([_piece((first.content or first.markup).rstrip("\n"))], width)
+
+    def _quotation(self, tokens: Sequence[Token], width: int) -> list[Line]:
+        mark = Segment("▌ ", QUOTED)
+        room = width - mark.cell_length
+        if room < LEAST:
+            return self.blocks(tokens, width)
+        return [[mark, *line] for line in self.blocks(tokens, room) or [[]]]
+
+    def _list(self, tokens: Sequence[Token], width: int) -> list[Line]:
+        items = list(_siblings(tokens))
+        level = items[0][0].level + 1
+        is_loose = any(
+            token.type == "paragraph_open" and token.level == level and not token.hidden
+            for token in tokens
+        )
+        marks = [_mark(item[0]) for item in items]
+        indent = max(mark.cell_length for mark in marks)
+        lines: list[Line] = []
+        for item, mark in zip(items, marks, strict=True):
+            if lines and is_loose:
+                lines.append([])
+            inside = item[1:-1]
+            if width - indent < LEAST:
+                lines += [[mark], *self.blocks(inside, width, tight=not is_loose)]
+                continue
+            body = self.blocks(inside, width - indent, tight=not is_loose) or [[]]
+            first = Segment(mark.text.rjust(indent), mark.style)
+            lines.append([first, *body[0]])
+            lines += [[Segment(" " * indent), *line] if line else [] for line in body[1:]]
+        return lines
+
+    def _code(self, token: Token, width: int) -> list[Line]:
+        info = printable(token.info.strip())
+        lines = _wrapped([Segment(token.markup + info, DIM)], width) if info else []
+        code = printable(token.content).removesuffix("\n")
+        if not code:
+            return lines
+        language = info.split()[0] if info else "text"
+        text = Syntax(code, language).highlight(code)
+        if text.plain.removesuffix("\n") != code:
+            text = Syntax(code, "text").highlight(code)
+        background = text.style if isinstance(text.style, Style) else PLAIN
+        for line in _logical_lines(text.render(self._console))[: code.count("\n") + 1]:
+            for row in _cut(line, _folds("".join(piece.text for piece in line), width)):
+                blank = width - sum(piece.cell_length for piece in row)
+                lines.append([*row, Segment(" " * blank, background)])
+        return lines
+
+
+def _siblings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """Divide tokens into blocks: a token alone, or those from an opening to its closing."""
+    begin = depth = 0
+    for at, token in enumerate(tokens):
+        depth += token.nesting
+        if depth == 0:
+            yield tokens[begin : at + 1]
+            begin = at + 1
+
+
+def _mark(item: Token) -> Segment:
+    if item.info:
+        return Segment(f"{item.info}{item.markup} ", NUMBER)
+    return Segment("• ", MARKER)
+
+
+def _definition(token: Token) -> Line:
+    meta = token.meta
+    label = _piece(f"[{meta['label']}]: ")
+    title = f' "{meta["title"]}"' if meta["title"] else ""
+    return [label, _piece(meta["url"], TARGET), _piece(title)]
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def _table(tokens: Sequence[Token], width: int) -> list[Line]:
+    rows: list[list[Line]] = []
+    aligned: list[str] = []
+    for token in tokens:
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "th_open":
+            aligned.append(str(token.attrs.get("style", "")).removeprefix("text-align:"))
+        elif token.type == "inline":
+            rows[-1].append(_inline(token, MARKER if len(rows) == 1 else PLAIN))
+    count = max(map(len, rows))
+    for row in rows:
+        row += [[] for _ in range(count - len(row))]
+    aligned += [""] * (count - len(aligned))
+    columns = zip(*rows, strict=True)
+    natural = [max(1, *(_length(cell) for cell in column)) for column in columns]
+    widths = _shared(natural, width - 3 * (count - 1))
+    if widths is None:
+        return _rows_as_text(rows, width)
+    laid_out = [_row(row, widths, aligned) for row in rows]
+    is_wrapped = any(len(lines) > 1 for lines in laid_out)
+    lines = [*laid_out[0], [Segment("━┿━".join("━" * one for one in widths), DIM)]]
+    for number, row_lines in enumerate(laid_out[1:]):
+        if number and is_wrapped:
+            lines.append([Segment("─┼─".join("─" * one for one in widths), DIM)])
+        lines += row_lines
+    return lines
+
+
+def _shared(natural: Sequence[int], room: int) -> list[int] | None:
+    """Share columns of the screen among those of a table; `None` if they are too few."""
+    if sum(min(each, LEAST_CELL) for each in natural) > room:
+        return None
+    widths = list(natural)
+    left = room
+    narrow_first = sorted(range(len(natural)), key=lambda at: natural[at])
+    for place, at in enumerate(narrow_first):
+        widths[at] = min(natural[at], left // (len(natural) - place))
+        left -= widths[at]
+    return widths
+
+
+def _row(row: Sequence[Line], widths: Sequence[int], aligned: Sequence[str]) -> list[Line]:
+    cells = [_wrapped(cell, width) for cell, width in zip(row, widths, strict=True)]
+    lines: list[Line] = []
+    for at in range(max(map(len, cells))):
+        line: Line = []
+        for number, (cell, width, align) in enumerate(zip(cells, widths, aligned, strict=True)):
+            pieces = cell[at] if at < len(cell) else []
+            blank = max(0, width - _length(pieces))
+            before = {"right": blank, "center": blank // 2}.get(align, 0)
+            line += [Segment(" │ ", DIM)] if number else []
+            line += [Segment(" " * before), *pieces, Segment(" " * (blank - before))]
+        lines.append(_without_final_blanks(line))
+    return lines
+
+
+def _rows_as_text(rows: Sequence[Sequence[Line]], width: int) -> list[Line]:
+    lines: list[Line] = []
+    for number, row in enumerate(rows):
+        if number:
+            lines.append([Segment("─" * width, DIM)])
+        pieces = list(row[0])
+        for cell in row[1:]:
+            pieces += [Segment(" │ ", DIM), *cell]
+        lines += _wrapped(pieces, width)
+    return lines
+
+
+# -- text ------------------------------------------------------------------------------------------
+
+
+def _piece(text: str, style: Style = PLAIN) -> Segment:
+    return Segment(printable(text), style)
+
+
+def _inline(token: Token, style: Style = PLAIN) -> Line:
+    """Render the inline content of a block: without recursion, because emphasis nests freely."""
+    pieces: Line = []
+    spans: Counter[str] = Counter()
+    links: list[tuple[Token, int]] = []
+    current = style
+    for child in token.children or []:
+        kind = child.type.rpartition("_")[0]
+        match child.type:
+            case "text":
+                pieces.append(_piece(child.content, current))
+            case "softbreak" | "hardbreak":
+                pieces.append(Segment("\n", current))
+            case "code_inline":
+                pieces.append(_piece(child.content, current + CODE))
+            case "image":
+                pieces += [Segment("![", current), *_inline(child, current)]
+                pieces.append(_piece(f"]({_target(child, 'src')})", current + TARGET))
+            case _ if child.nesting and kind in SPANS:
+                spans[kind] += child.nesting
+                current = Style.combine([style, *(SPANS[one] for one in +spans)])
+                if child.type == "link_open":
+                    links.append((child, len(pieces)))
+                elif kind == "link":
+                    opening, begin = links.pop()
+                    text = "".join(piece.text for piece in pieces[begin:])
+                    if child.info != "auto" and text != printable(_target(opening, "href")):
+                        pieces.append(Segment(" (", current))
+                        pieces.append(_piece(_target(opening, "href"), current + TARGET))
+                        pieces.append(Segment(")", current))
+            case _:
+                pieces.append(_piece(child.content or child.markup, current))
+    return pieces
+
+
+def _target(token: Token, attribute: str) -> str:
+    target = str(token.attrs.get(attribute, ""))
+    title = token.attrs.get("title")
+    return f'{target} "{title}"' if title else target
+
+
+def _length(pieces: Iterable[Segment]) -> int:
+    return sum(piece.cell_length for piece in pieces)
+
+
+def _wrapped(pieces: Iterable[Segment], width: int) -> list[Line]:
+    """Break lines at spaces and between ideographs; break longer words anywhere."""
+    lines = []
+    for line in _logical_lines(pieces):
+        breaks = _breaks("".join(piece.text for piece in line), width)
+        lines += [_without_final_blanks(each) for each in _cut(line, breaks)]
+    return lines
+
+
+def _logical_lines(pieces: Iterable[Segment]) -> list[Line]:
+    """Divide pieces at line ends, and replace tabs by spaces."""
+    lines: list[Line] = [[]]
+    column = 0
+    for text, style, _ in pieces:
+        for number, part in enumerate(text.split("\n")):
+            if number:
+                lines.append([])
+                column = 0
+            first, *behind_tabs = part.split("\t")
+            runs = [first]
+            column += cell_len(first)
+            for run in behind_tabs:
+                blank = TAB - column % TAB
+                runs.append(" " * blank + run)
+                column += blank + cell_len(run)
+            if part:
+                lines[-1].append(Segment("".join(runs), style))
+    return lines
+
+
+_IDEOGRAPHS = r"\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003fffd"
+_WORD = re.compile(rf"[{_IDEOGRAPHS}] *|[^ {_IDEOGRAPHS}]+ *| +")
+
+
+def _breaks(text: str, width: int) -> list[int]:
+    """Return where lines of wrapped text begin, but for the first."""
+    if cell_len(text) <= width:
+        return []
+    breaks = []
+    column = 0
+    for match in _WORD.finditer(text):
+        word = match[0]
+        length = cell_len(word.rstrip(" "))
+        if column and length and column + length > width:
+            breaks.append(match.start())
+            column = 0
+        if length > width:
+            folds = _folds(word.rstrip(" "), width)
+            breaks += [match.start() + at for at in folds]
+            length = cell_len(word[folds[-1] :].rstrip(" ")) if folds else length
+        column += length + len(word) - len(word.rstrip(" "))
+    return breaks
+
+
+def _folds(text: str, width: int) -> list[int]:
+    """Return where lines of text broken between any two characters begin, but for the first."""
+    if cell_len(text) <= width:
+        return []
+    folds = []
+    column = 0
+    for begin, _, length in split_graphemes(text)[0]:
+        if column and column + length > width:
+            folds.append(begin)
+            column = 0
+        column += length
+    return folds
+
+
+def _cut(line: Line, offsets: Sequence[int]) -> list[Line]:
+    """Cut a line at offsets into its text."""
+    lines: list[Line] = [[]]
+    left = list(reversed(offsets))
+    at = 0
+    for text, style, _ in line:
+        begin = 0
+        while left and left[-1] < at + len(text):
+            end = left.pop() - at
+            if end > begin:
+                lines[-1].append(Segment(text[begin:end], style))
+            lines.append([])
+            begin = end
+        lines[-1].append(Segment(text[begin:], style))
+        at += len(text)
+    return lines
+
+
+def _without_final_blanks(line: Line) -> Line:
+    """Take off final blanks: they get in the way of copying, and of the echo of ^C."""
+    kept = list(line)
+    while kept:
+        text = kept[-1].text.rstrip(" ")
+        if text:
+            kept[-1] = Segment(text, kept[-1].style)
+            break
+        kept.pop()
+    return kept
+
+
+# -- drawing ---------------------------------------------------------------------------------------
 
 
 class LiveMarkdown:
@@ -52,6 +536,7 @@ class LiveMarkdown:
         self._console = console or Console()
         self._text = ""
         self._parts: list[str] = []
+        self._printable = PrintableStream()
         self._live: Live | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._pause = REDRAW
@@ -60,7 +545,7 @@ class LiveMarkdown:
 
     def write(self, text: str) -> None:
         """Show text at the next drawing."""
-        self._parts.append(printable(text))
+        self._parts.append(self._printable.feed(text))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._pause, self._draw)
 
@@ -75,7 +560,9 @@ class LiveMarkdown:
         self._erasable = 0
 
     def end_block(self) -> None:
-        """Print what is left for good."""
+        """Print the rest for good."""
+        self._parts.append(self._printable.close())
+        self._printable = PrintableStream()
         self._join()
         with self._one_change():
             self._stop()
@@ -91,6 +578,7 @@ class LiveMarkdown:
         self._join()
         self._stop()
         self._text = ""
+        self._printable = PrintableStream()
         gone = not self._voidable or 0 < self._erasable < self._console.height
         if gone and self._erasable:
             # to the start of the line so many above, and clear from there
@@ -122,7 +610,7 @@ class LiveMarkdown:
     def _draw(self) -> None:
         began = time.perf_counter()
         self._join()
-        start = last_block(self._text)
+        start = settled(self._text)
         with self._one_change():
             if start:
                 done, self._text = self._text[:start], self._text[start:]
@@ -132,26 +620,21 @@ class LiveMarkdown:
                 if self._live is None:
                     self._live = Live(console=self._console, auto_refresh=False, transient=True)
                     self._live.start()
-                lines = _joined(self._rendered(self._text)[1 - self._console.height :])
+                lines = joined(self._rendered(self._text)[1 - self._console.height :])
                 self._live.update(Segments(lines), refresh=True)
         self._pause = max(REDRAW, (time.perf_counter() - began) / SHARE)
 
     def _print(self, text: str) -> None:
-        if not text.strip():
-            return
         lines = self._rendered(text)
-        self._console.print(Segments(_joined(lines)), end="")
-        self._erasable += len(lines)
-        self._printed = self._voidable = True
+        if lines:
+            self._console.print(Segments(joined(lines)), end="")
+            self._erasable += len(lines)
+            self._printed = self._voidable = True
 
-    def _rendered(self, text: str) -> list[list[Segment]]:
-        """Blocks come with blank lines of their own; here one stands between any two."""
-        lines = [_stripped(line) for line in self._console.render_lines(Markdown(text), pad=False)]
-        while lines and _is_blank(lines[0]):
-            del lines[0]
-        while lines and _is_blank(lines[-1]):
-            del lines[-1]
-        return [[], *lines] if self._printed else lines
+    def _rendered(self, text: str) -> list[Line]:
+        """Render blocks, with a blank line between them and what was printed before."""
+        lines = render(text, self._console)
+        return [[], *lines] if lines and self._printed else lines
 
     def _stop(self) -> None:
         if self._live is not None:
@@ -159,25 +642,6 @@ class LiveMarkdown:
             self._live = None
 
 
-def _joined(lines: list[list[Segment]]) -> list[Segment]:
+def joined(lines: list[Line]) -> list[Segment]:
+    """Return the segments of lines, with an end for each."""
     return [segment for line in lines for segment in (*line, Segment.line())]
-
-
-def _stripped(line: list[Segment]) -> list[Segment]:
-    """Take off the blanks that fill a line: they are in the way of copying, and of ^C's echo."""
-    kept = list(line)
-    while kept and not _is_coloured(kept[-1]):
-        text = kept[-1].text.rstrip()
-        if text:
-            kept[-1] = Segment(text, kept[-1].style)
-            break
-        kept.pop()
-    return kept
-
-
-def _is_coloured(segment: Segment) -> bool:
-    return segment.style is not None and segment.style.bgcolor is not None
-
-
-def _is_blank(line: list[Segment]) -> bool:
-    return not any(segment.text.strip() for segment in line)

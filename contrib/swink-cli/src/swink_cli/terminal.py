@@ -1,4 +1,4 @@
-"""What people read beside the answer: notes, errors and tables, plain enough to need no rich."""
+"""Notes, errors and tables, which people read beside the answer. It does without rich."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import click
 __all__ = [
     "ECHO",
     "HelpFormatter",
+    "PrintableStream",
     "as_unicode",
     "fitted",
     "is_dumb",
@@ -50,16 +51,70 @@ GAP = 2
 LEAST_TAIL = 16
 """Columns that the last column of a table needs to stand in its row."""
 
-_CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # a control sequence (ECMA-48 section 5.4)
-    r"|\x1b\][^\x07\x1b]*+(?:\x07|\x1b\\)"  # an operating system command, as for a window's title
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+_JOINERS = r"\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
+"""Joiners and variation selectors, which choose the form of the character before them."""
+
+_UNSEEN = re.compile(
+    r"\r\n|[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"  # control characters, lone surrogates
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # bidirectional controls (UAX #9)
+    r"\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2028\u2029\u2060-\u2065"  # no glyph
+    r"\u206a-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"
+    rf"{_JOINERS}]"
 )
+_JOINER = re.compile(f"[{_JOINERS}]")
 
 
 def printable(text: str) -> str:
-    """Take out control characters, with which text could drive a terminal."""
-    return _CONTROL.sub("", text)
+    r"""Write control, bidirectional and invisible characters as escapes: `\x1b`, `\u202e`.
+
+    Text could drive a terminal with them, or show other words than it has. Line ends and tabs stay,
+    and so do joiners and variation selectors that belong to the character before them.
+    """
+    return _UNSEEN.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    if character == "\r\n":
+        return "\n"
+    start = match.start()
+    if _JOINER.match(character) and start and _takes(match.string[start - 1], character):
+        return character
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _takes(before: str, joiner: str) -> bool:
+    """Tell whether a joiner or selector changes the form of the character before it."""
+    if joiner == "\ufe0f" and before in "0123456789#*":  # key caps
+        return True
+    if _UNSEEN.match(before):
+        return before == "\ufe0f" and joiner == "\u200d"  # emoji in a sequence
+    return before > "\x7f" and not before.isspace()
+
+
+class PrintableStream:
+    """Makes the pieces of a text printable as the whole text would be."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """Return the printable text of a piece; a final carriage return waits for the next."""
+        text = self._last + self._held + piece
+        self._held = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r")
+        made = printable(text)[len(printable(self._last)) :]
+        self._last = text[-1:]
+        return made
+
+    def close(self) -> str:
+        """Return the rest of the text."""
+        held, self._held = self._held, ""
+        return printable(held)
 
 
 def as_unicode(text: str) -> str:

@@ -177,7 +177,7 @@ class Approval:
             self.sink.step_aside()
         _forget_what_was_typed()
         while True:
-            say(f"Run {call.name} {shown}?", fg="yellow")
+            say(f"Run {_in_sight(call.name)} {shown}?", fg="yellow")
             more = "" if shown is whole else "[w]hole, "
             click.echo(f"[y]es, [n]o, [a]lways, {more}or why not: ", nl=False, err=True)
             answer = (await _line()).strip()

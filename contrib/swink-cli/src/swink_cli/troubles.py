@@ -1,25 +1,57 @@
-"""What the library only logs, said to a person: a plugin that fails costs the answer nothing.
+"""Errors that the library only logs, shown to a person: a plugin that fails stops no answer.
 
-Each trouble is said once, and at once, but not into the middle of an answer.
+Each is shown once, and at once, but not in the middle of an answer. `--debug` turns on the log
+instead, and leaves out of it the errors that the command shows.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from swink_cli.terminal import say
+from swink_cli.terminal import printable, say
 
-__all__ = ["TROUBLES", "Troubles"]
+__all__ = ["TROUBLES", "Troubles", "is_failure_logged", "log_to_stderr"]
 
-SAID_OTHERWISE = ("call %s: ", "the plugin of provider ", "plugin %s is left out")
+SHOWN = ("call %s: ", "plugin %s is left out", "%s: a malformed frame")
+"""How messages begin that repeat an error, a retry or a notice that the command line shows."""
+
+SAID_OTHERWISE = (*SHOWN, "the plugin of provider ")
 """How messages begin whose matter is the error of a call, or a notice before it."""
+
+CALL_LOG = "swink_observer_log"
+"""The logger of the observer that SWINK_LOG turns on: it reports the failure of every call."""
 
 MOST = 20
 """Troubles that are said; whoever has more has been told enough."""
 
 ADVICE = "Report it with what `swink --debug …` prints, or uninstall it."
+
+
+class _Printable(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record without control characters, which servers can send."""
+        return printable(super().format(record))
+
+
+def log_to_stderr() -> None:
+    """Log everything to standard error, except warnings and errors that the command shows."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Printable("%(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(
+        lambda record: record.levelno < logging.WARNING or not str(record.msg).startswith(SHOWN)
+    )
+    logging.basicConfig(level=logging.DEBUG, handlers=[handler])
+
+
+def is_failure_logged() -> bool:
+    """Tell whether a log on standard error has the message of every failed call."""
+    return logging.getLogger(CALL_LOG).isEnabledFor(logging.ERROR) and any(
+        isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr
+        for handler in logging.getLogger(CALL_LOG).handlers
+    )
 
 
 class Troubles(logging.NullHandler):

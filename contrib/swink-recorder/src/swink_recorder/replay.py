@@ -50,8 +50,8 @@ class ReplayServer(LoopbackServer):
         One that asks no server, but a child process or what else it reads, reads them instead of
         that whenever it is given this address.
         """
-        made = type(provider)
-        if issubclass(made, HTTPProvider) and made.request is HTTPProvider.request:
+        is_elsewhere = isinstance(provider, HTTPProvider) and not provider.speaks_http
+        if is_elsewhere:
             provider.chunks = self._chunks
         return self.add(key, *recordings)
 

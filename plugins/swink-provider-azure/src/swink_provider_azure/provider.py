@@ -14,7 +14,15 @@ from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from swink_core import Call, Classification, Failure, Model, ProviderFailure, StreamOptions
+from swink_core import (
+    Call,
+    Classification,
+    Context,
+    Failure,
+    Model,
+    ProviderFailure,
+    StreamOptions,
+)
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import HTTPRequest, by_tables, first_set, model_path
 from swink_provider_azure.entra import ClientCredentials, TokenCache, managed_identity
@@ -70,9 +78,10 @@ class AzureProvider(OpenAIProvider):
         where = parts._replace(path=f"{path}/{api.path}", query=urlencode(query))
         return urlunsplit(where)
 
-    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Name the deployment where the model's name would be."""
-        return {**super().body(model, payload, options), "model": _deployment(model, options)}
+        body = super().convert(model, context, options)
+        return {**body, "model": _deployment(model, options)}
 
     async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
         """Send the key, or the token of an application or a managed identity."""

@@ -117,20 +117,19 @@ class BedrockProvider(HTTPProvider):
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return `messages`, `system`, `toolConfig`; see `conversation`."""
-        return conversation(model, context, options, self.name)
-
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `converse-stream`, or of `converse` for a whole answer.
+        """Return the body of `converse` and `converse-stream`; see `conversation`.
 
         `extra` may hold any field of the API; its objects and its tools add to what is there.
         """
-        body = with_extra(options.extra, {**payload, **parameters(self.knobs, model, options)})
-        whole = options.transport == "buffered"
+        native = conversation(model, context, options, self.name)
+        return with_extra(options.extra, {**native, **parameters(self.knobs, model, options)})
+
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the address of `converse-stream`, or of `converse` for a whole answer."""
         # a colon is not encoded, since the HTTP client would decode it after it was signed
         name = model_path(model, model.id, ":")
-        path = f"/model/{name}/{'converse' if whole else 'converse-stream'}"
-        return self.json_request(f"{self.base_url(options)}{path}", body)
+        verb = "converse" if options.transport == "buffered" else "converse-stream"
+        return f"{self.base_url(options)}/model/{name}/{verb}"
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Add what there is no field for."""

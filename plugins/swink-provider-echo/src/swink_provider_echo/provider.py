@@ -57,9 +57,11 @@ class EchoProvider:
         self._converter = EchoConverter(name)
 
     @hookimpl
-    def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Return the conversation as words; see `conversion`."""
-        return self._converter.payload(folded_system(context))
+    def convert_messages(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> dict[str, Any]:
+        """Return the conversation as words, and the options; see `conversion`."""
+        return self._converter.payload(model, folded_system(context), options)
 
     @hookimpl
     def stream(
@@ -77,7 +79,7 @@ class EchoProvider:
         try:
             self._check(model, context, options)
             script = script_for(model.id, options)
-            events = compose(call.convert(), script, options, model.id)
+            events = compose(call.convert(), script, model.id)
         except ProviderFailure as error:
             yield call.error(error.failure)
             return

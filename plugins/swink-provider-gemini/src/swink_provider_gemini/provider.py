@@ -62,26 +62,27 @@ class GeminiProvider(HTTPProvider):
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return `contents`, `systemInstruction`, `tools`; see `conversation`."""
-        facts = rule_of(model).facts
-        signed, office = (bool(facts.get(name)) for name in ("signatures", "office"))
-        return conversation(context, self.name, signed, office)
-
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `streamGenerateContent`.
+        """Return the body of `streamGenerateContent`; see `conversation`.
 
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
         conversation's; its `generationConfig` and `toolConfig` add to what the options make.
         """
-        fields = merge_fields(payload, parameters(self.knobs, model, options))
+        facts = rule_of(model).facts
+        signed, office = (bool(facts.get(name)) for name in ("signatures", "office"))
+        native = conversation(context, self.name, signed, office)
+        fields = merge_fields(native, parameters(self.knobs, model, options))
         body = with_extra(options.extra, fields)
         declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
         if declared and (choice := tool_config(options)) is not None:  # refused without functions
             body = with_extra(options.extra, merge_fields(fields, {"toolConfig": choice}))
-        url = self.model_url(model, options)
-        if options.transport == "buffered":
-            return self.json_request(f"{url}:generateContent", body)
-        return self.json_request(f"{url}:streamGenerateContent?alt=sse", body)
+        return body
+
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the address of `streamGenerateContent`, or of `generateContent` for a whole
+        answer."""
+        whole = options.transport == "buffered"
+        verb = "generateContent" if whole else "streamGenerateContent?alt=sse"
+        return f"{self.model_url(model, options)}:{verb}"
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of a model, which may be named with its collection."""

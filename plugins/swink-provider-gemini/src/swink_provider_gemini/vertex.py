@@ -124,7 +124,7 @@ class VertexProvider(GeminiProvider):
         return (speaker.fit if speaker else super().fit)(model, context, options)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the conversation in the terms of the model's vendor.
+        """Return the body for the API of the model's vendor.
 
         What another vendor's model said is another's, though it was said here.
         """
@@ -144,7 +144,7 @@ class VertexProvider(GeminiProvider):
         )
         return native
 
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+    def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
         """Return the request of the model's vendor."""
         speaker = self._speaker(model)
         return (speaker.request if speaker else super().request)(model, payload, options)

@@ -7,8 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import evolve
-
 from swink_core import (
     Call,
     Classification,
@@ -16,7 +14,6 @@ from swink_core import (
     Failure,
     Model,
     ModelInfo,
-    ProviderFailure,
     StreamOptions,
     ThinkingLevel,
 )
@@ -97,6 +94,7 @@ class OllamaProvider(HTTPProvider):
     knobs = KNOBS
     places = PLACES
     api_name = "chat"
+    path = "/api/chat"
     decoder = NDJSONDecoder
     # a load notice and the answers of some proxies are labelled as plain JSON
     content_types = ("application/x-ndjson", "application/json")
@@ -108,36 +106,32 @@ class OllamaProvider(HTTPProvider):
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call as the model takes it, by what its server has said if it has."""
-        shown = self._shown.get((self.base_url(options), model.id))
-        return super().fit(shown.told_of(model) if shown else model, context, options)
+        return super().fit(self._told_of(model, options), context, options)
 
     def learned(self, model: Model, options: StreamOptions) -> bool:
         """Return whether the server has described the model."""
         return bool(self._shown) and (self.base_url(options), model.id) in self._shown
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return `messages` and `tools`; see `conversation`."""
-        return conversation(context, self.name)
-
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `/api/chat`.
+        """Return the body of `/api/chat`; see `conversation`.
 
         `extra` may hold any field of the API, such as `keep_alive`, and in `options` any
         parameter of the model, such as `num_ctx`, which is otherwise what the conversation wants
         where that is more than every server gives.
         """
-        fields = {**payload, **sent_options(self.knobs, model, options)}
+        model = self._told_of(model, options)
+        native = conversation(context, self.name)
+        fields = {**native, **sent_options(self.knobs, model, options)}
         fields |= {"model": model.id, "stream": options.transport != "buffered"}
         if options.stop:
             fields.setdefault("options", {})["stop"] = list(options.stop)
         # a server that leaves out what does not fit tells nobody
         defaults: dict[str, Any] = {"truncate": False, "shift": False}
-        if options.rules and (context := context_of(model, payload, options)) is not None:
-            defaults["options"] = {"num_ctx": context}
+        if options.rules and (length := context_of(model, native, options)) is not None:
+            defaults["options"] = {"num_ctx": length}
         if options.response_format is not None:
             fields["format"] = options.response_format
-        body = with_extra(options.extra, fields, defaults)
-        return self.json_request(f"{self.base_url(options)}/api/chat", body)
+        return with_extra(options.extra, fields, defaults)
 
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
@@ -151,28 +145,16 @@ class OllamaProvider(HTTPProvider):
             place = (self.base_url(options), model.id)
             before = self._shown.get(place)
             await self._learn(model, payload, options, call)
-            shown = self._shown.get(place)
-            if shown is not before:
-                options = evolve(self._fit_again(model, call), extra=options.extra)
-            if shown is not None:
-                model = shown.told_of(model)
-            tell_of_length(model, payload, options, call)
+            if self._shown.get(place) is not before:
+                options = self.plan_again(call, call.options).options
+                payload = call.convert()
+            tell_of_length(self._told_of(model, options), payload, options, call)
         return await super().respond(model, payload, options, call)
 
-    def _fit_again(self, model: Model, call: Call) -> StreamOptions:
-        """Return the options as the model takes them by what its server has said just now.
-
-        Raises ProviderFailure for a call that it does not take.
-        """
-        fit = self.fit(model, call.context, call.options)
-        if fit.failure is not None:
-            raise ProviderFailure(fit.failure)
-        plan = call.attempt.plan
-        known = plan.notices if plan is not None else ()
-        for notice in fit.notices:
-            if notice not in known:
-                call.notice(notice.code, notice.detail)
-        return fit.options
+    def _told_of(self, model: Model, options: StreamOptions) -> Model:
+        """Return a model with the facts that its server has given, if any."""
+        shown = self._shown.get((self.base_url(options), model.id))
+        return shown.told_of(model) if shown else model
 
     async def list_models(self, options: StreamOptions, http: HTTPClient) -> list[ModelInfo]:
         """List what the server has pulled, as the server knows it, with the status `pulled`.

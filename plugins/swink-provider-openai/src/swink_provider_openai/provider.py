@@ -182,24 +182,24 @@ class OpenAIProvider(HTTPProvider):
             return options
         return evolve(options, settings={**options.settings, "api": wanted})
 
-    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Return the conversation in the terms of the model's API."""
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """Return the body in the terms of the model's API."""
         return self.api(model, options).convert(model, context, options)
 
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `body` to `url`, or for a response that the service has begun."""
+    def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
+        """Return the request of a body, or for a response that the service has begun."""
         if (id := options.settings.get("resume")) is not None:
             streamed = options.transport != "buffered"
             url = resumed(self.url(model, options), id, options.settings, streamed)
             accepted = {"Accept": ", ".join(self.content_types)}
             return HTTPRequest(url, b"", {**accepted, **self.own_headers()}, "GET")
-        body, url = self.body(model, payload, options), self.url(model, options)
+        url = self.url(model, options)
         if self.dialect.prefix and (payload.get("messages") or [{}])[-1].get("prefix"):
             base = self.base_url(options).removesuffix("/v1").removesuffix(self.dialect.prefix)
             url = f"{base}{self.dialect.prefix}/{self._chat.path}"
         if options.transport == "websocket":
-            url, body = first_message(url, body)
-        return self.json_request(url, body, self.own_headers())
+            url, payload = first_message(url, payload)
+        return self.json_request(url, payload, self.own_headers())
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the address, with what its dialect's places stand for.
@@ -220,10 +220,6 @@ class OpenAIProvider(HTTPProvider):
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the endpoint's address."""
         return f"{self.base_url(options)}/{self.api(model, options).path}"
-
-    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
-        """Add the options; what the caller put in `extra` gives way to them."""
-        return self.api(model, options).body(model, payload, options)
 
     async def respond(
         self, model: Model, payload: Any, options: StreamOptions, call: Call
@@ -250,17 +246,16 @@ class OpenAIProvider(HTTPProvider):
             elsewhere = self.info.base_url not in (None, self.base_url(options))
             if not (either and elsewhere and error.failure.status in MISSING):
                 raise
-            asked = evolve(call.options, settings={**call.options.settings, "api": "chat"})
-            fit = self.fit(model, call.context, asked)
-            if fit.failure is not None:
-                raise
-        options = evolve(fit.options, transport=options.transport, extra=options.extra)
-        payload = _current(self.convert(model, fit.context, options), call)
+            settings = {**call.options.settings, "api": "chat"}
+            asked = evolve(call.options, settings=settings, transport=options.transport)
+            try:
+                options = self.plan_again(call, asked).options
+            except ProviderFailure:
+                raise error from None
+        payload = _current(call.convert(), call)
         response = await super().respond(model, payload, options, call)
         self._chat_only.add(self.base_url(options))
         call.notice("chat_completions", f"{model}: the server has no Responses API")
-        for notice in fit.notices:
-            call.notice(notice.code, notice.detail)
         return response
 
     async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:

@@ -304,8 +304,10 @@ def _told_why(host: str, port: int) -> Iterator[None]:
         advice = "Choose another --port, or 0 for a free one."
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             advice = "Give --host an address of this machine."
+        # the text of asyncio's error has the address once more
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise swink.SwinkError(
-            f"cannot listen at {host}:{port}: {error.strerror or error}",
+            f"cannot listen at {host}:{port}: {why}",
             title="The gateway was not started",
             resolution=advice,
         ) from error

@@ -162,8 +162,7 @@ class Subject:
     @property
     def speaks_http(self) -> bool:
         """Whether it makes HTTP requests; one whose bytes come from elsewhere makes none."""
-        made = type(self.provider)
-        return issubclass(made, HTTPProvider) and made.request is not HTTPProvider.request
+        return isinstance(self.provider, HTTPProvider) and self.provider.speaks_http
 
     @property
     def reads_elsewhere(self) -> bool:

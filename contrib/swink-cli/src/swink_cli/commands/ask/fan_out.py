@@ -17,7 +17,7 @@ import click
 from attrs import define
 from rich.console import Console
 from rich.live import Live
-from rich.markdown import Markdown
+from rich.segment import Segments
 from rich.table import Table
 from rich.text import Text
 
@@ -32,6 +32,7 @@ from swink_cli.calling import (
 from swink_cli.clients import make_client
 from swink_cli.display import Display, HeldText
 from swink_cli.exits import worst
+from swink_cli.markdown import joined, render
 from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
 from swink_cli.summary import amount, money, seconds, summary
@@ -162,8 +163,8 @@ async def _ask_all(
 def _show(one: _Asked, console: Console) -> None:
     text = one.sink.text
     if console.is_terminal:
-        console.print(Text(one.name, style="bold"))
-        console.print(Markdown(printable(text)))
+        console.print(Text(printable(one.name), style="bold"))
+        console.print(Segments(joined(render(text, console))), end="")
     else:
         click.echo("\n\n".join(filter(None, (f"## {one.name}", text.rstrip()))) + "\n")
     sys.stdout.flush()
@@ -205,5 +206,5 @@ def _table(asked: list[_Asked], width: int) -> Table:
             style, words = "red", " ".join(printable(terminal.error_message).split())
         elif not words and one.display.first_token_at is not None:
             words = "thinking…"
-        table.add_row(Text(one.name, style), *map(Text, cells), Text(words))
+        table.add_row(Text(printable(one.name), style), *map(Text, cells), Text(words))
     return table
