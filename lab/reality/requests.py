@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     FALSE_RULE = "accepted by the server, refused by a rule"
     MISSING_RULE = "refused by the server, by no rule"
     AGE = "accepted by the server before the model was retired"
-    UNJUDGED = "no rules for this provider"
+    UNJUDGED = "no rules for this API"
     OTHER = "refused for another reason than the request"
 
 
@@ -37,7 +37,7 @@ def broken_rules(judge: Judge, asked: Asked) -> list[Rule]:
 
 def verdict(judge: Judge, asked: Asked, exchange: Exchange) -> Verdict:
     """Compare the rules with what the server did."""
-    if asked.provider not in judge.providers:
+    if not judge.has_rules(asked.provider, asked.api):
         return Verdict.UNJUDGED
     rules = broken_rules(judge, asked)
     if exchange.status < 300:

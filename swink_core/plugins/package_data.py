@@ -31,8 +31,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 class PackageCatalog:
     """One file's providers and models by name, and its rules.
 
-    `rules_as_of` is the day on which those of its rules were checked that have no `as_of`; `None`
-    if the file does not say.
+    `own_rules` are those of the file alone. `rules_as_of` is the day on which those of them were
+    checked that have no `as_of`; `None` if the file does not say.
     """
 
     def __init__(self, data: bytes = b"", where: str = "") -> None:
@@ -51,7 +51,7 @@ class PackageCatalog:
         first = providers[0].name if providers else ""
         rows = (row if row.provider else replace(row, provider=first) for row in file.models)
         self.models = {(row.provider, row.id): row for row in rows}
-        self._rules = file.rules
+        self.own_rules = file.rules
         self._rules_of = file.rules_of
         self.rules_as_of = file.rules_as_of
 
@@ -59,7 +59,7 @@ class PackageCatalog:
         """Return its rules after those of the packages that it names, but for those `within`."""
         names = [name for name in self._rules_of if name not in within]
         inherited = (package_catalog(name).rules((*within, name)) for name in names)
-        return [*chain.from_iterable(inherited), *self._rules]
+        return [*chain.from_iterable(inherited), *self.own_rules]
 
 
 def _check_levels(data: bytes, where: str) -> None:

@@ -44,6 +44,7 @@ from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
+from swink_core.providers.shapes import SHAPES
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.clock import Clock
@@ -57,7 +58,8 @@ from swink_core.vocabulary.prices import cost_of
 
 __all__ = [
     "API", "CODES", "CONTEXT_WORDS", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "OPTIONS",
-    "TUNING", "AiohttpClient", "Attempt", "Automaton", "Catalog", "Clock", "Convert", "Decoder",
+    "SHAPES", "TUNING", "AiohttpClient", "Attempt", "Automaton", "Catalog", "Clock", "Convert",
+    "Decoder",
     "EventSource", "EventWriter", "Fitted", "FrameError", "FrameTooLong", "Gate", "HTTPClient",
     "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "LoopClock", "MalformedFrame",
     "MessageConverter", "NDJSONDecoder", "Option", "Parser", "Phase", "SSEDecoder", "Source",

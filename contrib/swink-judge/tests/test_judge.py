@@ -243,6 +243,9 @@ def test_rules_of_ones_own_take_the_place_of_those_that_come_along() -> None:
     assert judge.providers == {"acme"}
     assert judge.refusals("acme", "chat", "large", {"tools": []}) == [rule]
     assert judge.refusals("acme", "messages", "large", {"tools": []}) == []
+    assert judge.has_rules("acme", "chat")
+    assert not judge.has_rules("acme", "messages")
+    assert not judge.has_rules("other", "chat")
 
 
 # -- models to come -----------------------------------------------------------------------------

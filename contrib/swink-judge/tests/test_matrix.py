@@ -264,6 +264,17 @@ async def test_a_request_that_a_rule_refuses_is_found_once_for_each_rule_and_pro
     }
     assert {(Kind.REFUSED, "no-plain"), (Kind.WITHOUT_EFFECT, "no-sense")} <= kinds
     assert run.counts[Kind.REFUSED, "no-plain", "mistral"] > 10
+    assert not run.unjudged
+
+
+async def test_requests_to_apis_without_rules_are_counted_as_unjudged() -> None:
+    about = {"provider": "mistral", "model": ".", "message": "no", "status": 400}
+    known = {"source": "https://a", "confidence": "measured", "checked": "2026-11-25"}
+    other = Rule(id="no", api="messages", when=[["tools", "present"]], **about, **known)
+    large = RunOptions(["mistral"], 50, lambda model: "mistral-large-4" in model.id)
+    run = await _drained(Judge([other]), large)
+    assert run.sent > 0
+    assert run.unjudged == {("mistral", "chat"): run.sent}
 
 
 def test_every_exception_has_a_reason_and_a_source() -> None:

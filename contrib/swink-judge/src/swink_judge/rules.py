@@ -155,6 +155,20 @@ class Judge:
         """The providers that there are rules for."""
         return frozenset(name for rule in self.rules for name in rule.provider.split("|"))
 
+    @cached_property
+    def _apis(self) -> frozenset[tuple[str, str]]:
+        """The providers that there are rules for, each with the APIs, or `*`."""
+        return frozenset(
+            (name, api)
+            for rule in self.rules
+            for name in rule.provider.split("|")
+            for api in rule.api.split("|")
+        )
+
+    def has_rules(self, provider: str, api: str) -> bool:
+        """Tell whether a provider's API has a rule; without one, no refusal says nothing."""
+        return not self._apis.isdisjoint({(provider, api), (provider, "*")})
+
     def judged_as(self, provider: str, model: str) -> str:
         """Return the model whose rules hold for an id: a family's newest for one of its to come."""
         base = model.split(":")[1] if model.startswith("ft:") else model
