@@ -29,7 +29,7 @@ from swink_core.providers.conversion import (
 from swink_core.providers.features import API, PER_MODEL, context_notices
 from swink_core.providers.media import unsupported
 from swink_core.providers.schemas import joined_root, rewritten_schema
-from swink_core.providers.shapes import SHAPES, calls_apart
+from swink_core.providers.shapes import SHAPE_ROWS, calls_apart
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import (
     AssistantMessage,
@@ -118,7 +118,7 @@ class Fitted:
 
     def words(self, name: str) -> set[Any]:
         """Say in words what the call has of an option, a feature or a shape; see `Rule`."""
-        if (shape := SHAPES.get(name)) is not None:
+        if (shape := SHAPE_ROWS.get(name)) is not None:
             return {"set"} if shape.holds(self.context, self.options) else {"unset"}
         value = getattr(self.options, name, None)
         if name == "thinking" and (level := self.options.thinking_level) is not None:
@@ -150,12 +150,12 @@ class Fitted:
         self.failure = self.failure or unsupported(feature, f"{self.model} {what}").failure
 
     def age(self, today: date, at_home: bool) -> None:
-        """Refuse a call to a retired model, or tell of its age.
+        """Refuse a call to a retired model, or warn of the date.
 
-        It is refused at its provider's own address (`at_home`) from its date of retirement on, if
-        that was checked since (`Rule.as_of`) and `retired` is not set. Elsewhere, and where the
-        date was only announced, a notice says so and the server decides. For the last
-        `NOTICE_DAYS` days before the date a notice names it.
+        The call is refused at the provider's own address (`at_home`) from the date of retirement
+        on, if that was checked since (`Rule.as_of`) and `retired` is not set. Other addresses and
+        dates that were only announced get a notice, and the server decides. A notice also names the
+        date in the last `NOTICE_DAYS` days before it.
         """
         rules = reversed(self.model.rules) if self.options.rules else ()
         if (rule := next((rule for rule in rules if rule.retires), None)) is None:
@@ -207,7 +207,7 @@ class Fitted:
             for rule in _for(model.rules, api.api_name)[0]:
                 if self.meets(rule):
                     self._apply(rule)
-        if self.failure is not None and self.failure.code in {*api.features, *SHAPES}:
+        if self.failure is not None and self.failure.code in {*api.features, *SHAPE_ROWS}:
             self.failure.resolution = LIFTED
         return self
 
@@ -231,8 +231,8 @@ class Fitted:
             self._join_calls()
         elif name == "trailing_space":
             self._strip_end()
-        elif name in SHAPES:
-            self.refuse(name, SHAPES[name].refusal)
+        elif name in SHAPE_ROWS:
+            self.refuse(name, SHAPE_ROWS[name].refusal)
         else:
             self.refuse(name, f"does not support {name.replace('_', ' ')}")
 
@@ -290,7 +290,7 @@ class Fitted:
             self._change(name, min(max(value, least), most))
 
     def _count(self, name: str) -> int:
-        """Count the tools, or the documents, of which a video is none."""
+        """Count the tools, or the documents without videos."""
         if name == "tools":
             return len(self.context.tools)
         contents = (message.content for message in self.context.messages)

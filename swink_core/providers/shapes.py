@@ -107,7 +107,7 @@ def _calls_apart(context: Context, options: StreamOptions) -> bool:
     return any(map(calls_apart, context.messages))
 
 
-SHAPES: Mapping[str, Shape] = {
+SHAPE_ROWS: Mapping[str, Shape] = {
     "prefill": Shape(_prefill, "does not support prefill"),
     "assistant_first": Shape(
         _assistant_first,
@@ -133,3 +133,6 @@ SHAPES: Mapping[str, Shape] = {
     "calls_apart": Shape(_calls_apart, "takes no text between two tool calls of an answer"),
 }
 """Shapes by the name under which a rule's `takes` has them."""
+
+SHAPES: tuple[str, ...] = tuple(SHAPE_ROWS)
+"""The names of shapes of a call that a rule may refuse: see `Rule.takes`."""

@@ -45,7 +45,7 @@ SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any
 
 
 COUNTED = frozenset({"tools", "documents"})
-"""What `Rule.most` bounds by number: the tools and the documents of a call."""
+"""Names for which `Rule.most` bounds a number of items: tools and documents of a call."""
 
 
 class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):

@@ -55,7 +55,7 @@ WORDINGS = (
 
 
 BETWEEN = "OK."
-"""What the assistant says between a tool's results and the user, for models that want it."""
+"""The assistant turn between tool results and the user, for models that want one."""
 
 
 def takes_user_after_results(model: Model) -> bool:
@@ -138,7 +138,7 @@ class MistralProvider(OpenAIProvider):
     converter = MistralConverter
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Tell where an assistant turn is put between a tool's results and the user."""
+        """Add a notice for each assistant turn that goes between tool results and the user."""
         call = super().fit(model, context, options)
         if not takes_user_after_results(model):
             messages = call.context.messages
