@@ -11,6 +11,7 @@ from swink_core import (
     AssistantMessage,
     AudioBlock,
     Base64Source,
+    Block,
     CacheStrategy,
     Context,
     DocumentBlock,
@@ -221,7 +222,7 @@ def test_a_call_of_another_shape_is_sent(
 
 def test_text_between_tool_calls_goes_out_before_them() -> None:
     first, second = ToolCallBlock("c1", "f", {}), ToolCallBlock("c2", "f", {})
-    said = [TextBlock("a"), first, TextBlock("b"), second, TextBlock("c")]
+    said: list[Block] = [TextBlock("a"), first, TextBlock("b"), second, TextBlock("c")]
     context = Context([UserMessage("Hi"), AssistantMessage(said), UserMessage("Go on")])
 
     call = fit(ruled("takes = { calls_apart = false }"), context)
