@@ -45,6 +45,7 @@ from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
+from swink_core.providers.shapes import SHAPES
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, TokenHTTP
 from swink_core.providers.writer import EventWriter
@@ -65,6 +66,7 @@ __all__ = [
     "KINDS",
     "MOST_BLOCKS",
     "OPTIONS",
+    "SHAPES",
     "TUNING",
     "AiohttpClient",
     "Attempt",
@@ -140,4 +142,4 @@ __all__ = [
     "unsupported",
     "with_extra",
     "with_metadata",
-]  # fmt: skip
+]
