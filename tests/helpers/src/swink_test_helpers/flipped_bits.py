@@ -7,7 +7,7 @@
 A completed answer is right where one of these is true:
 
 * its text, tool calls and usage are those of the undamaged body;
-* a notice names the line that was ignored;
+* a notice names the line that was ignored, or the last frame that does not parse;
 * no frame is missing, and each frame that differs is valid JSON in valid UTF-8: such damage cannot
   be detected.
 """
@@ -52,6 +52,9 @@ CORPUS_MODELS = {
     "xai": "xai/grok-4.7",
 }
 """A model whose provider reads the bodies of each folder of the corpus."""
+
+NAMED = ("unknown_field", "cut_frame")
+"""Codes of the notices about a line or frame that was ignored."""
 
 LONGEST_BODY = 64 * 1024
 """Bytes of a body of the corpus. Each flip reads the whole body."""
@@ -154,7 +157,7 @@ def _answer(events: list[Event]) -> tuple[Any, ...]:
 
 
 def _names_a_line(events: list[Event]) -> bool:
-    return any(isinstance(event, Notice) and event.code == "unknown_field" for event in events)
+    return any(isinstance(event, Notice) and event.code in NAMED for event in events)
 
 
 def _is_json(frame: bytes) -> bool:
