@@ -131,14 +131,16 @@ async def test_a_hostile_feed_is_an_error_that_says_what_is_wrong(
             await exchange.write(sent)
             await exchange.end()
 
-    calls = Calls()
+    async def follow(place: Place) -> None:
+        calls = Calls()
+        async with aclosing(following(place, 0, lambda: None)) as records:
+            async for name, data in records:
+                with told_by(place):
+                    calls.take(name, data, 0.0)
+
     async with HostileFeed() as server:
-        place = Place(server.url)
         with pytest.raises(swink.SwinkError, match="no feed of calls") as caught:
-            async with aclosing(following(place, 0, lambda: None)) as records:
-                async for name, data in records:
-                    with told_by(place):
-                        calls.take(name, data, 0.0)
+            await follow(Place(server.url))
     assert expected in str(caught.value)
 
 
