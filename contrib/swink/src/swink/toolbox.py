@@ -11,7 +11,7 @@ from contextvars import copy_context
 from typing import Any, TypeAlias
 
 from swink.events import ToolEnd, ToolStart
-from swink.tools import FunctionTool, failed
+from swink.tools import FunctionTool, described, failed
 from swink_core import ToolCallBlock, ToolResultMessage
 
 __all__ = ["Approve", "Toolbox"]
@@ -110,7 +110,7 @@ class Toolbox:
                 if inspect.isawaitable(allowed):
                     allowed = await allowed
             except Exception as error:
-                return failed(call, f"{REFUSED} {type(error).__name__}: {error}")
+                return failed(call, f"{REFUSED} {described(error)}")
             if not isinstance(allowed, bool | str | None):
                 kind = type(allowed).__name__
                 log.warning("approve returned what is of type %s: neither yes nor no", kind)

@@ -27,7 +27,9 @@ from swink_core import (
     UsageError,
 )
 
-__all__ = ["FunctionTool", "ToolLike", "failed", "refuse_functions", "tool", "tools_by_name"]
+__all__ = [
+    "FunctionTool", "ToolLike", "described", "failed", "refuse_functions", "tool", "tools_by_name",
+]  # fmt: skip
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +80,7 @@ class FunctionTool(Generic[P, R]):
             arguments = self._arguments(call)
         except ValueError as error:
             return failed(call, f"The arguments do not fit: {error}")
+        task = asyncio.current_task()
         try:
             async with asyncio.timeout(self.timeout) as limit:
                 content = content_of(await self._called(arguments))
@@ -85,15 +88,19 @@ class FunctionTool(Generic[P, R]):
             if not limit.expired():
                 return self._raised(call, error)
             return failed(call, f"The tool took longer than {self.timeout:g} seconds.")
-        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
+        except (asyncio.CancelledError, KeyboardInterrupt):
             raise  # somebody stops it
+        except GeneratorExit as error:
+            if not _runs_in(task):
+                raise  # the coroutine is closed
+            return self._raised(call, error)
         except BaseException as error:  # sys.exit() too, which ends a function and no program
             return self._raised(call, error)
         return ToolResultMessage(call.id, call.name, content)
 
     def _raised(self, call: ToolCallBlock, error: BaseException) -> ToolResultMessage:
         log.warning("tool %s raised", call.name, exc_info=error)
-        return failed(call, f"{type(error).__name__}: {error}")
+        return failed(call, described(error))
 
     def _arguments(self, call: ToolCallBlock) -> dict[str, Any]:
         if call.state != "complete":
@@ -214,6 +221,23 @@ def refuse_functions(tools: Any) -> None:
 def failed(call: ToolCallBlock, why: str) -> ToolResultMessage:
     """Return the result of a call that failed."""
     return ToolResultMessage(call.id, call.name, why, is_error=True)
+
+
+def described(error: BaseException) -> str:
+    """Return the type and the text of an exception for the model, the type alone if its text
+    raises."""
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}"
+    except Exception:
+        return name
+
+
+def _runs_in(task: asyncio.Task[Any] | None) -> bool:
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no event loop is running
+        return False
 
 
 def content_of(result: Any) -> str | list[Block]:
