@@ -3,7 +3,7 @@
 from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase
 from swink_core.failures.kinds import CODES, KINDS, health_of
-from swink_core.failures.redaction import redact
+from swink_core.failures.redaction import codings_of_secret, redact
 from swink_core.failures.waits import duration_seconds, retry_after_seconds
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
 from swink_core.framing.ndjson import NDJSONDecoder
@@ -62,13 +62,12 @@ __all__ = [
     "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "LoopClock", "MalformedFrame",
     "MessageConverter", "NDJSONDecoder", "Option", "Parser", "Phase", "SSEDecoder", "Source",
     "TargetOptions", "Timer", "accepted_id", "arguments_object", "by_tables", "called_ids",
-    "check_json", "closed_schema", "context_notices", "cost_of", "duration_seconds", "end_group",
-    "failure_of", "first_set", "folded_system", "health_of", "inlined_schema", "is_own_address",
-    "is_synthetic_id", "kept_of", "load_event", "marked_system", "media_base64", "media_form",
-    "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise", "not_started",
-    "package_catalog", "parse_arguments", "redact", "repaired_json", "required_features",
-    "retry_after_seconds", "rewritten_schema", "rule_of", "sent_options", "synthetic_id",
-    "system_blocks", "takes_options", "text_field", "text_of", "unparsed", "unsupported",
-    "with_extra",
-    "with_metadata",
+    "check_json", "closed_schema", "codings_of_secret", "context_notices", "cost_of",
+    "duration_seconds", "end_group", "failure_of", "first_set", "folded_system", "health_of",
+    "inlined_schema", "is_own_address", "is_synthetic_id", "kept_of", "load_event", "marked_system",
+    "media_base64", "media_form", "media_type_of", "merge_fields", "merged_turns", "model_path",
+    "normalise", "not_started", "package_catalog", "parse_arguments", "redact", "repaired_json",
+    "required_features", "retry_after_seconds", "rewritten_schema", "rule_of", "sent_options",
+    "synthetic_id", "system_blocks", "takes_options", "text_field", "text_of", "unparsed",
+    "unsupported", "with_extra", "with_metadata",
 ]  # fmt: skip
