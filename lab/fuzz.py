@@ -9,6 +9,9 @@ a failure is repeated with `--only NUMBER`, or `--only NUMBER --refusals 1`.
 `--flips` flips each bit of every byte of the recordings that the providers ship (`--flips N`: of N
 bytes of each), and `--corpus N` those of N bytes of each stream of the corpus, chosen by `--seed`.
 See `swink_test_helpers.flipped_bits` for what a damaged answer may be.
+
+`--work` measures the work for each read while an answer grows to so many characters; see
+`swink_test_helpers.work_per_read`.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_test_helpers.flipped_bits import RecordedBody, corpus_bodies, flips, recorded_bodies
 from swink_test_helpers.mutated_answers import Mutated, Refusal, Stream, mutated, refusal, stream
+from swink_test_helpers.work_per_read import FLAT, PARTS, growth
 from swink_testing.calls import call_of
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold
 from swink_testing.freeze import FREEZE
@@ -280,6 +284,18 @@ def flip_all(corpus: bool, sample: int | None, seed: int) -> None:
         sys.exit("\n".join([*faults[:20], f"{len(faults)} flipped bits are unnoticed"]))
 
 
+async def measure(size: int) -> None:
+    """Measure the work of each part for answers of `size` characters; exit if one grows."""
+    growing: list[str] = []
+    for name in PARTS:
+        times = await growth(name, size)
+        print(f"{name}: the last eighth takes {times:.1f} times the first", flush=True)
+        if times >= FLAT:
+            growing.append(name)
+    if growing:
+        sys.exit(f"the work for each read grows with the answer: {', '.join(growing)}")
+
+
 def bytes_of(text: str) -> int | None:
     """Read a number of bytes; `None` for `all`."""
     return None if text == "all" else int(text)
@@ -292,6 +308,7 @@ def main() -> None:
     parser.add_argument("--refusals", type=int, default=0, help="how many broken HTTP errors")
     parser.add_argument("--flips", type=bytes_of, default=0, help="bytes of each recording")
     parser.add_argument("--corpus", type=bytes_of, default=0, help="the same for the corpus")
+    parser.add_argument("--work", type=int, default=0, help="characters of answers to measure")
     parser.add_argument("--seed", type=int, default=1, help="chooses the bytes that are flipped")
     parser.add_argument("--first", type=int, default=0, help="the number to begin with")
     parser.add_argument("--only", type=int, help="feed this one alone")
@@ -307,6 +324,8 @@ def main() -> None:
     for corpus, sample in ((False, given.flips), (True, given.corpus)):
         if sample != 0:
             flip_all(corpus, sample, given.seed)
+    if given.work:
+        asyncio.run(measure(given.work))
 
 
 if __name__ == "__main__":

@@ -49,8 +49,13 @@ ANSWER = "answer"
 WRAPPED = "value"
 """The field in which an answer comes that is no object, since APIs want one at the root."""
 
-GROWTH = 1.02
-"""By how much an answer grows before what it says so far is read again: work stays linear."""
+FREE_CHARACTERS = 1_000_000
+"""Characters that are read for the partial values of an answer with each piece that comes.
+
+Beyond them the answer is read again when it has grown by `GROWTH`, so the work stays linear.
+"""
+
+GROWTH = 1.1
 
 _SAY_AGAIN = "That does not fit the schema: {why}\nAnswer again, with the whole corrected JSON."
 
@@ -183,16 +188,21 @@ class AnswerStream(OfStream, Generic[T]):
 
     async def _partials(self) -> AsyncGenerator[Any, None]:
         parts: list[str] = []
-        size, read, last = 0, 0.0, None
+        size = 0
+        read = 0  # the size when it was read last
+        spent = 0  # characters read in all
+        last = None
         async for batch in self._stream.batches():
             for event in batch:
                 if isinstance(event, Retry):
-                    parts, size, read = [], 0, 0.0
+                    parts, size, read = [], 0, 0
                 elif isinstance(event, TextDelta | ToolCallDelta):
                     parts.append(event.delta)
                     size += len(event.delta)
-            if size > read * GROWTH:
+            is_free = size > read and spent + size <= FREE_CHARACTERS
+            if is_free or size > read * GROWTH:
                 parts, read = ["".join(parts)], size
+                spent += size
                 if (so_far := self._form.so_far(parts[0])) is not None and so_far != last:
                     last = so_far
                     yield so_far
