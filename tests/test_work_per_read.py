@@ -13,7 +13,7 @@ from rich.console import Console
 
 from swink_cli.markdown import render, settled
 from swink_test_helpers import work_per_read
-from swink_test_helpers.work_per_read import FLAT, PARTS, Part, growth
+from swink_test_helpers.work_per_read import FLAT, PARTS, Part, growth, growth_of_end
 from swink_testing import freeze
 
 SIZE = 320 * 1024
@@ -22,6 +22,11 @@ SIZE = 320 * 1024
 @pytest.mark.parametrize("name", PARTS)
 async def test_the_work_for_each_read_is_flat(name: str) -> None:
     assert await growth(name, SIZE) < FLAT
+
+
+@pytest.mark.parametrize("name", PARTS)
+async def test_the_work_at_the_end_is_linear(name: str) -> None:
+    assert await growth_of_end(name, SIZE) < freeze.LINEAR
 
 
 async def test_work_in_proportion_to_what_came_before_is_found(

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,9 @@ from swink_observer_log.observer import LogObserver
 from swink_observers.feed import Feed
 from swink_recorder.recorder import Recorder
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.freeze import LINEAR
 
-__all__ = ["FLAT", "PARTS", "growth"]
+__all__ = ["FLAT", "PARTS", "growth", "growth_of_end"]
 
 FLAT = 4.0
 """Times the work of the first eighth that the last may take.
@@ -111,11 +113,12 @@ def _reads(kind: str, size: int) -> list[bytes]:
     return [*reads, bytes(waiting) or b":\n\n"]
 
 
-def _timed(reads: list[bytes], reason: str, spent: list[float]) -> Iterator[bytes]:
+def _timed(reads: list[bytes], reason: str, times: list[float]) -> Iterator[bytes]:
+    """Yield reads and then the end, and note the processor time before each."""
     for read in reads:
-        began = time.process_time()
+        times.append(time.process_time())
         yield read
-        spent.append(time.process_time() - began)
+    times.append(time.process_time())
     yield _frame({}, reason) + b"data: [DONE]\n\n"
 
 
@@ -199,20 +202,22 @@ async def _client(part: Part, response: MemoryResponse) -> AsyncIterator[swink.C
                 await plugin.aclose()
 
 
-async def _spent(part: Part, size: int) -> list[float]:
-    """Return the work for each read of an answer, in seconds."""
-    spent: list[float] = []
+async def _spent(part: Part, size: int) -> tuple[list[float], float]:
+    """Return the work for each read of an answer, and for its end, in seconds."""
+    times: list[float] = []
     reason = "tool_calls" if part.kind == "call" else "stop"
-    timed = _timed(_reads(part.kind, size), reason, spent)
+    timed = _timed(_reads(part.kind, size), reason, times)
     response = MemoryResponse(timed, headers={"Content-Type": "text/event-stream"})
     gc.collect()
     gc.disable()
     try:
         async with _client(part, response) as client:
             await part.read(client)
+        ended = time.process_time()
     finally:
         gc.enable()
-    return spent
+    spent = [after - before for before, after in pairwise(times)]
+    return spent, ended - times[-1]
 
 
 async def growth(name: str, size: int) -> float:
@@ -221,10 +226,23 @@ async def growth(name: str, size: int) -> float:
     await _spent(part, 8 * READ)  # imports
     first = last = float("inf")
     for _ in range(ROUNDS):
-        spent = await _spent(part, size)
+        spent, _ = await _spent(part, size)
         eighth = len(spent) // 8
         first = min(first, sum(spent[:eighth]))
         last = min(last, sum(spent[-eighth:]))
         if last < FLAT * first:
             break
     return last / first
+
+
+async def growth_of_end(name: str, size: int) -> float:
+    """Divide the work after the last read of an answer by that for an answer an eighth as long."""
+    part = PARTS[name]
+    await _spent(part, 8 * READ)  # imports
+    short = long = float("inf")
+    for _ in range(ROUNDS):
+        short = min(short, (await _spent(part, size // 8))[1])
+        long = min(long, (await _spent(part, size))[1])
+        if long < LINEAR * short:
+            break
+    return long / short
