@@ -85,10 +85,14 @@ _HEXADECIMAL = re.compile(r"(?:[0-9A-Fa-f]{2}){6,}+")
 """A text without this is not searched for secrets in hexadecimal, since that is slow."""
 
 
-@lru_cache(maxsize=256)
 def codings_of_secret(secret: str) -> tuple[str, ...]:
     """Return the forms in which a server may echo a secret, the longest first: unchanged, and in
     JSON, HTML, URLs, Base64 and hexadecimal."""
+    return _codings(secret)
+
+
+@lru_cache(maxsize=256)
+def _codings(secret: str) -> tuple[str, ...]:
     data = secret.encode("utf-8", "surrogatepass")
     forms = {
         secret,
