@@ -3,7 +3,7 @@
 from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase
 from swink_core.failures.kinds import CODES, KINDS, health_of
-from swink_core.failures.redaction import redact
+from swink_core.failures.redaction import codings_of_secret, redact
 from swink_core.failures.waits import duration_seconds, retry_after_seconds
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
 from swink_core.framing.ndjson import NDJSONDecoder
@@ -104,6 +104,7 @@ __all__ = [
     "arguments_object",
     "by_tables",
     "closed_schema",
+    "codings_of_secret",
     "context_notices",
     "cost_of",
     "decode_json",
