@@ -194,7 +194,7 @@ def _named(part: tuple[Any, Any]) -> str:
 def _takes(part: tuple[Any, Any], character: str) -> bool:
     code, value = part
     if code is codes.LITERAL:
-        return ord(character) == value
+        return bool(ord(character) == value)
     if code is codes.RANGE:
         return bool(value[0] <= ord(character) <= value[1])
-    return bool(re.fullmatch(_CATEGORIES[value], character))
+    return re.fullmatch(_CATEGORIES[value], character) is not None
