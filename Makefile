@@ -28,6 +28,7 @@ COUNTERPARTS := .venv-counterparts
 RAY := .venv-ray
 SDKS := .venv-sdks
 CLIENTS := .venv-clients
+FINDINGS := .venv-findings
 SDKS_INSTALLED := $(patsubst lab/counterparts/sdks/%.txt,$(SDKS)/%/.installed,$(wildcard lab/counterparts/sdks/*.txt))
 SITE := .venv-site
 PY := $(VENV)/$(BIN)/python
@@ -68,7 +69,6 @@ help:
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
 	@echo '                  property tests with many fresh examples'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq");'
-	@echo '                  all of it writes the page of what each provider takes'
 	@echo 'make mutants      mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make moving       run the programs of the pages of moving to swink, installing what they move from'
@@ -158,7 +158,7 @@ fuzz: $(VENV)/.installed-dev
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
 
 judge: $(VENV)/.installed-dev
-	$(PY) tools/generate_takes.py $(PROVIDERS)
+	$(PY) -m swink_judge.matrix $(PROVIDERS)
 
 mutants: $(VENV)/.installed-dev
 	$(PY) -m lab.mutants.providers $(PROVIDERS)
@@ -278,5 +278,5 @@ constraints:
 	$(PYTHON) tools/constraints.py
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(RAY) $(SDKS) $(CLIENTS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(COUNTERPARTS) $(RAY) $(SDKS) $(CLIENTS) $(FINDINGS) $(SITE) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

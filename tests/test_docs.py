@@ -12,12 +12,17 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import AsyncIterator
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from documents import MOVING, PAGES, ROOT, name_of, programs_of, python_blocks, vendors
+from hypothesis import given
+from hypothesis import strategies as st
 
 import swink_core as swink
 from swink_gateway.policy.config import Source
@@ -163,29 +168,6 @@ def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
     assert sorted(listed) == sorted(written)
 
 
-# (name, what comes, the frames)
-NAMED = [
-    ("a_name_and_data", b"event: a\ndata: {}\n\n", [b'{"type":"a","data":{}}']),
-    ("a_heartbeat", b"event: ping\n\nevent: a\ndata: {}\n\n", [b'{"type":"a","data":{}}']),
-    ("its_data_first", b"data: {}\nevent: a\n\n", [b'{"type":"a","data":{}}']),
-    ("no_name", b'data: {"type":"x"}\n\n', [b'{"type":"message","data":{"type":"x"}}']),
-    ("returns_alone", b"event:a\rdata:{}\r\r", [b'{"type":"a","data":{}}']),
-    ("two_lines", b"\xef\xbb\xbfevent: a\r\ndata: [1,\r\ndata: 2]\r\n\r\n",
-     [b'{"type":"a","data":[1,\n2]}']),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("sent", "frames"), [c[1:] for c in NAMED], ids=[c[0] for c in NAMED])
-def test_the_decoder_of_the_page_reads_events_as_their_specification_does(
-    sent: bytes, frames: list[bytes]
-) -> None:
-    page: dict[str, Any] = {"__name__": "page"}
-    exec(python_blocks(ROOT / "docs/how-to/events-with-names.md")[0], page)
-    for cut in range(len(sent)):
-        decoder = page["NamedEvents"]()
-        assert decoder.feed(sent[:cut]) + decoder.feed(sent[cut:]) == frames
-
-
 async def test_the_endpoint_of_the_page_stops_when_the_browser_goes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -219,3 +201,54 @@ def test_the_pages_of_the_gateway_show_every_protocol() -> None:
             path = endpoint.path.replace("{version:v1|v1beta}", "{v1,v1beta}")
             start = path.replace("{model:.+}", "MODEL").partition("{method:")[0]
             assert start in addresses, endpoint.path
+
+
+SECRETS = st.lists(st.sampled_from(["sk-1234567", "sk-", "s", "k-12", "sk-sk-abcdef", " ", "word"]))
+CUTS = st.lists(st.integers(0, 40), max_size=12)
+
+
+@given(SECRETS, CUTS, st.booleans())
+def test_the_redactor_of_the_page_finds_a_key_wherever_deltas_cut_it(
+    words: list[str], cuts: list[int], is_tool_call: bool
+) -> None:
+    page = _redactors()
+    said = "".join(words)
+    places = sorted({0, len(said), *(cut for cut in cuts if cut < len(said))})
+    deltas = [said[start:end] for start, end in pairwise(places)]
+    start, delta, end = (
+        (swink.ToolCallStart(0, "c1", "look"), swink.ToolCallDelta, swink.ToolCallEnd(0))
+        if is_tool_call
+        else (swink.TextStart(0), swink.TextDelta, swink.TextEnd(0))
+    )
+    events = [swink.Start(), start, *(delta(0, piece) for piece in deltas), end]
+    events.append(swink.Done(swink.StopReason.STOP))
+
+    async def come() -> AsyncIterator[swink.AssistantMessageEvent]:
+        for event in events:
+            yield event
+
+    async def redacted() -> list[Any]:
+        return [event async for event in page["AnswerRedactor"]()._redacted(come())]
+
+    found = asyncio.run(redacted())
+    assert "".join(e.delta for e in found if isinstance(e, delta)) == page["without_secrets"](said)
+    assert [e for e in found if not isinstance(e, delta)] == [
+        event for event in events if not isinstance(event, delta)
+    ]
+    assert [type(event) for event in found[-2:]] == [type(end), swink.Done]
+
+
+@given(st.text("sk-12", max_size=300))
+def test_the_redactor_of_the_page_holds_back_no_more_than_a_key_has(text: str) -> None:
+    page = _redactors()
+    said, held = page["ready"](text)
+    assert len(held) < page["LONGEST"]
+    assert said + page["without_secrets"](held) == page["without_secrets"](text)
+
+
+@cache
+def _redactors() -> dict[str, Any]:
+    page: dict[str, Any] = {"__name__": "page", "swink": swink, "asyncio": asyncio}
+    for block in python_blocks(ROOT / "docs/how-to/observe.md")[1:]:
+        exec(block.partition("asyncio.run(")[0], page)
+    return page

@@ -46,7 +46,7 @@ def kinds() -> Iterator[str]:
     info = ProviderInfo("acme", "Acme")
     for kind, row in KINDS.items():
         failure = swink.Failure("streaming", kind=kind)
-        title = advise(kind, failure, swink.Model("acme", "large"), info).title
+        title, _ = advise(kind, failure, swink.Model("acme", "large"), info)
         exception = swink.StreamError.for_kind(kind).__name__
         cells = (
             f"`{kind}`",

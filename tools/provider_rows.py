@@ -104,17 +104,14 @@ def code(words: Iterable[str]) -> str:
 
 def request_of(row: Row, **options: Any) -> HTTPRequest | None:
     """Return the request of a call; `None` where answers do not come over HTTP."""
-    if not hasattr(row.provider, "request"):
+    if not getattr(row.provider, "speaks_http", False):
         return None
     context = swink.Context([swink.UserMessage("Hello")])
     asked = evolve(row.options, **options)
-    try:
-        if isinstance(row.provider, HTTPProvider):
-            asked = row.provider.fit(row.model, context, asked).options
-        payload = row.provider.convert(row.model, context, asked)
-        request: HTTPRequest = row.provider.request(row.model, payload, asked)
-    except NotImplementedError:
-        return None
+    if isinstance(row.provider, HTTPProvider):
+        asked = row.provider.fit(row.model, context, asked).options
+    payload = row.provider.convert(row.model, context, asked)
+    request: HTTPRequest = row.provider.request(row.model, payload, asked)
     return request
 
 

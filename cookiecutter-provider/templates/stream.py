@@ -1,7 +1,8 @@
 """{{ cookiecutter.title }}, without HTTP: the events come from a `stream` hook of its own.
 
-Where bytes come from a process or a socket, derive from `providers.HTTPProvider` instead and yield
-them from `chunks`: a parser makes the events, and `swink record` makes recordings.
+Where bytes come from a process or a socket, derive from `providers.HTTPProvider` instead, set
+`speaks_http = False` and yield them from `chunks`: a parser makes the events, and `swink record`
+makes recordings.
 """
 
 from collections.abc import AsyncIterator
@@ -39,6 +40,6 @@ class {{ cookiecutter.class_name }}:
     @swink.hookimpl
     def convert_messages(
         self, model: swink.Model, context: swink.Context, options: swink.StreamOptions
-    ) -> object:
+    ) -> dict[str, object]:
         messages = [swink.dump(message) for message in providers.normalise(context, self.name)]
         return {"system": context.system_prompt, "messages": messages}

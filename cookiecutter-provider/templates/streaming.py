@@ -41,18 +41,16 @@ class {{ cookiecutter.class_name }}(providers.HTTPProvider):
 {%- else %}
     features = frozenset({"tools"})
 {%- endif %}
+    path = "/generate"
 {%- if cookiecutter.kind == "ndjson" %}
     decoder, content_types = providers.NDJSONDecoder, ("application/x-ndjson",)
 {%- endif %}
 
-    def convert(self, model: swink.Model, context: swink.Context, options: Any) -> Any:
+    def convert(self, model: swink.Model, context: swink.Context, options: Any) -> dict[str, Any]:
         messages = providers.normalise(context, self.name)
-        return swink.dump(swink.Context(messages, context.system_prompt or None, context.tools))
-
-    def request(self, model: swink.Model, payload: Any, options: Any) -> providers.HTTPRequest:
+        said = swink.dump(swink.Context(messages, context.system_prompt or None, context.tools))
         tuning = providers.sent_options(self.knobs, model, options)
-        body = providers.with_extra(options.extra, {**payload, **tuning, "model": model.id})
-        return self.json_request(f"{self.base_url(options)}/generate", body)
+        return providers.with_extra(options.extra, {**said, **tuning, "model": model.id})
 
     def parser(self, model: swink.Model) -> Parser:
         return Parser()
@@ -61,7 +59,6 @@ class {{ cookiecutter.class_name }}(providers.HTTPProvider):
         return providers.by_tables(failure, {"rate_limit": swink.StreamErrorKind.THROTTLED})
 {%- if cookiecutter.auth == "header" %}
 
-    async def authorize(self, request: Any, options: Any, call: swink.Call) -> None:
-        if not self.has_credentials(request):
-            request.headers["x-api-key"] = self.api_key(options) or ""
+    def sign(self, request: Any, credential: Any, options: Any) -> None:
+        request.headers["x-api-key"] = credential
 {%- endif %}

@@ -231,7 +231,7 @@ async def see_gateway(folder: Path) -> list[str]:
     ):
         monitor.reloader = Reloader(client, source, {}, gateway.reconfigure, print)
         file.write_text("no TOML")
-        monitor.reloader.look()
+        monitor.reloader.read()
         config = folder / "prometheus.yml"
         config.write_text(
             "global: {scrape_interval: 1s, evaluation_interval: 1s}\n"

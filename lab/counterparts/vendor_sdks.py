@@ -1,11 +1,11 @@
 """Drive the gateway with the vendors' newest SDKs, and hold what providers send against theirs.
 
-`make counterparts` installs each of `tools/sdks/*.txt` into `.venv-sdks/NAME`, with all that it
-wants, so that none holds another back; what else the tests need comes from `.venv`, after it. Each
-of them also drives the simulated vendor. All
-recordings that are here go through each SDK that the gateway serves, whole and killed at every
-frame. `--batches` drives the vendors' batch APIs alone, as the tests of swink-batch stand for them.
-Exit code 1 where a test fails or an environment is missing.
+`make counterparts` installs each of `lab/counterparts/sdks/*.txt` into `.venv-sdks/NAME`, with all
+that it wants, so that none holds another back; what else the tests need comes from `.venv`, after
+it. Each of them also drives the simulated vendor. All recordings that are here go through each SDK
+that the gateway serves, whole and killed at every frame. `--batches` drives the vendors' batch APIs
+alone, as the tests of swink-batch stand for them. Exit code 1 where a test fails or an environment
+is missing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Print which fields of a client's request reach each vendor, and which are lost without a notice.
 
-    python -m lab.findings.carried [chat | messages]
+    python -m lab.findings.carried [chat | messages | responses | gemini | ollama]
 
 The upstream request is compared with and without the field. A loss is declared if a header of the
 response names it.
@@ -14,135 +14,8 @@ import sys
 from collections import defaultdict
 from typing import Any
 
+from lab.findings.carried_fields import PROTOCOLS
 from lab.findings.upstreams import MODELS, Answered, Stand, stand, verdict
-
-Fields = dict[str, dict[str, Any]]
-
-HI = {"role": "user", "content": "Hi"}
-PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-FUNCTION = {"name": "get_weather", "description": "Weather.", "parameters": PARAMETERS}
-FUNCTIONS = [{"type": "function", "function": FUNCTION}]
-SCHEMA = {
-    "type": "object",
-    "properties": {"a": {"type": "integer"}},
-    "required": ["a"],
-    "additionalProperties": False,
-}
-TOOL = {"name": "get_weather", "description": "Weather.", "input_schema": PARAMETERS}
-PDF = "JVBERi0xLjQKdHJhaWxlcjw8Pj4KJSVFT0Y="
-DOCUMENT = {
-    "type": "document",
-    "source": {"type": "base64", "media_type": "application/pdf", "data": PDF},
-    "title": "Report",
-    "context": "Written in May.",
-    "citations": {"enabled": True},
-}
-TEXT_DOCUMENT = {
-    "type": "document",
-    "source": {"type": "text", "media_type": "text/plain", "data": "The sky is blue."},
-}
-
-CHAT: Fields = {
-    "temperature": {"temperature": 0.3},
-    "top_p": {"top_p": 0.4},
-    "max_tokens": {"max_tokens": 77},
-    "stop": {"stop": ["XX"]},
-    "n": {"n": 2},
-    "seed": {"seed": 5},
-    "logprobs": {"logprobs": True, "top_logprobs": 3},
-    "logit_bias": {"logit_bias": {"50256": -100}},
-    "presence_penalty": {"presence_penalty": 0.5},
-    "user": {"user": "u1"},
-    "prompt_cache_key": {"prompt_cache_key": "k1"},
-    "service_tier": {"service_tier": "flex"},
-    "store": {"store": True},
-    "metadata": {"metadata": {"a": "b"}},
-    "prediction": {"prediction": {"type": "content", "content": "Hello"}},
-    "reasoning_effort": {"reasoning_effort": "high"},
-    "verbosity": {"verbosity": "low"},
-    "web_search_options": {"web_search_options": {}},
-    "json_object": {"response_format": {"type": "json_object"}},
-    "json_schema": {
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "x", "strict": True, "schema": SCHEMA},
-        }
-    },
-    "tools": {"tools": FUNCTIONS},
-    "tool_choice required": {"tools": FUNCTIONS, "tool_choice": "required"},
-    "parallel_tool_calls": {"tools": FUNCTIONS, "parallel_tool_calls": False},
-    "custom tool": {"tools": [{"type": "custom", "custom": {"name": "py", "description": "d"}}]},
-    "name of a user": {"messages": [{**HI, "name": "bob"}]},
-    "refusal in history": {
-        "messages": [HI, {"role": "assistant", "content": None, "refusal": "I refuse."}, HI]
-    },
-    "prefill": {"messages": [HI, {"role": "assistant", "content": "Once"}]},
-    "cache_control": {
-        "messages": [
-            {
-                "role": "user",
-                "content": [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}],
-            }
-        ]
-    },
-    "unknown field": {"a_field_of_tomorrow": 1},
-}
-
-MESSAGES: Fields = {
-    "temperature": {"temperature": 0.3},
-    "top_k": {"top_k": 6},
-    "stop_sequences": {"stop_sequences": ["XX"]},
-    "cached system": {
-        "system": [
-            {
-                "type": "text",
-                "text": "Rules.",
-                "cache_control": {"type": "ephemeral", "ttl": "1h"},
-            }
-        ]
-    },
-    "metadata.user_id": {"metadata": {"user_id": "u1"}},
-    "service_tier": {"service_tier": "standard_only"},
-    "thinking": {"thinking": {"type": "enabled", "budget_tokens": 2000}, "max_tokens": 9000},
-    "output_config.format": {
-        "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}
-    },
-    "container": {"container": "container_1"},
-    "context_management": {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}},
-    "tools": {"tools": [TOOL]},
-    "tool strict": {"tools": [{**TOOL, "strict": True}]},
-    "tool_choice any": {"tools": [TOOL], "tool_choice": {"type": "any"}},
-    "not parallel": {
-        "tools": [TOOL],
-        "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
-    },
-    "web search": {"tools": [{"type": "web_search_20250305", "name": "web_search", "max_uses": 3}]},
-    "document": {
-        "messages": [{"role": "user", "content": [DOCUMENT, {"type": "text", "text": "Hi"}]}]
-    },
-    "text document": {
-        "messages": [{"role": "user", "content": [TEXT_DOCUMENT, {"type": "text", "text": "Hi"}]}]
-    },
-    "foreign thinking": {
-        "messages": [
-            HI,
-            {
-                "role": "assistant",
-                "content": [
-                    {"type": "thinking", "thinking": "Hm.", "signature": "foreign"},
-                    {"type": "text", "text": "Hello."},
-                ],
-            },
-            HI,
-        ]
-    },
-    "unknown field": {"a_field_of_tomorrow": 1},
-}
-
-PROTOCOLS: dict[str, tuple[str, dict[str, Any], Fields]] = {
-    "chat": ("/v1/chat/completions", {"messages": [HI]}, CHAT),
-    "messages": ("/v1/messages", {"messages": [HI], "max_tokens": 900}, MESSAGES),
-}
 
 
 def declared(answer: Answered) -> bool:
@@ -170,8 +43,9 @@ async def fields(at: Stand, protocol: str) -> None:
     for field, values in table.items():
         models: dict[str, list[str]] = defaultdict(list)
         for model in MODELS:
-            body = {"model": model, **plain}
-            models[await outcome(at, path, body, {**body, **values})].append(model)
+            body = {**({} if "{model}" in path else {"model": model}), **plain}
+            place = path.replace("{model}", model)
+            models[await outcome(at, place, body, {**body, **values})].append(model)
         shown = "; ".join(f"{what}: {', '.join(names)}" for what, names in models.items())
         print(f"{protocol:9} {field:22} {shown}", flush=True)
 

@@ -9,6 +9,7 @@ The key of each owner in a configuration is made by `key_of`.
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import re
 import subprocess
@@ -130,7 +131,11 @@ class Gateway:
         request = urllib.request.Request(self.url + path, data, headers)
         try:
             with urllib.request.urlopen(request, timeout=seconds) as response:
-                return Reply(response.status, response.read(), dict(response.headers))
+                try:
+                    received = response.read()
+                except http.client.IncompleteRead as error:
+                    received = error.partial
+                return Reply(response.status, received, dict(response.headers))
         except urllib.error.HTTPError as error:
             return Reply(error.code, error.read(), dict(error.headers))
         except OSError:

@@ -29,12 +29,6 @@ HOUR = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 TOOL = swink.Tool("look", "Look.", {"type": "object", "properties": {}})
 CALL = swink.ToolCallBlock("call_1", "look", {})
 IMAGE = swink.ImageBlock(swink.Base64Source("image/png", PNG))
-STRICT = {
-    "type": "object",
-    "properties": {"a": {"type": "string"}},
-    "required": ["a"],
-    "additionalProperties": False,
-}
 
 
 def user(text: str = "Why?") -> swink.UserMessage:
@@ -124,54 +118,6 @@ def system_cases() -> list[Case]:
     ]
 
 
-def feature_cases() -> list[Case]:
-    """Return the cases of features that only one API has."""
-    choice = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function"}]}
-    compact = {"edits": [{"type": "compact_20260112"}]}
-    named = {"text": {"format": {"name": "my_name", "strict": True}}}
-    one = {
-        "mcp_servers": (
-            CLAUDE,
-            {"mcp_servers": [{"type": "url", "url": "https://x", "name": "m"}]},
-        ),
-        "compact_20260112": (CLAUDE, {"context_management": compact}),
-        "allowed_tools": (GPT, {"tool_choice": choice}),
-        "conv_1": (GPT, {"conversation": "conv_1", "store": True}),
-        "prediction": (CHAT_GPT, {"prediction": {"type": "content", "content": "x"}}),
-        "cachedContents/x": (GEMINI, {"cachedContent": "cachedContents/x"}),
-        "guardrailIdentifier": (
-            BEDROCK,
-            {"guardrailConfig": {"guardrailIdentifier": "g", "guardrailVersion": "1"}},
-        ),
-        "num_ctx": ("ollama/llama3.2", {"options": {"num_ctx": 8192}}),
-        "citation_options": (
-            "cohere/command-a-plus-05-2026",
-            {"citation_options": {"mode": "accurate"}},
-        ),
-    }
-    cases = [
-        Case(f"{needed} by extra", model, [user()], needed, {"extra": extra})
-        for needed, (model, extra) in one.items()
-    ]
-    cases.append(
-        Case(
-            "name of a schema by extra",
-            GPT,
-            [user()],
-            "my_name",
-            {"extra": named, "response_format": STRICT},
-        )
-    )
-    cases.append(
-        Case("strict response format", GPT, [user()], '"strict":true', {"response_format": STRICT})
-    )
-    settings = {"previous_response_id": "resp_1"}
-    cases.append(
-        Case("previous_response_id by settings", GPT, [user()], "resp_1", {"settings": settings})
-    )
-    return cases
-
-
 def limit_cases() -> list[Case]:
     """Return the cases that an API refuses; a notice or a failure has to come first."""
     root = {"type": "array", "items": {"type": "string"}}
@@ -249,7 +195,7 @@ async def zero_values() -> None:
 
 async def run() -> None:
     """Print the lines of all cases."""
-    for case in (*media_cases(), *system_cases(), *feature_cases(), *limit_cases()):
+    for case in (*media_cases(), *system_cases(), *limit_cases()):
         await check(case)
     await zero_values()
     await names()

@@ -1,9 +1,10 @@
-"""Print where a word leaves the program although a wrapper of `convert_messages` removes it.
+"""Print whether a plugin that removes a word removes it everywhere.
 
     python -m lab.findings.redactor
 
-The wrapper is the one that the documents show. The word is in a message, the system prompt, an
-option and an extra field.
+The plugin wraps `convert_messages` and `stream` as `docs/how-to/observe.md` shows. The word is in a
+message, the system prompt, an option, an extra field, a tool's schema, and an answer that is cut
+within the word.
 """
 
 from __future__ import annotations
@@ -27,18 +28,26 @@ def without(value: object) -> object:
     if isinstance(value, list):
         return [without(each) for each in value]
     if isinstance(value, dict):
-        return {key: without(each) for key, each in value.items()}
+        return {without(key): without(each) for key, each in value.items()}
     return value
 
 
+def ready(text: str) -> tuple[str, str]:
+    """Split text into what can be handed on, and an end in which the word may begin."""
+    text = text.replace(WORD, "***")
+    sizes = range(min(len(WORD) - 1, len(text)), 0, -1)
+    size = next((size for size in sizes if WORD.startswith(text[-size:])), 0)
+    return text[: len(text) - size], text[len(text) - size :]
+
+
 class Redactor:
-    """Replaces the word in the conversation, and in each delta of an answer."""
+    """Replaces the word in requests and in the text of answers."""
 
     api_level = 1
 
     @swink.hookimpl(wrapper=True)
     def convert_messages(self) -> Generator[None, object, object]:
-        """Replace the word in the conversation."""
+        """Replace the word in the body."""
         return without((yield))
 
     @swink.hookimpl(wrapper=True)
@@ -47,12 +56,18 @@ class Redactor:
         return self._redacted((yield))
 
     async def _redacted(self, events: Any) -> AsyncIterator[swink.AssistantMessageEvent]:
+        held = ""
         async with aclosing(aiter(events)) as inner:
             async for event in inner:
                 if isinstance(event, swink.TextDelta):
-                    yield swink.TextDelta(event.content_index, event.delta.replace(WORD, "***"))
-                else:
-                    yield event
+                    said, held = ready(held + event.delta)
+                    if said:
+                        yield swink.TextDelta(event.content_index, said)
+                    continue
+                if isinstance(event, swink.TextEnd) and held:
+                    yield swink.TextDelta(event.content_index, held)
+                    held = ""
+                yield event
 
 
 PLACES: dict[str, dict[str, Any]] = {
@@ -62,6 +77,9 @@ PLACES: dict[str, dict[str, Any]] = {
     },
     "stop": {"stop": (WORD,)},
     "extra": {"extra": {"metadata": {"note": WORD}}},
+    "a tool's schema": {
+        "tools": [swink.Tool("look", parameters={"type": "object", "properties": {WORD: {}}})]
+    },
 }
 
 MODEL = "groq/openai/gpt-oss-120b"

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,20 @@ from hypothesis import strategies as st
 
 from lab.tests.vendor_requests import PROTOCOLS, request_of, send
 from lab.tests.vendor_shapes import events_of
-from lab.vendor import Fault, ManualClock, Schedule, Usage, Vendor, bill, catalog, media, tokens
+from lab.vendor import (
+    Fault,
+    ManualClock,
+    Schedule,
+    Usage,
+    Vendor,
+    bill,
+    catalog,
+    media,
+    tokens,
+    writer,
+)
+from lab.vendor.answers import Text
+from lab.vendor.ask import Ask
 from lab.vendor.record import Exchange
 
 HELLO = {"parts": [{"thought": "Hm, let me see"}, {"text": "Hello there, 東京 🌊"}]}
@@ -662,6 +675,27 @@ def test_the_pieces_of_a_text_are_the_text(text: str) -> None:
 
 
 # -- answers -------------------------------------------------------------------------------------
+
+
+def test_the_time_to_write_a_long_text_grows_with_its_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = 0
+    pieces = tokens.pieces
+
+    def counted(text: str) -> Iterator[tuple[str, int]]:
+        nonlocal read
+        read += len(text)
+        return pieces(text)
+
+    monkeypatch.setattr(tokens, "pieces", counted)
+    script = writer.Script.of({"parts": [{"tokens": 5_000}]})
+    ask = Ask("openai", "chat", catalog.model_of("openai", "gpt-5.4-mini"), "alpha")
+    [choice] = writer.write(ask, script).choices
+    [part] = choice.parts
+    assert isinstance(part, Text)
+    assert tokens.count(part.text) == 5_000
+    assert read < 10 * len(part.text)
 
 
 def test_without_a_script_the_same_prompt_gets_the_same_answer() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -142,4 +143,14 @@ def test_a_vendors_batch_costs_what_the_vendor_charges(
             assert {charge.tier for charge in charges} == {"batch"}
             assert tally.cost == pytest.approx(float(sum(charge.cost for charge in charges)))
 
+    asyncio.run(test())
+
+
+def test_the_example_of_a_test_in_the_readme_passes() -> None:
+    readme = Path(__file__).parents[1] / "vendor" / "README.md"
+    blocks = re.findall(r"```python\n(.*?)```", readme.read_text("utf-8"), re.DOTALL)
+    [example] = [block for block in blocks if "async def test_" in block]
+    names: dict[str, Any] = {}
+    exec(example, names)
+    [test] = [value for name, value in names.items() if name.startswith("test_")]
     asyncio.run(test())

@@ -172,22 +172,27 @@ def _call(ask: Ask, name: str, chance: random.Random) -> Call:
 
 
 def _of_tokens(chance: random.Random, number: int) -> str:
-    """Return a text of exactly `number` tokens."""
-    text = ""
+    """Return a text of exactly `number` tokens, in time that grows with `number` alone."""
+    found: list[tuple[str, int]] = []
     size = 0
     while size < number:
         rare = chance.random() < 0.04
         more = chance.choice(_RARE) if rare else chance.choice(_WORDS)
-        text = f"{text} {more}" if text else more
-        size = tokens.count(text)
-    kept = ""
+        if found:
+            # Only the last piece can grow with what follows.
+            last, weight = found.pop()
+            size -= weight
+            more = f"{last} {more}"
+        found += tokens.pieces(more)
+        size += tokens.count(more)
+    kept: list[str] = []
     size = 0
-    for piece, weight in tokens.pieces(text):
+    for piece, weight in found:
         if size + weight > number:
             break
-        kept += piece
+        kept.append(piece)
         size += weight
-    return kept + "." * (number - size)
+    return "".join(kept) + "." * (number - size)
 
 
 def _instance(

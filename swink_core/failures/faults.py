@@ -23,11 +23,21 @@ def raised(error: Exception) -> Failure:
     if isinstance(error, UsageError):
         kind = Kind.INVALID_REQUEST
         return Failure("request", kind=kind, message=str(error), exception=error)
-    kind, code, message = Kind.INTERNAL, FAULT, str(error)
+    kind = Kind.INTERNAL
+    code = FAULT
+    message = str(error)
     if isinstance(error, MemoryError):
-        kind, code = Kind.RESOURCE, "no_memory"
+        kind = Kind.RESOURCE
+        code = "no_memory"
         message = "memory ran out while the answer was received"
     return Failure("streaming", kind=kind, code=code, message=message, exception=error)
+
+
+def not_a_body(plugin: str, result: object) -> Failure:
+    """Say that a plugin's `convert_messages` returned something else than a JSON body."""
+    what = f'plugin "{plugin}": convert_messages returned {type(result).__name__}'
+    message = f"{what}, not the JSON body of the request, a dict"
+    return Failure("request", kind=Kind.INTERNAL, code="body", message=message)
 
 
 def too_large(limit: float) -> Failure:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -76,20 +75,21 @@ def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
     the address's user information, as it is, unescaped and as Basic credentials."""
     found: set[str] = set()
     for name, value in headers.items():
-        if kind := _credential(name):
-            words = (_COOKIES if kind == "cookie" else _WORDS).split(value)
-            # a first word of several names the scheme
-            for word in words[1:] if kind == "auth" and len(words) > 1 else words:
-                found |= {word, word.partition("=")[2].strip('"')}
+        kind = _credential(name)
+        if kind is None:
+            continue
+        words = value.replace(";" if kind == "cookie" else ",", " ").split()
+        # a first word of several names the scheme
+        for word in words[1:] if kind == "auth" and len(words) > 1 else words:
+            found.add(word)
+            if "=" in word:
+                found.add(word.partition("=")[2].strip('"'))
     if user := _user_information(url):
         password = user.partition(":")[2] or user
         found |= {user, password, unquote(password), basic_credentials(url)[1].split()[1]}
-    return found - {""}
+    found.discard("")
+    return found
 
-
-_COOKIES = re.compile(r"[\s;]+")
-
-_WORDS = re.compile(r"[\s,]+")
 
 _CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password")
 

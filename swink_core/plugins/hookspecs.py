@@ -5,8 +5,8 @@
     class Redactor:
         @swink.hookimpl(wrapper=True)
         def convert_messages(self, model, context, options):
-            payload = yield
-            return without_names(payload)
+            body = yield
+            return without_names(body)
 
 The provider that a model names is always asked; shared plugins (entry-point group
 `swink.plugins`, or `Client(plugins=[…])`) have a say before it with `tryfirst=True`, around it
@@ -51,11 +51,19 @@ def stream(
 
 
 @hookspec(firstresult=True)
-def convert_messages(model: Model, context: Context, options: StreamOptions) -> Any | None:
-    """Return the conversation as the provider's JSON data, changing nothing in it.
+def convert_messages(
+    model: Model, context: Context, options: StreamOptions
+) -> dict[str, Any] | None:
+    """Return the whole JSON body of the request: conversation, tools, options and `extra`.
 
-    Pure: no I/O but reading files that the conversation names. A conversation of more than 1 MB is
-    converted in a thread. Raises `UsageError` for content that cannot be expressed.
+    Only address, headers and credentials are added later. A wrapper therefore sees everything
+    else that goes out. It may return a changed body, which is sent in its place, or refuse the
+    call by raising `UsageError` or `ProviderFailure`. Any other exception, or a result that is not
+    a dict, also ends the call before anything is sent, with an error that names the plugin.
+
+    Pure: it does no I/O but reading files that the conversation names, and leaves `context` and
+    `options` unchanged. A conversation of more than 1 MB is converted in a thread. Raises
+    `UsageError` for content that cannot be expressed.
     """
 
 

@@ -45,7 +45,8 @@ class PackageCatalog:
         first = providers[0].name if providers else ""
         rows = (row if row.provider else replace(row, provider=first) for row in file.models)
         self.models = {(row.provider, row.id): row for row in rows}
-        self._rules, self._rules_of = file.rules, file.rules_of
+        self._rules = file.rules
+        self._rules_of = file.rules_of
 
     def rules(self, within: tuple[str, ...] = ()) -> list[Rule]:
         """Return its rules after those of the packages that it names, but for those `within`."""

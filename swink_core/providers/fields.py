@@ -38,11 +38,20 @@ class LayeredExtra(CheckedData):
     """The `extra` of a call over a client's: `over` is the part that wins over fields.
 
     It names the fields in which options of the client go out, which the call's `extra` replaces.
+    `own` is the call's `extra` alone, `inherited` are the options of the client.
     """
 
-    def __init__(self, merged: Mapping[str, Any], over: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        merged: Mapping[str, Any],
+        over: Mapping[str, Any],
+        own: Mapping[str, Any],
+        inherited: frozenset[str],
+    ) -> None:
         super().__init__(merged)
         self.over = over
+        self.own = own
+        self.inherited = inherited
 
 
 def layered_extra(
@@ -50,15 +59,16 @@ def layered_extra(
     own: Mapping[str, Any],
     inherited: Iterable[str],
     places: Mapping[str, Collection[str]],
-) -> Mapping[str, Any]:
+) -> LayeredExtra:
     """Return `extra` for a call whose `own` extra lies over the options that it inherits.
 
     `places` are the fields in which each option goes out, as dotted paths; an option that it does
     not name goes out under its own name.
     """
-    paths = [path.split(".") for name in inherited for path in places.get(name, (name,))]
+    names = frozenset(inherited)
+    paths = [path.split(".") for name in names for path in places.get(name, (name,))]
     over = merge_fields(*(_part(own, path) for path in paths))
-    return LayeredExtra(merged, over) if over else merged
+    return LayeredExtra(merged, over, own, names)
 
 
 def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:

@@ -96,7 +96,8 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a provider's package data says of it, known without importing the plugin.
 
     `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
-    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made;
+    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made, and
+    `key_prefixes` are beginnings that keys of this provider alone have;
     `settings` are what `StreamOptions.settings` may hold (`*`: any others too); `continues` names
     fields of `extra` by which a call goes on with what the provider keeps of a conversation;
     `required_env` are variables without which the plugin refuses every call.
@@ -116,6 +117,7 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: Mapping[str, SettingType] = {}
     continues: tuple[str, ...] = ()
     required_env: tuple[str, ...] = ()
+    key_prefixes: tuple[str, ...] = ()
 
 
 @define(frozen=True)

@@ -194,7 +194,7 @@ class Odd:
 
     @hookimpl
     def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        return [model.id, len(context.messages), options.temperature]
+        return {"of": [model.id, len(context.messages), options.temperature]}
 
 
 def test_what_is_no_classification_is_logged_and_the_core_classifies(
@@ -206,11 +206,8 @@ def test_what_is_no_classification_is_logged_and_the_core_classifies(
 
 
 def test_a_call_converts_its_conversation_through_the_hook() -> None:
-    assert call_of(Odd(), "large", options=StreamOptions(temperature=0.5)).convert() == [
-        "large",
-        1,
-        0.5,
-    ]
+    call = call_of(Odd(), "large", options=StreamOptions(temperature=0.5))
+    assert call.convert() == {"of": ["large", 1, 0.5]}
 
 
 def test_a_notice_of_the_call_is_told_once_by_its_attempt() -> None:
@@ -225,10 +222,10 @@ def test_a_tap_that_raises_is_logged_and_left_out_and_the_others_go_on(
 ) -> None:
     call, seen = call_with(), list[bytes]()
 
-    def broken(attempt: Attempt, data: bytes) -> None:
+    def broken(attempt: Attempt, leg: Any, data: bytes) -> None:
         raise ZeroDivisionError("oops")
 
-    call.taps += [broken, lambda attempt, data: seen.append(data)]
+    call.taps += [broken, lambda attempt, leg, data: seen.append(data)]
     call.tap(b"a")
     call.tap(b"b")
     assert seen == [b"a", b"b"]

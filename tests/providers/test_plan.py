@@ -13,13 +13,14 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from attrs import define
 from fakes import HELLO, MODEL, Pipe, PipeClient, Toy, client_of, collect, host_of, settled
 from hypothesis import given
 from hypothesis import strategies as st
 
 import swink_core as swink
 from swink_core import ModelInfo, StreamOptions, Tool
-from swink_core.providers import HTTPRequest, first_set
+from swink_core.providers import Grant, HTTPRequest, Token, first_set
 from swink_core.vocabulary.models import Rule
 from swink_testing.clock import ManualClock
 
@@ -43,8 +44,18 @@ class Counted(Toy):
         self.calls["request"] += 1
         return super().request(model, payload, options)
 
-    async def refresh(self, call: Any) -> bool:
-        return True
+    def credential(self, request: HTTPRequest, options: Any) -> Grant:
+        return Key(options.api_key or "")
+
+
+@define(frozen=True)
+class Key(Grant):
+    """Is exchanged for a token of the same text."""
+
+    key: str
+
+    async def fetch(self, http: Any) -> Token:
+        return Token(self.key)
 
 
 def provider_of(client: Any) -> Any:
@@ -146,11 +157,14 @@ async def test_a_hand_written_stream_hook_has_no_plan() -> None:
 class Following(Toy):
     """A provider whose request has a header from the environment and the model's own limit."""
 
-    def request(self, model: Any, payload: Any, options: StreamOptions) -> HTTPRequest:
+    def convert(self, model: Any, context: Any, options: StreamOptions) -> Any:
         limit = model.info.max_output if model.info else None
-        body = {"messages": payload, "limit": limit, "temperature": options.temperature}
+        body = super().convert(model, context, options)
+        return {**body, "limit": limit, "temperature": options.temperature}
+
+    def request(self, model: Any, payload: Any, options: StreamOptions) -> HTTPRequest:
         team = first_set(["TOY_TEAM"]) or "none"
-        return self.json_request(self.base_url(options), body, {"X-Team": team})
+        return self.json_request(self.base_url(options), payload, {"X-Team": team})
 
 
 class Marking:
@@ -158,8 +172,8 @@ class Marking:
 
     @swink.hookimpl(wrapper=True)
     def convert_messages(self) -> Any:
-        messages = yield
-        return ["marked", *messages]
+        body = yield
+        return {**body, "messages": ["marked", *body["messages"]]}
 
 
 WORDS = st.sampled_from(["one", "two"])

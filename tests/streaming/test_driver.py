@@ -376,6 +376,71 @@ async def test_a_converter_that_raises_ends_the_stream_before_anything_is_sent()
     assert http.requests == []
 
 
+def _answering(result: Any) -> Any:
+    """Return a wrapper around the conversion that returns this, or raises it."""
+
+    class Wrapper:
+        @swink.hookimpl(wrapper=True)
+        def convert_messages(self) -> Any:
+            yield
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+    return Wrapper()
+
+
+FILTERED = swink.ProviderFailure(
+    swink.Failure("request", kind=Kind.CONTENT_FILTERED, message="this may not leave the house")
+)
+
+NOT_A_BODY = "not the JSON body of the request, a dict"
+
+# (name, what the wrapper returns or raises, the kind, the message)
+REFUSALS = [
+    ("usage_error", swink.UsageError("not this"), Kind.INVALID_REQUEST, "not this"),
+    ("a_kind_of_its_own", FILTERED, Kind.CONTENT_FILTERED, "this may not leave the house"),
+    ("an_exception", KeyError("x"), Kind.INTERNAL, 'plugin "Wrapper#0" raised KeyError'),
+    ("nothing", None, Kind.INTERNAL, f"returned NoneType, {NOT_A_BODY}"),
+    ("a_list", [], Kind.INTERNAL, f'"Wrapper#0": convert_messages returned list, {NOT_A_BODY}'),
+    ("a_text", "{}", Kind.INTERNAL, f'"Wrapper#0": convert_messages returned str, {NOT_A_BODY}'),
+]
+
+
+@pytest.mark.parametrize(
+    ("result", "kind", "says"), [c[1:] for c in REFUSALS], ids=[c[0] for c in REFUSALS]
+)
+async def test_a_wrapper_that_refuses_or_fails_ends_the_call_before_anything_is_sent(
+    result: Any, kind: Kind, says: str
+) -> None:
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(_answering(result), http=http) as client:
+        events = await collect(client.stream(MODEL, "Hi"))
+    assert types(events) == ["start", "error"]
+    assert events[-1].error_kind is kind
+    assert says in events[-1].error_message
+    assert http.requests == []
+
+
+async def test_a_provider_that_converts_to_no_body_is_named_and_not_its_wrapper() -> None:
+    class Listing(Toy):
+        def convert(self, model: Any, context: Any, options: Any) -> Any:
+            return []
+
+    class Passing:
+        @swink.hookimpl(wrapper=True)
+        def convert_messages(self) -> Any:
+            return (yield)
+
+    http = PipeClient(Pipe(*HELLO))
+    async with client_of(Passing(), providers={"toy": Listing}, http=http) as client:
+        *_, end = await collect(client.stream(MODEL, "Hi"))
+    assert end.error_kind is Kind.INTERNAL
+    assert f"Listing.convert returned list, {NOT_A_BODY}" in end.error_message
+    assert "Passing" not in end.error_message
+    assert http.requests == []
+
+
 async def test_a_classifier_that_raises_is_logged_and_the_core_classifies(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -406,7 +471,7 @@ async def test_a_wrapper_around_the_conversion_changes_what_every_provider_sends
         @swink.hookimpl(wrapper=True)
         def convert_messages(self) -> Any:
             yield
-            return ["redacted"]
+            return {"messages": ["redacted"]}
 
     http = PipeClient(Pipe(*HELLO))
     async with client_of(Redactor(), http=http) as client:

@@ -105,6 +105,7 @@ class Toy(HTTPProvider):
 
     features = frozenset({"tools", "tool_choice", "stop", "images"})
     buffered = True
+    path = "/chat"
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -119,13 +120,8 @@ class Toy(HTTPProvider):
     def convert(
         self, model: swink.Model, context: swink.Context, options: swink.StreamOptions
     ) -> Any:
-        return [swink.dump(message) for message in normalise(context, self.name)]
-
-    def request(
-        self, model: swink.Model, payload: Any, options: swink.StreamOptions
-    ) -> HTTPRequest:
-        body = {**options.extra, "model": model.id, "messages": payload, "stream": True}
-        return self.json_request(f"{self.base_url(options)}/chat", body)
+        messages = [swink.dump(message) for message in normalise(context, self.name)]
+        return {**options.extra, "model": model.id, "messages": messages, "stream": True}
 
     def parser(self, model: swink.Model) -> ToyParser:
         return ToyParser()

@@ -19,8 +19,8 @@ from swink_core import (
     ThinkingLevel,
     Timeouts,
 )
-from swink_core.providers import THINKING_BUDGETS
 from swink_core.vocabulary.checks import annotations_of
+from swink_core.vocabulary.options import THINKING_BUDGETS
 
 BESIDE = {"system_prompt", "timeout", "tools"}
 """Keyword arguments that are no fields of their own."""

@@ -239,13 +239,21 @@ def rows_of(server: VendorServer) -> Rows:
     raise AssertionError("no batch")
 
 
+_MARK = re.compile(r"[-_]?(?<![0-9a-f])[0-9a-f]{24}(?:[0-9a-f]{8})?(?![0-9a-f])")
+"""The mark of a submission, by which swink finds one again whose reply was lost."""
+
+
 def told(server: VendorServer) -> list[tuple[str, str, dict[str, Any]]]:
-    """Return the different requests that a server was sent, without the numbers of batches."""
+    """Return the different requests to a server, without the numbers and marks of batches."""
     found = {}
     for exchange in server.exchanges:
-        path = re.sub(r"((?:batch_|file-))\d+", r"\1N", unquote(exchange.path))
-        body = re.sub(r"(file-)\d+", r"\1N", json.dumps(body_of(exchange), sort_keys=True))
-        found[exchange.method, path, body] = (exchange.method, path, json.loads(body))
+        path = re.sub(r"((?:batch_|file-))\d+", r"\1N", _MARK.sub("", unquote(exchange.path)))
+        text = _MARK.sub("", json.dumps(body_of(exchange), sort_keys=True))
+        data = json.loads(re.sub(r"(file-)\d+", r"\1N", text))
+        if data.get("metadata") == {"swink": ""}:
+            del data["metadata"]
+        body = json.dumps(data, sort_keys=True)
+        found[exchange.method, path, body] = (exchange.method, path, data)
     return [found[key] for key in sorted(found)]
 
 

@@ -110,7 +110,7 @@ def test_a_provider_without_recordings_borrows_those_of_its_wire_format(
 
 
 def test_a_provider_without_requests_gets_the_recorded_bytes(swink: Any, site: Path) -> None:
-    of_a_process = LINES_PROVIDER.replace("def request(", "def _request(")
+    of_a_process = LINES_PROVIDER.replace('path = "/talk"', "speaks_http = False")
     _install_one(site, "child", of_a_process, "child")
     record(site / "child_provider" / "recordings" / "more", "child", said("more", "words"), 0.1)
     done = swink("demo", "child", PYTHONPATH=str(site))

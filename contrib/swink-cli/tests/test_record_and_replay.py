@@ -147,13 +147,13 @@ import asyncio
 import sys
 
 class TalkingProvider(LinesProvider):
-    request = HTTPProvider.request
+    speaks_http = False
     said = '{"say": "Hello Ada."}', '{"stop": "stop", "heard": 5, "said": 3}'
 
     def convert(self, model, context, options):
-        return None
+        return {}
 
-    async def chunks(self, model, context, options, call):
+    async def exchange(self, x):
         program = "import sys\\nfor line in sys.argv[1:]: print(line)"
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-c", program, *self.said, stdout=asyncio.subprocess.PIPE

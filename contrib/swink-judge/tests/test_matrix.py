@@ -106,6 +106,7 @@ class Faithful(AcmeProvider):
         "images", "documents", "audio", "json", "structured_output", "system_messages", "strict",
     }  # fmt: skip
     knobs = dict.fromkeys(TUNING)
+    path = "/chat/completions"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Write the messages twice: as they are, and as a reader of requests wants them."""
@@ -124,18 +125,13 @@ class Faithful(AcmeProvider):
             "system": context.system_prompt,
             "tools": [asdict(tool) for tool in context.tools],
         }
-        return {"messages": messages, "said": said}
-
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Post it all."""
         given = {
             name: getattr(options, name)
             for name in sorted(options.names())
             if getattr(options, name) not in (None, (), {})
             and name not in ("timeouts", "retry", "headers", "rules", "base_url", "api_key")
         }
-        body = {"model": model.id, **payload, "options": given}
-        return self.json_request(f"{self.base_url(options)}/chat/completions", body)
+        return {"model": model.id, "messages": messages, "said": said, "options": given}
 
     def json_request(self, url: str, payload: Any, headers: Any = None) -> HTTPRequest:
         """Write what JSON has no form for by its repr."""
@@ -146,23 +142,21 @@ class Faithful(AcmeProvider):
 class DropsFalsy(Faithful):
     """Takes zero for nothing."""
 
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Leave out what is false."""
-        request = super().request(model, payload, options)
-        body = msgspec.json.decode(request.body)
+        body = super().convert(model, context, options)
         body["options"] = {name: value for name, value in body["options"].items() if value}
-        return self.json_request(request.url, body)
+        return body
 
 
 class WritesTexts(Faithful):
     """Sends integers as protobuf's JSON has those of 64 bits: as text."""
 
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Write every number as text."""
-        request = super().request(model, payload, options)
-        body = msgspec.json.decode(request.body)
+        body = super().convert(model, context, options)
         body["options"] = {name: str(value) for name, value in body["options"].items()}
-        return self.json_request(request.url, body)
+        return body
 
 
 class DropsResults(Faithful):

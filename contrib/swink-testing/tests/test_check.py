@@ -169,7 +169,7 @@ def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
 
     assert done.returncode == 1
     assert "failed" in row(done.stdout, "nothing_dropped")
-    assert "no JSON object" in row(done.stdout, "nothing_dropped")
+    assert "the model's name: large is nowhere" in row(done.stdout, "nothing_dropped")
     line = done.stdout.splitlines()[-1]
     assert line.startswith(
         "faulty: level 2 of 3, survives faults, of what applies: 43 of 55 checks; not: "
@@ -185,7 +185,7 @@ def test_of_a_fault_it_is_explained_where_it_is_what_was_sent_and_what_was_expec
     line = LINES_PROVIDER.partition("    def convert")[0].count("\n") + 1
     where = f"{checked.site}/faulty_provider/__init__.py:{line} (LinesProvider.convert)"
     assert told[1] == f"  at {where}"
-    assert told[2].startswith('  sent: ["asked naïve')
+    assert told[2].startswith('  sent: {"said": ["asked naïve')
     assert told[3].startswith("  expected: ruled naïve")
 
 

@@ -322,7 +322,7 @@ class Passes:
 
     @swink.hookimpl(wrapper=True)
     def convert_messages(self) -> Generator[None, Any, Any]:
-        return [*(yield)]
+        return {**(yield)}
 
     @swink.hookimpl(wrapper=True)
     def stream(self) -> Generator[None, Any, Any]:

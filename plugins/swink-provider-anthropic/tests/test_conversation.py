@@ -309,6 +309,9 @@ def test_system_prompt_and_tools() -> None:
         [HI], "Be brief.", [Tool("look", "Looks.", schema), Tool("wait", parameters={})]
     )
     assert _converted(context) == {
+        "model": "any",
+        "stream": True,
+        "max_tokens": 4096,
         "messages": [_user(_said("Hi"))],
         "system": [_said("Be brief.")],
         "tools": [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from swink_core import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
+    hookimpl,
 )
 from swink_core import StreamErrorKind as Kind
 from swink_judge import Judge
@@ -112,6 +114,23 @@ async def test_a_server_without_responses_is_asked_over_chat_and_that_is_remembe
     assert details(first) == ["openai/gpt-5.4: the server has no Responses API"]
     assert details(second) == []
     assert [type(event).__name__ for event in first][-1] == "Done"
+
+
+async def test_a_server_without_responses_is_sent_what_a_wrapper_makes_of_chat_as_well() -> None:
+    class Redactor:
+        @hookimpl(wrapper=True)
+        def convert_messages(self) -> Generator[None, Any, Any]:
+            return json.loads(json.dumps((yield)).replace("hunter2", "***"))
+
+    http = MemoryHTTPClient(MemoryResponse(status=404), MemoryResponse([CHAT], headers=SSE))
+    options = {"api_key": "test", "base_url": "http://gateway.example/v1"}
+    async with Client(http=http, plugins=[Redactor()]) as client:
+        await client.complete("openai/gpt-5.4", "It is hunter2.", extra={"n": "hunter2"}, **options)
+
+    assert [path_of(http, n) for n in range(2)] == ["responses", "chat/completions"]
+    assert [("***" in str(body), "hunter2" in str(body)) for body in http.bodies] == [
+        (True, False), (True, False),
+    ]  # fmt: skip
 
 
 async def _events(stream: AsyncIterator[Any]) -> list[Any]:

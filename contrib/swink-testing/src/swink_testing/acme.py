@@ -25,7 +25,7 @@ from swink_core import (
     StreamErrorKind,
     StreamOptions,
 )
-from swink_core.providers import EventWriter, HTTPProvider, HTTPRequest, by_tables
+from swink_core.providers import EventWriter, HTTPProvider, by_tables
 from swink_testing.driver import MemoryResponse
 
 __all__ = ["AcmeParser", "AcmeProvider", "acme_answer", "acme_host"]
@@ -63,13 +63,11 @@ class AcmeParser:
 class AcmeProvider(HTTPProvider):
     """Speaks acme's format."""
 
-    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
+    path = "/chat"
+
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Count the messages, which is all that acme wants to know."""
         return {"model": model.id, "messages": len(context.messages)}
-
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Post to `/chat`."""
-        return self.json_request(f"{self.base_url(options)}/chat", payload)
 
     def parser(self, model: Model) -> AcmeParser:
         """Make a parser."""

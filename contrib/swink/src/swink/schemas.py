@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from functools import lru_cache, partial
@@ -84,6 +84,14 @@ def _of_pydantic(value: Any) -> Any:
 
 
 def _made(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    if isinstance(kind, str):
+        raise UsageError(
+            f"{kind!r} is the name of a type", resolution="Pass the type itself, without quotes."
+        )
+    if isinstance(kind, Mapping):
+        raise UsageError(
+            "type is a dictionary", resolution="Pass a JSON schema as response_format={…}."
+        )
     if not isinstance(kind, type) and (inspect.isroutine(kind) or _holds_values(type(kind))):
         raise _no_schema(kind, TypeError("it is a function, or a value, and no type"))
     parts = list(_parts(kind))

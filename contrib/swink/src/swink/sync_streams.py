@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from swink.answers import Answer, AnswerStream
+from swink.approvals import PausedRun
 from swink.background import background_loop
 from swink.events import Outcome, RunEvent
+from swink.goals import V
 from swink.loop import Run
 from swink.of_stream import OfStream
 from swink_core import AssistantMessage, Call, Conversation, Cost, Event, Usage
@@ -97,10 +99,24 @@ class SyncAnswerStream(_SyncStream[Event, Answer[T]], Generic[T]):
         return _iterated(lambda: self._stream.partials)
 
 
-class SyncRun(_SyncStream[RunEvent, AssistantMessage]):
+class SyncRun(_SyncStream[RunEvent, AssistantMessage], Generic[V]):
     """`Run` without `await`."""
 
-    _stream: Run
+    _stream: Run[V]
+
+    def answer(self) -> Answer[V]:
+        """Run to the end and return the value that it ends with; see `Run.answer`."""
+        return background_loop().run(self._stream.answer())
+
+    @property
+    def partials(self) -> Iterator[Any]:
+        """The typed answer so far, as JSON data that grows."""
+        return _iterated(lambda: self._stream.partials)
+
+    @property
+    def paused(self) -> PausedRun | None:
+        """The run as data, if it waits for decisions on tool calls; otherwise `None`."""
+        return self._stream.paused
 
     @property
     def conversation(self) -> Conversation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_core import Call, Classification, Context, Failure, Model, Notice, StreamOptions
+from swink_core import Classification, Context, Failure, Model, Notice, StreamOptions
 from swink_core.providers import (
     Fitted,
     HTTPProvider,
@@ -53,33 +53,28 @@ class AnthropicProvider(HTTPProvider):
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return `messages`, `system`, `tools`; see `conversation`."""
-        native = takes_system(model, options)
-        return conversation(context, self.name, options.cache, native)
-
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `body` to `url`."""
-        headers = {"anthropic-version": VERSION}
-        body = self.body(model, payload, options)
-        return self.json_request(self.url(model, options), body, headers)
-
-    def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the endpoint's address."""
-        return f"{self.base_url(options).removesuffix('/v1')}/v1/messages"
-
-    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
-        """Add the options.
+        """Return the body of a message's creation; see `conversation` and `parameters`.
 
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
         conversation's.
         """
+        native = conversation(context, self.name, options.cache, takes_system(model, options))
         fields = parameters(self.knobs, model, options)
-        if not (payload.get("tools") or options.extra.get("tools")):
+        if not (native.get("tools") or options.extra.get("tools")):
             fields.pop("tool_choice", None)  # refused without tools
         return with_extra(
             options.extra,
-            {**fields, **payload, "model": model.id, "stream": options.transport != "buffered"},
+            {**fields, **native, "model": model.id, "stream": options.transport != "buffered"},
         )
+
+    def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
+        """Add the version of the API."""
+        headers = {"anthropic-version": VERSION}
+        return self.json_request(self.url(model, options), payload, headers)
+
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the endpoint's address."""
+        return f"{self.base_url(options).removesuffix('/v1')}/v1/messages"
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Add what of a schema is said in words, and whose place is taken."""
@@ -96,7 +91,6 @@ class AnthropicProvider(HTTPProvider):
         """Go by the API's wording and types; see `errors`."""
         return errors.classify(failure)
 
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the key, unless the caller's headers carry credentials already."""
-        if not self.has_credentials(request):
-            request.headers["x-api-key"] = self.api_key(options) or ""
+    def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:
+        """Send the key as `x-api-key`."""
+        request.headers["x-api-key"] = credential

@@ -19,7 +19,6 @@ from uuid import UUID
 import msgspec
 
 from swink_core import (
-    Call,
     Classification,
     Context,
     Failure,
@@ -33,6 +32,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
     Catalog,
+    Exchange,
     Fitted,
     HTTPProvider,
     Knobs,
@@ -100,6 +100,7 @@ class ClaudeCodeProvider(HTTPProvider):
         {"images", "documents", "assistant_images", "assistant_documents", "structured_output"}
     )
     knobs = KNOBS
+    speaks_http = False
     decoder = NDJSONDecoder
     content_types = ("application/x-ndjson",)
 
@@ -115,16 +116,27 @@ class ClaudeCodeProvider(HTTPProvider):
         return super().fit(model, context, options)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the prompt, see `prompt_of`, and the system prompt.
+        """Return all that the command is told.
 
-        The schema of an answer is that of a tool's arguments, and so of an object. Raises
-        ProviderFailure.
+        `prompt`, see `prompt_of`; `system`, the system prompt; `options` of the command by their
+        names; `arguments`, further words of the command line. The schema of an answer is that of
+        a tool's arguments, and so of an object. Raises ProviderFailure.
         """
         schema = options.response_format
         if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
             raise unsupported("structured_output", "Claude Code answers with objects alone")
         goes_on = bool(options.settings.get("resume") or options.settings.get("continue"))
-        return {"prompt": prompt_of(context, self.name, goes_on), "system": context.system_prompt}
+        asked: dict[str, Any] = {} if model.id == "default" else {"--model": model.id}
+        asked |= sent_options(self.knobs, model, options)
+        asked |= {option: options.settings.get(name) for name, option in OPTIONS.items()}
+        if isinstance(schema, Mapping):
+            asked["--json-schema"] = schema
+        return {
+            "prompt": prompt_of(context, self.name, goes_on),
+            "system": context.system_prompt,
+            "options": {name: v for name, v in asked.items() if v not in (None, False)},
+            "arguments": [*options.settings.get("args", ())],
+        }
 
     def parser(self, model: Model) -> StreamJsonParser:
         """Make a parser for one run."""
@@ -142,8 +154,11 @@ class ClaudeCodeProvider(HTTPProvider):
         """Go by what the command says."""
         return by_tables(failure, CODES, WORDINGS)
 
-    def command(self, model: Model, options: StreamOptions) -> list[str]:
-        """Return the command line. Raises ProviderFailure where there is no command."""
+    def command(self, payload: Mapping[str, Any]) -> list[str]:
+        """Return the command line for what `convert` returned.
+
+        Raises ProviderFailure where there is no command.
+        """
         program = os.environ.get(COMMAND_ENV) or "claude"
         found = shutil.which(program)
         if found is None:
@@ -159,30 +174,19 @@ class ClaudeCodeProvider(HTTPProvider):
         words = [found, "-p", "--input-format=stream-json", "--output-format=stream-json"]
         words += ["--include-partial-messages", "--verbose"]
         # a value in the word of its option is never taken for another option
-        if model.id != "default":
-            words.append(f"--model={model.id}")
         words += [
-            f"{name}={word}" for name, word in sent_options(self.knobs, model, options).items()
+            name if v is True else f"{name}={_word(v)}" for name, v in payload["options"].items()
         ]
-        for name, option in OPTIONS.items():
-            value = options.settings.get(name)
-            if value is True:
-                words.append(option)
-            elif value not in (None, False):
-                words.append(f"{option}={','.join(value) if name.endswith('tools') else value}")
-        if isinstance(schema := options.response_format, Mapping):
-            words.append(f"--json-schema={msgspec.json.encode(schema).decode()}")
-        return [*words, *options.settings.get("args", ())]
+        return [*words, *payload["arguments"]]
 
-    async def chunks(
-        self, model: Model, context: Context, options: StreamOptions, call: Call
-    ) -> AsyncIterator[bytes]:
+    async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
         """Run the command and yield its output. Raises ProviderFailure.
 
         The conversation and the system prompt may be longer than a command line takes.
         """
-        payload = call.convert()
-        command = self.command(model, options)
+        payload = x.payload
+        options = x.options
+        command = self.command(payload)
         with TemporaryDirectory(prefix="swink-") as folder:
             if payload["system"]:
                 how = "append-system" if options.settings.get("append_system_prompt") else "system"
@@ -197,6 +201,12 @@ class ClaudeCodeProvider(HTTPProvider):
                     raise ProviderFailure(Failure("streaming", code="exit", message=message))
             finally:
                 await child.aclose()
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return msgspec.json.encode(value).decode()
+    return ",".join(value) if isinstance(value, list | tuple) else str(value)
 
 
 def _file(folder: str, text: str) -> str:

@@ -10,7 +10,6 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
     Fitted,
     HTTPProvider,
-    HTTPRequest,
     Knobs,
     by_tables,
     rule_of,
@@ -82,21 +81,20 @@ class CohereProvider(HTTPProvider):
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return `messages`, `documents`, `tools`; see `conversation`."""
+        """Return the body of a chat; see `conversation`. `extra` may hold any field of the API."""
         thinks = rule_of(model, self).takes.get("thinking") is not False
-        return conversation(context, self.name, thinks and options.thinking_budget != 0)
-
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `/v2/chat`; `extra` may hold any field of the API."""
         fields = {
-            **payload,
+            **conversation(context, self.name, thinks and options.thinking_budget != 0),
             **sent_options(self.knobs, model, options),
             **_answer(options),
             "model": model.id,
             "stream": options.transport != "buffered",
         }
-        base = self.base_url(options).removesuffix("/v2")
-        return self.json_request(f"{base}/v2/chat", with_extra(options.extra, fields))
+        return with_extra(options.extra, fields)
+
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the address of `/v2/chat`."""
+        return f"{self.base_url(options).removesuffix('/v2')}/v2/chat"
 
     def parser(self, model: Model) -> ChatParser:
         """Make a parser for one answer."""

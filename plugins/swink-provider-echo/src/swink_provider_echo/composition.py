@@ -17,7 +17,6 @@ from swink_core import (
     ProviderFailure,
     StopReason,
     StreamErrorKind,
-    StreamOptions,
     TextDelta,
     TextEnd,
     TextStart,
@@ -30,6 +29,7 @@ from swink_core import (
     ToolCallStart,
     Usage,
 )
+from swink_provider_echo.conversion import CONVERSATION
 from swink_provider_echo.sample import NoSample, sample
 from swink_provider_echo.script import Script
 
@@ -47,9 +47,9 @@ _WORDS = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
 
 
 def compose(
-    payload: Mapping[str, Any], script: Script, options: StreamOptions, model_id: str
+    payload: Mapping[str, Any], script: Script, model_id: str
 ) -> list[AssistantMessageEvent]:
-    """Return the answer to a conversation: its blocks, then `Done`.
+    """Return the answer to a call: its blocks, then `Done`.
 
     Raises ProviderFailure where the tool that must be called is not offered, and where a schema
     has no value that echo could make up.
@@ -57,14 +57,14 @@ def compose(
     text = heard_in(payload) if script.reply is None else script.reply
     calls = _scripted(payload, script)
     if not calls:
-        tools = _tools_to_call(payload, script, options)
+        tools = _tools_to_call(payload, script)
         calls = _calls(tools, payload, script, text)
-    out = _Writer(script.delta, options.max_tokens)
+    out = _Writer(script.delta, payload.get("max_tokens"))
     if not script.silent:
-        if _thinks(script, options):
+        if _thinks(payload, script):
             out.thinking(_thought(text, script))
         if not calls or (script.calls and script.reply is not None):
-            out.text(_spoken(text, script, options))
+            out.text(_spoken(text, payload, script))
         out.tool_calls(calls)
     reason = StopReason.TOOL_USE if calls else StopReason.STOP
     if out.is_cut:
@@ -80,7 +80,8 @@ def compose(
     if script.usage is not None:
         counts: dict[str, Any] = {str(name): count for name, count in script.usage.items()}
         usage = Usage(**counts, reported=True).added_up()
-    number = zlib.crc32(json.dumps(payload, sort_keys=True).encode())
+    conversation = {name: payload[name] for name in CONVERSATION}
+    number = zlib.crc32(json.dumps(conversation, sort_keys=True).encode())
     done = Done(script.stop or reason, usage, cost(script), f"echo-{number:08x}", model_id)
     return [*out.events, done]
 
@@ -161,10 +162,9 @@ def heard_in(payload: Mapping[str, Any]) -> str:
     return texts[-1] if texts and texts[-1].strip() else NOTHING
 
 
-def _thinks(script: Script, options: StreamOptions) -> bool:
-    if options.thinking is None:
-        return bool(script.think)
-    return options.thinking not in (ThinkingLevel.OFF, 0)
+def _thinks(payload: Mapping[str, Any], script: Script) -> bool:
+    thinking = payload.get("thinking")
+    return bool(script.think) if thinking is None else thinking not in (ThinkingLevel.OFF, 0)
 
 
 def _thought(text: str, script: Script) -> str:
@@ -175,26 +175,24 @@ def _thought(text: str, script: Script) -> str:
     return f"I was told {told} {words}. I shall say {them} again."
 
 
-def _spoken(text: str, script: Script, options: StreamOptions) -> str:
+def _spoken(text: str, payload: Mapping[str, Any], script: Script) -> str:
+    schema = payload.get("response_format")
     if script.words is not None:
         words = text.split() or [NOTHING]
         text = " ".join(words[n % len(words)] for n in range(script.words))
-    if script.json or (options.response_format is not None and script.reply is None):
-        schema = options.response_format
+    if script.json or (schema is not None and script.reply is None):
         data: Any = {"echo": text}
         if isinstance(schema, Mapping):
             data = _made_up(schema, text, "response_format")
         text = json.dumps(data, ensure_ascii=False)
-    found = [at for stop in options.stop if stop and (at := text.find(stop)) >= 0]
+    found = [at for stop in payload.get("stop", ()) if stop and (at := text.find(stop)) >= 0]
     return text[: min(found)] if found else text
 
 
-def _tools_to_call(
-    payload: Mapping[str, Any], script: Script, options: StreamOptions
-) -> list[dict[str, Any]]:
+def _tools_to_call(payload: Mapping[str, Any], script: Script) -> list[dict[str, Any]]:
     """Choose tools; none once they have answered, unless one must be called."""
     offered: list[dict[str, Any]] = payload["tools"]
-    choice = options.tool_choice
+    choice = payload.get("tool_choice")
     if choice not in (None, "auto", "none", "required"):
         return [_offered(choice, offered)]
     answered = payload["messages"][-1]["role"] == "tool" if payload["messages"] else False
@@ -202,7 +200,7 @@ def _tools_to_call(
         return []
     if isinstance(script.tool, str):
         return [_offered(script.tool, offered)]
-    every = script.parallel and options.parallel_tool_calls is not False
+    every = script.parallel and payload.get("parallel_tool_calls") is not False
     return (offered or [DEFAULT_TOOL])[: None if every else 1]
 
 

@@ -1,6 +1,8 @@
-"""Conversations in echo's own terms: everything becomes words.
+"""Calls in echo's own terms: everything becomes words. An option that is not set is left out.
 
-{"system": "…" | null, "tools": [{"name", "parameters"}, …],
+{"model": "…", "extra": {…}, "max_tokens": …, "thinking": …, "stop": ["…", …], "tool_choice": "…",
+ "parallel_tool_calls": …, "response_format": …,
+ "system": "…" | null, "tools": [{"name", "parameters"}, …],
  "messages": [{"role": "user" | "tool", "text": "…"},
               {"role": "assistant", "text": "…", "thinking": [{"text", "signature"}, …],
                "tool_calls": [{"id", "name", "arguments"}, …]}, …]}
@@ -18,6 +20,8 @@ from swink_core import (
     Context,
     DocumentBlock,
     ImageBlock,
+    Model,
+    StreamOptions,
     TextBlock,
     ThinkingBlock,
     ToolResultMessage,
@@ -25,15 +29,25 @@ from swink_core import (
 )
 from swink_core.providers import MessageConverter, media_base64, media_type_of
 
-__all__ = ["EchoConverter", "words_of"]
+__all__ = ["CONVERSATION", "EchoConverter", "words_of"]
+
+CONVERSATION = ("system", "tools", "messages")
+
+OPTIONS = (
+    "extra", "max_tokens", "thinking", "stop", "tool_choice", "parallel_tool_calls",
+    "response_format",
+)  # fmt: skip
 
 
 class EchoConverter(MessageConverter):
-    """Writes a conversation as echo reads it."""
+    """Writes a call as echo reads it."""
 
-    def payload(self, context: Context) -> dict[str, Any]:
-        """Return the whole conversation as JSON data."""
+    def payload(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """Return the whole call as JSON data."""
+        given = {name: getattr(options, name) for name in OPTIONS}
         return {
+            "model": model.id,
+            **{name: value for name, value in given.items() if value not in (None, (), {})},
             "system": context.system_prompt,
             "tools": [{"name": t.name, "parameters": t.parameters} for t in context.tools],
             "messages": self.messages(context),

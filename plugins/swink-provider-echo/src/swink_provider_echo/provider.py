@@ -58,9 +58,11 @@ class EchoProvider:
         self._scripts = Scripts()
 
     @hookimpl
-    def convert_messages(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Return the conversation as words; see `conversion`."""
-        return self._converter.payload(folded_system(context))
+    def convert_messages(
+        self, model: Model, context: Context, options: StreamOptions
+    ) -> dict[str, Any]:
+        """Return the conversation as words, and the options; see `conversion`."""
+        return self._converter.payload(model, folded_system(context), options)
 
     @hookimpl
     def stream(
@@ -79,7 +81,7 @@ class EchoProvider:
             self._check(model, context, options)
             payload = call.convert()
             script = self._scripts.script_for(call, model.id, options, heard_in(payload))
-            events = compose(payload, script, options, model.id)
+            events = compose(payload, script, model.id)
         except ProviderFailure as error:
             yield call.error(error.failure)
             return

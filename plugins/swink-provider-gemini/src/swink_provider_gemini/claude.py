@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_core import Model, StreamOptions
+from swink_core import Context, Model, StreamOptions
 from swink_provider_anthropic import AnthropicProvider
 from swink_provider_gemini.vendors import AtRawPredict
 
@@ -22,8 +22,8 @@ class Speaker(AtRawPredict, AnthropicProvider):
 
     features = AnthropicProvider.features - {"file_ids"}
 
-    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Name the API's version where the model's name would be."""
-        body = super().body(model, payload, options)
+        body = super().convert(model, context, options)
         del body["model"]
         return {"anthropic_version": VERSION, **body}

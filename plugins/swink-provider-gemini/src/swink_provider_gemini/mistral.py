@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import evolve
 
-from swink_core import Model, StreamOptions
+from swink_core import Context, Model, StreamOptions
 from swink_provider_gemini.vendors import AtRawPredict
 from swink_provider_mistral import MistralProvider
 
@@ -27,7 +27,7 @@ class Speaker(AtRawPredict, MistralProvider):
         here = evolve(own, cache_key=None, adds=adds)  # type: ignore[arg-type]  # a converter's
         super().__init__(name, address, here)
 
-    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Name the model without its publisher."""
-        body = super().body(model, payload, options)
+        body = super().convert(model, context, options)
         return {**body, "model": model.id.rpartition("/")[2]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from swink_core import (
-    Call,
     Classification,
     Context,
     DocumentBlock,
@@ -62,26 +61,27 @@ class GeminiProvider(HTTPProvider):
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return `contents`, `systemInstruction`, `tools`; see `conversation`."""
-        facts = rule_of(model).facts
-        signed, office = (bool(facts.get(name)) for name in ("signatures", "office"))
-        return conversation(context, self.name, signed, office)
-
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `streamGenerateContent`.
+        """Return the body of `streamGenerateContent`; see `conversation`.
 
         `extra` may hold any field of the API. Its `tools` (the server's own) come after the
         conversation's; its `generationConfig` and `toolConfig` add to what the options make.
         """
-        fields = merge_fields(payload, parameters(self.knobs, model, options))
+        facts = rule_of(model).facts
+        signed, office = (bool(facts.get(name)) for name in ("signatures", "office"))
+        native = conversation(context, self.name, signed, office)
+        fields = merge_fields(native, parameters(self.knobs, model, options))
         body = with_extra(options.extra, fields)
         declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
         if declared and (choice := tool_config(options)) is not None:  # refused without functions
             body = with_extra(options.extra, merge_fields(fields, {"toolConfig": choice}))
-        url = self.model_url(model, options)
-        if options.transport == "buffered":
-            return self.json_request(f"{url}:generateContent", body)
-        return self.json_request(f"{url}:streamGenerateContent?alt=sse", body)
+        return body
+
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the address of `streamGenerateContent`, or of `generateContent` for a whole
+        answer."""
+        whole = options.transport == "buffered"
+        verb = "generateContent" if whole else "streamGenerateContent?alt=sse"
+        return f"{self.model_url(model, options)}:{verb}"
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of a model, which may be named with its collection."""
@@ -105,7 +105,6 @@ class GeminiProvider(HTTPProvider):
         """Go by quota and reason, by wording and by the status word; see `errors`."""
         return errors.classify(failure)
 
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the key, unless the caller's headers carry credentials already."""
-        if not self.has_credentials(request):
-            request.headers["x-goog-api-key"] = self.api_key(options) or ""
+    def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:
+        """Send the key as `x-goog-api-key`."""
+        request.headers["x-goog-api-key"] = credential

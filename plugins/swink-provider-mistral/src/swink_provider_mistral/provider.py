@@ -119,9 +119,9 @@ class MistralProvider(OpenAIProvider):
 
     converter = MistralConverter
 
-    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Use Mistral's name for a required tool call."""
-        body = super().body(model, payload, options)
+        body = super().convert(model, context, options)
         if body.get("tool_choice") == "required":
             body["tool_choice"] = "any"
         return body

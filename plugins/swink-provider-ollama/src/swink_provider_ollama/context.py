@@ -85,7 +85,7 @@ def _wanted(payload: Mapping[str, Any], options: StreamOptions) -> int:
 def _bytes(payload: Mapping[str, Any]) -> int:
     """Count what of a conversation is text, or JSON of tools, in UTF-8."""
     texts = [{**message, "images": None} for message in payload["messages"]]
-    counted = {**payload, "messages": texts}
+    counted = {"messages": texts, "tools": payload.get("tools")}
     try:
         return len(msgspec.json.encode(counted))
     except UnicodeEncodeError:  # half a character, which goes out as an escape

@@ -52,21 +52,17 @@ class ChatAPI:
         self.knobs = chat_knobs(dialect)
         self.places = places_of(dialect)
 
-    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Return `messages` and `tools`."""
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """Return the body of a completion; what is in `extra` gives way to the options."""
         native = self._converter(self._provider, self._dialect).conversation(model, context)
         cache = options.cache
         if cache is not None and cache.mode == "auto" and caches_by_marks(model):
             mark_for_cache(native, cache.ttl)
-        return native
-
-    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
-        """Add the options; what the caller put in `extra` gives way to them."""
         streamed = options.transport != "buffered"
         defaults: dict[str, Any] = {**self._dialect.always}
         if streamed and self._dialect.include_usage:
             defaults["stream_options"] = {"include_usage": True}
-        fields = {**payload, **self._options(model, options), "stream": streamed}
+        fields = {**native, **self._options(model, options), "stream": streamed}
         body = with_extra(options.extra, fields, defaults)
         if not streamed:
             body.pop("stream_options", None)

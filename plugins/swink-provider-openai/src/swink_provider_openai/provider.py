@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import AsyncIterator, Hashable, Mapping
 from copy import copy
 from functools import cached_property, partial
 from typing import Any
@@ -27,6 +27,7 @@ from swink_core import (
 )
 from swink_core.providers import (
     AiohttpClient,
+    Exchange,
     Fitted,
     HTTPProvider,
     HTTPRequest,
@@ -182,24 +183,24 @@ class OpenAIProvider(HTTPProvider):
             return options
         return evolve(options, settings={**options.settings, "api": wanted})
 
-    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Return the conversation in the terms of the model's API."""
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """Return the body in the terms of the model's API."""
         return self.api(model, options).convert(model, context, options)
 
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request of `body` to `url`, or for a response that the service has begun."""
+    def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
+        """Return the request of a body, or for a response that the service has begun."""
         if (id := options.settings.get("resume")) is not None:
             streamed = options.transport != "buffered"
             url = resumed(self.url(model, options), id, options.settings, streamed)
             accepted = {"Accept": ", ".join(self.content_types)}
             return HTTPRequest(url, b"", {**accepted, **self.own_headers()}, "GET")
-        body, url = self.body(model, payload, options), self.url(model, options)
+        url = self.url(model, options)
         if self.dialect.prefix and (payload.get("messages") or [{}])[-1].get("prefix"):
             base = self.base_url(options).removesuffix("/v1").removesuffix(self.dialect.prefix)
             url = f"{base}{self.dialect.prefix}/{self._chat.path}"
         if options.transport == "websocket":
-            url, body = first_message(url, body)
-        return self.json_request(url, body, self.own_headers())
+            url, payload = first_message(url, payload)
+        return self.json_request(url, payload, self.own_headers())
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the address, with what its dialect's places stand for.
@@ -221,60 +222,53 @@ class OpenAIProvider(HTTPProvider):
         """Return the endpoint's address."""
         return f"{self.base_url(options)}/{self.api(model, options).path}"
 
-    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
-        """Add the options; what the caller put in `extra` gives way to them."""
-        return self.api(model, options).body(model, payload, options)
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        """Return the body of the answer, in whichever way it comes."""
+        return x.stream(respond=partial(self._respond, x))
 
-    async def respond(
-        self, model: Model, payload: Any, options: StreamOptions, call: Call
-    ) -> HTTPResponse:
+    async def _respond(self, x: Exchange) -> HTTPResponse:
         """Ask over a WebSocket where one is wanted and has not failed before, and over Chat
         Completions where a server turns out to have no Responses API."""
-        payload = _current(payload, call)
+        model = x.model
+        options = x.options
+        call = x.call
+        priced = model.info is not None and model.info.prices is not None
+        own_server = self.dialect.own_server and not priced
+        if own_server and is_own_address(self.base_url(options), private=True):
+            call.attempt.charge(0.0)
+        await x.convert()
+        x.payload = _current(x.payload, call)
         either = isinstance(self.api(model, options), EitherAPI)
         if "resume" in options.settings:
-            return await super().respond(model, payload, options, call)
+            return await x.send()
         preferred = options.transport == "auto" and self.dialect.websocket == "preferred"
         if preferred and self.api(model, options).websocket:
-            options = evolve(options, transport="websocket")
+            x.options = options = evolve(options, transport="websocket")
         if options.transport == "websocket":
-            dial = partial(super().respond, model, payload, options, call)
-            response = await self._sockets.open(dial, call)
+            http = call.http
+            dial = partial(open_websocket, http) if isinstance(http, AiohttpClient) else None
+            response = await self._sockets.open(partial(x.send, dial=dial), call)
             if response is not None:
                 return response
             chosen = {"api": "responses", **options.settings}
-            options = evolve(options, transport="sse", settings=chosen)
+            x.options = options = evolve(options, transport="sse", settings=chosen)
         try:
-            return await super().respond(model, payload, options, call)
+            return await x.send()
         except ProviderFailure as error:
             elsewhere = self.info.base_url not in (None, self.base_url(options))
             if not (either and elsewhere and error.failure.status in MISSING):
                 raise
-            asked = evolve(call.options, settings={**call.options.settings, "api": "chat"})
-            fit = self.fit(model, call.context, asked)
-            if fit.failure is not None:
-                raise
-        options = evolve(fit.options, transport=options.transport, extra=options.extra)
-        payload = _current(self.convert(model, fit.context, options), call)
-        response = await super().respond(model, payload, options, call)
-        self._chat_only.add(self.base_url(options))
+            settings = {**call.options.settings, "api": "chat"}
+            asked = evolve(call.options, settings=settings, transport=options.transport)
+            try:
+                x.options = self.plan_again(call, asked).options
+            except ProviderFailure:
+                raise error from None
+        x.payload = _current(call.convert(), call)
+        response = await x.send()
+        self._chat_only.add(self.base_url(x.options))
         call.notice("chat_completions", f"{model}: the server has no Responses API")
-        for notice in fit.notices:
-            call.notice(notice.code, notice.detail)
         return response
-
-    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
-        """Open a WebSocket where one is asked for."""
-        if request.url.startswith("ws") and isinstance(call.http, AiohttpClient):
-            return await open_websocket(call.http, request, call.options.timeouts.connect)
-        return await super().send(request, call)
-
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the key, and note that a server at an address of one's own costs nothing."""
-        await super().authorize(request, options, call)
-        priced = call.model.info is not None and call.model.info.prices is not None
-        if self.dialect.own_server and not priced and is_own_address(request.url, private=True):
-            call.attempt.charge(0.0)
 
     def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers that the dialect takes from the environment.

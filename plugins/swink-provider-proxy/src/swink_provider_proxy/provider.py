@@ -14,7 +14,6 @@ from attrs import asdict
 
 from swink_core import (
     AssistantMessage,
-    Call,
     CodecError,
     Context,
     Event,
@@ -23,6 +22,7 @@ from swink_core import (
     Model,
     StreamOptions,
     dump,
+    load,
     replace,
 )
 from swink_core import StreamErrorKind as Kind
@@ -31,9 +31,6 @@ from swink_core.providers import (
     TUNING,
     EventWriter,
     HTTPProvider,
-    HTTPRequest,
-    HTTPResponse,
-    load_event,
 )
 from swink_provider_proxy.forwarding import ForwardingWriter
 
@@ -68,7 +65,7 @@ class _Parser:
             out.notice("unknown_event", f"the gateway sent what is unknown here: {kind}")
             return
         try:
-            event = load_event(data)
+            event = load(Event, data)
         except CodecError as error:
             why = f"a frame is no event: {error}"
             out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=why))
@@ -98,33 +95,31 @@ class ProxyProvider(HTTPProvider):
     malformed = "fail"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the conversation as it is; files were read by then."""
-        return {
-            "system": context.system_prompt,
-            "messages": [dump(self._portable(message)) for message in context.messages],
-            "tools": [dump(tool) for tool in context.tools],
-        }
+        """Return model, conversation, and options by their names; files were read by then.
 
-    def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return the request: model, conversation, and options by their names."""
+        Where the call's `extra` lies over options of the client, `call` tells the gateway which
+        options are the client's and which `extra` is the call's, since both are in `options`.
+        """
         asked = {name: getattr(options, name) for name in sorted(StreamOptions.names() - HERE)}
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}
         if options.cache is not None:
             sent["cache"] = asdict(options.cache)
-        body = {"model": model.id, **payload, "options": sent}
-        base = self.base_url(options).removesuffix("/v1")
-        return self.json_request(f"{base}/v1/stream", body)
+        body = {
+            "model": model.id,
+            "system": context.system_prompt,
+            "messages": [dump(self._portable(message)) for message in context.messages],
+            "tools": [dump(tool) for tool in context.tools],
+            "options": sent,
+        }
+        inherited = getattr(options.extra, "inherited", None)  # of the call's, laid over a client's
+        if inherited is not None:
+            own = getattr(options.extra, "own", {})
+            body["call"] = {"extra": own, "inherited": sorted(inherited - HERE)}
+        return body
 
-    async def respond(
-        self, model: Model, payload: Any, options: StreamOptions, call: Call
-    ) -> HTTPResponse:
-        """Add which options are the client's and which `extra` is the call's, that lies over them:
-        the gateway is told both as one."""
-        target = call.attempt.target
-        if target.extra and target.inherited:
-            own = {"extra": target.extra, "inherited": sorted(target.inherited - HERE)}
-            payload = {**payload, "call": own}
-        return await super().respond(model, payload, options, call)
+    def url(self, model: Model, options: StreamOptions) -> str:
+        """Return the address of the gateway's own protocol."""
+        return f"{self.base_url(options).removesuffix('/v1')}/v1/stream"
 
     def parser(self, model: Model) -> _Parser:
         """Make a parser for one answer."""

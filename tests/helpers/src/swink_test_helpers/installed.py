@@ -50,12 +50,10 @@ class Parser:
 class LinesProvider(HTTPProvider):
     decoder = NDJSONDecoder
     content_types = ("application/x-ndjson",)
+    path = "/talk"
 
     def convert(self, model, context, options):
-        return [message.content for message in context.messages]
-
-    def request(self, model, payload, options):
-        return self.json_request(self.base_url(options) + "/talk", payload)
+        return {"said": [message.content for message in context.messages]}
 
     def parser(self, model):
         return Parser()

@@ -205,8 +205,8 @@ class Asker:
         return [info for name in asked if (info := self.catalog.provider(name)) is not None]
 
     def _makes_requests(self, name: str) -> bool:
-        made = type(self._host.bind(name).provider)
-        return issubclass(made, HTTPProvider) and made.request is not HTTPProvider.request
+        provider = self._host.bind(name).provider
+        return isinstance(provider, HTTPProvider) and provider.speaks_http
 
     def hold(self, provider: str, said: Said) -> None:
         """Let a conversation that the matrix does not have be asked for by its name."""

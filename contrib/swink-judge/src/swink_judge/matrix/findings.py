@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from attrs import define, field
@@ -46,14 +46,11 @@ class Finding:
 
 @define
 class RunOptions:
-    """Which cases: of which providers, one in `share`, of which models, and which `combinations`
-    (see `Case`), all where none is named.
-    """
+    """Which cases: of which providers (none: all), one in `share`, and of which models."""
 
     providers: Sequence[str] = ()
     share: int = 1
     asks: Callable[[AskedModel], bool] = lambda model: True
-    combinations: Collection[str] = ()
 
 
 @define(frozen=True)
@@ -118,7 +115,7 @@ async def examined(
             judged = info.name in judge.providers
             models = [*filter(given.asks, models_of(asker.catalog, info.name, judge))]
             plain: dict[tuple[str, str], Outcome] = {}
-            for case in cases_of(info.name, models, given.share, given.combinations):
+            for case in cases_of(info.name, models, given.share):
                 outcome = await asker.outcome(case)
                 if run is not None:
                     key = (case.model.id, case.conversation)

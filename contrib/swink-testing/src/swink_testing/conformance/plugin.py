@@ -38,8 +38,9 @@ class ScriptedProvider:
         self.is_open = False
 
     @hookimpl
-    def convert_messages(self, context: Context) -> Any:
-        return [dump(message) for message in context.messages]
+    def convert_messages(self, context: Context, options: StreamOptions) -> dict[str, Any]:
+        said = {"messages": [dump(message) for message in context.messages]}
+        return {**said, "stop": list(options.stop)}
 
     @hookimpl
     def stream(self) -> AsyncIterator[ev.AssistantMessageEvent]:

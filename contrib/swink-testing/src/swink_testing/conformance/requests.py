@@ -103,7 +103,7 @@ def _transport_probes() -> Iterator[_Probe]:
 
 
 def check_conversations(subject: Subject) -> None:
-    """Any conversation becomes JSON data, nothing said is lost, and the context stays as it is."""
+    """Any conversation becomes the body that is sent, nothing said is lost, the context is kept."""
     hook = subject.binding.hook.convert_messages
     provider, model = subject.provider, subject.model
     options = StreamOptions(**subject.call_options())
@@ -124,6 +124,39 @@ def check_conversations(subject: Subject) -> None:
         require(context == before, f"{where} was changed by converting it")
         for text in conversation.kept:
             require(text in texts, f"{where} loses {text!r}", payload, text)
+    if subject.speaks_http:
+        _require_whole(subject, Context([UserMessage("Hello")]))
+
+
+_TUNED = {
+    "temperature": 0.5,
+    "max_tokens": 9000,
+    "thinking": "low",
+    "user": "swink-user",
+    "extra": {"swink_extra": "swink-value"},
+}
+
+
+def _require_whole(subject: Subject, context: Context) -> None:
+    """`request` sends the body that `convert_messages` returned, so that plugins see all of it."""
+    known = {"extra", *getattr(subject.provider, "knobs", ())}
+    for tuned in ({}, {name: value for name, value in _TUNED.items() if name in known}):
+        options = StreamOptions(**subject.call_options(**tuned))
+        payload = subject.binding.hook.convert_messages(
+            model=subject.model, context=context, options=options
+        )
+        body = json.loads(json.dumps(payload))
+        sent = json.loads(subject.provider.request(subject.model, payload, options).body)
+        if not isinstance(sent, dict):
+            fail("the body that is sent is not a JSON object", sent, body)
+        changed = [name for name in {**body, **sent} if body.get(name) != sent.get(name)]
+        require(
+            not changed,
+            f"the body that is sent has another {', '.join(changed)} than what convert() returned, "
+            "which plugins have seen",
+            sent,
+            body,
+        )
 
 
 def check_nothing_foreign_sent(subject: Subject) -> None:

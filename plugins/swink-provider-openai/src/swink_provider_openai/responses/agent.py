@@ -45,9 +45,8 @@ class AgentAPI(ResponsesAPI):
         self.features = FEATURES - {"documents", "audio", "stop"}
         self.knobs = {name: field for name, field in self.knobs.items() if name != "seed"}
 
-    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Return `input`, `instructions` and `tools`."""
-        native = super().convert(model, context, options)
+    def _conversation(self, context: Context, options: StreamOptions) -> dict[str, Any]:
+        native = super()._conversation(context, options)
         items: list[dict[str, Any]] = []
         media: list[Any] = []  # of results, which say it in words; the user shows it after them
         for item in native["input"]:

@@ -66,7 +66,18 @@ class ResponsesAPI:
             **shared_knobs(dialect, self),
         }
 
-    def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
+    def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
+        """Return the body of a response's creation; what is in `extra` gives way to the options.
+
+        Tools of both are sent, since those that the service runs itself have no other place, and
+        reasoning is told of in short.
+        """
+        native = self._conversation(context, options)
+        fields = {**native, **self._parameters(model, options)}
+        fields["stream"] = options.transport != "buffered"
+        return with_extra(options.extra, fields, self._defaults(model, options, fields))
+
+    def _conversation(self, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `input`, `instructions` and `tools`."""
         extra = options.extra
         previous = extra.get("previous_response_id")
@@ -78,16 +89,6 @@ class ResponsesAPI:
             continued=bool(previous or extra.get("conversation")),
         )
         return converter.conversation(context)
-
-    def body(self, model: Model, payload: Any, options: StreamOptions) -> dict[str, Any]:
-        """Add the options; what the caller put in `extra` gives way to them.
-
-        Tools of both are sent, since those that the service runs itself have no other place, and
-        reasoning is told of in short.
-        """
-        fields = {**payload, **self._parameters(model, options)}
-        fields["stream"] = options.transport != "buffered"
-        return with_extra(options.extra, fields, self._defaults(model, options, fields))
 
     def _defaults(
         self, model: Model, options: StreamOptions, fields: Mapping[str, Any]
