@@ -71,6 +71,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "no value for `$`: a required part has no value, or the type contains itself without end",
     ),
     (
+        "alternatives that refer to themselves",
+        {"type": "string", "anyOf": [{"$ref": "#"}]},
+        "no value for `$`: alternatives refer to each other without end",
+    ),
+    (
         "a pattern that nothing matches",
         {"properties": {"a": {"items": {"type": "string", "pattern": "^a$", "minLength": 3}}}},
         "no value for `$.a[0]`: pattern '^a$': none of",

@@ -55,7 +55,10 @@ def sample(schema: Node, text: str) -> Any:
     break them. Raises NoSample where a pattern cannot be satisfied, bounds exclude each other, or
     a type holds itself without end.
     """
-    return _Sampler(schema, text).value(schema, 0, 0, "$")
+    try:
+        return _Sampler(schema, text).value(schema, 0, 0, "$")
+    except RecursionError as error:
+        raise nothing("$", "alternatives refer to each other without end") from error
 
 
 class _Sampler:
