@@ -64,10 +64,11 @@ class Gateway:
     `keys` are those that clients show; without one only this machine can be served. `hosts` are
     names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
     chain of models each; `settings` are names of settings that clients of swink's own protocol may
-    say; `limits` bound what clients may take. `config` is what a file says, with routes and keys of
-    its own, and `ledger` where it is kept what those take; `monitor` is what operators see. Port 0
-    is a free one; a `sock` that listens already is served instead. Raises SwinkError for an address
-    beyond this machine without a key.
+    say; `retry` says what is repeated (`None`: nothing, because clients repeat requests themselves;
+    the other models of a chain are still tried); `limits` bound what clients may take. `config` is
+    what a file says, with routes and keys of its own, and `ledger` where it is kept what those
+    take; `monitor` is what operators see. Port 0 is a free one; a `sock` that listens already is
+    served instead. Raises SwinkError for an address beyond this machine without a key.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Gateway:
         self.draining = False
         routing, ledger = Routing(client, Config()), ledger or MemoryLedger()
         counters = Counter[str]() if monitor is None else monitor.counters
-        retry, limits = retry or RetryPolicy(), limits or Limits()
+        retry, limits = retry or RetryPolicy.none(), limits or Limits()
         self._calls = Calls(client, routing, ledger, retry, limits, counters)
         self._operators = OperatorRoutes(self._calls, monitor)
         self.reconfigure(config or Config())
