@@ -35,6 +35,7 @@ from swink_gateway.serving.model_routes import ModelRoutes
 from swink_gateway.serving.operator_routes import OperatorRoutes
 from swink_gateway.serving.page import page
 from swink_gateway.serving.responses import ResponsesRoutes
+from swink_gateway.serving.unserved import is_unserved, unserved
 from swink_gateway.serving.workers import MOST_WAITING
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ PLAIN = "identity"
 
 GRACE_SECONDS = 5
 """For answers that are on their way when the gateway stops."""
+
+_GENERAL = frozenset({"Not Found", "Method Not Allowed"})
+"""The reasons of an error that the router raised, and no route with words of its own."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -254,6 +258,8 @@ class Gateway:
         except web.HTTPException as error:
             if error.status < 400:
                 raise
+            if is_unserved(request, error) and error.reason in _GENERAL:
+                return unserved(request)
             refused = refusal(error.status, error.reason)
             refused.headers.update({n: v for n, v in error.headers.items() if n == "Allow"})
             return refused
