@@ -89,7 +89,7 @@ UNSERVED = {
     "/v1/models/echo/echo:embedContent": "NOT_FOUND",
     "/api/embed": None,
 }
-"""A path that is not served, and the word of its API for that."""
+"""Paths that are not served, each with the word in its API for a missing path."""
 
 
 @pytest.mark.parametrize("path", UNSERVED)

@@ -218,12 +218,13 @@ class Calls:
     ) -> tuple[EventStream, Facts]:
         asked.context = answerable(asked)
         wire_formats: dict[str, str] = {}
-        for one, own in chain:
-            spoken = self._spoken.by(one, asked, protocol.wire_format, own)
+        for one, options in chain:
+            spoken = self._spoken.by(one, asked, protocol.wire_format, options)
             if wire_formats.setdefault(one.provider, spoken) != spoken:
                 wire_formats[one.provider] = ""  # what is sealed is right for both
         first = chain[0][0].provider
-        found = addressed(asked, protocol.wire_format, first, wire_formats[first])
+        own = self._spoken.is_own(first, protocol.wire_format)
+        found = addressed(asked, protocol.wire_format, first, wire_formats[first], own)
         asked.dropped = found.dropped
         unseen = not asked.stream
         options = persistent({"retry": self.retry, **found.options}, unseen)

@@ -54,7 +54,7 @@ GRACE_SECONDS = 5
 """For answers that are on their way when the gateway stops."""
 
 _GENERAL = frozenset({"Not Found", "Method Not Allowed"})
-"""The reasons of an error that the router raised, and no route with words of its own."""
+"""The reasons of the errors that the router raises; those of routes are more specific."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
