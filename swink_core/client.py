@@ -23,10 +23,11 @@ from swink_core.failures.exceptions import InvalidModel, InvalidOption, UsageErr
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate
 from swink_core.plugins.catalog import Catalog
+from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.plugins.host import Host
 from swink_core.providers.aiohttp_client import AiohttpClient
+from swink_core.providers.answers import override
 from swink_core.providers.clock import LoopClock
-from swink_core.providers.exchange import override
 from swink_core.providers.fields import merge_fields
 from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.driver import Driver
@@ -62,7 +63,8 @@ class Client:
     the parts that find plugins, send requests and tell the time; `default` is the model of calls
     that name none (`None`: that of the environment's `SWINK_MODEL`); `gates` are asked, in order,
     before each attempt, after the circuit breaker, which `breaker=False` leaves out; `providers`
-    has options for one provider each, credentials and address among them, by its name; keyword
+    has options for one provider each, credentials and address among them, by its name, or the
+    class of a provider that is not installed, `{"acme": Acme}`; keyword
     options are the defaults of every call. Raises UsageError for one that is unknown, or would
     hand a credential to every provider.
 
@@ -80,7 +82,7 @@ class Client:
         default: ModelChain | None = None,
         gates: Iterable[Gate] = (),
         breaker: bool = True,
-        providers: Mapping[str, Mapping[str, Any]] | None = None,
+        providers: Mapping[str, Mapping[str, Any] | Callable[[str], Any]] | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
         if TYPE_CHECKING:
@@ -91,7 +93,13 @@ class Client:
             ("gates", gates, Iterable), ("providers", providers, Mapping | None),
         ):  # fmt: skip
             expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
-        self.host = host or Host(plugins)
+        classes = {name: each for name, each in (providers or {}).items() if callable(each)}
+        if host is not None and classes:
+            raise UsageError(
+                f"the client has a host, and the classes of providers: {', '.join(classes)}",
+                resolution="Write Client(host=Host(providers={…})).",
+            )
+        self.host = host or Host(plugins, providers=classes)
         self.catalog = Catalog(self.host)
         self._installed = frozenset(self.host.provider_names())
         self._http = http or AiohttpClient()
@@ -106,10 +114,13 @@ class Client:
         self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
+        self._tasks = ClientTasks()
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
         self._remembered: dict[Hashable, tuple[Any, list[Target]]] = {}
         options_of(self._defaults)
         for name, given in (providers or {}).items():
+            if name in classes:
+                continue
             self.host.entry(name)
             own = _of_provider(name, given)
             self._providers[name] = own
@@ -156,6 +167,7 @@ class Client:
             context=conversation,
             clock=self._clock,
             http=self._http,
+            tasks=self._tasks,
             shared_totals=self._totals,
         )
         return EventStream(Driver(call, targets, self._gates, self._on_close))
@@ -189,6 +201,7 @@ class Client:
         if not self._closed:
             self._closed = True
             try:
+                await self._tasks.aclose()
                 await self._http.aclose()
             finally:
                 await self.host.leave()

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import length_hint
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from attrs import define, evolve, field
 
@@ -24,6 +24,7 @@ from swink_core.failures.faults import not_a_body
 from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
+from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import Done, Error, Event, Notice
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
@@ -84,12 +85,34 @@ class Plan:
     request: HTTPRequest | None = field(default=None, repr=False)
 
 
+LegKind = Literal["stream", "whole", "token", "abandon"]
+
+MOST_LEGS = 1024
+"""Requests of an attempt that are kept; later ones of a long poll are not."""
+
+
+@define(eq=False)
+class Leg:
+    """A request of an attempt, and its answer's head.
+
+    `kind` is `stream` (its answer is streamed), `whole` (its answer is read whole), `token` (it
+    fetched a credential) or `abandon` (it ended work that was abandoned). `sent_at` is in seconds
+    of the call's clock. `response` is `None` until an answer comes, or where none came.
+    """
+
+    request: HTTPRequest = field(repr=False)
+    kind: LegKind = "stream"
+    sent_at: float = 0.0
+    response: ResponseHead | None = None
+
+
 @define(eq=False)
 class Attempt:
     """One try of a call on one model, and what is known of its answer so far.
 
-    `number` counts from 1 over all models. `request` is what was sent last, credentials and all
-    (`None` where no HTTP request was made), `response` the answer's status and headers. `reads`
+    `number` counts from 1 over all models. `legs` are the requests in the order in which they were
+    sent, credentials and all, those for tokens included. `leg` is the last one of those for an
+    answer, `request` and `response` its two halves (`None` where no HTTP request was made). `reads`
     counts the network reads of its body, so that what came together can be told from what came
     one by one. `usage` is what has been reported; `reported_cost` is in US dollars, where the
     provider says it. `plan` has the `context`, `options`, tool `names`, `notices` and `request`
@@ -107,8 +130,8 @@ class Attempt:
     number: int = 1
     options: StreamOptions = field(kw_only=True, repr=False)
     plan: Plan | None = None
-    request: HTTPRequest | None = field(default=None, repr=False)
-    response: ResponseHead | None = None
+    legs: list[Leg] = field(factory=list, repr=False)
+    leg: Leg | None = field(default=None, repr=False)
     response_id: str | None = None
     response_model: str | None = None
     request_id: str | None = None
@@ -137,9 +160,19 @@ class Attempt:
         return self.target.info or getattr(self.target.binding.provider, "info", None)
 
     @property
+    def request(self) -> HTTPRequest | None:
+        """The last request for an answer, credentials and all; `None` before."""
+        return None if self.leg is None else self.leg.request
+
+    @property
+    def response(self) -> ResponseHead | None:
+        """Status and headers of the answer to the last request; `None` before they have come."""
+        return None if self.leg is None else self.leg.response
+
+    @property
     def endpoint(self) -> str | None:
         """The address of the last request, without secrets; `None` before."""
-        return public_url(self.request.url) if self.request else None
+        return None if self.leg is None else public_url(self.leg.request.url)
 
     def follow(self, plan: Plan) -> None:
         """Go out by this plan."""
@@ -150,13 +183,22 @@ class Attempt:
         if self.plan is not None:
             self.plan.request = request
 
-    def ask(self, request: HTTPRequest) -> None:
-        """Take note of a request; the last one counts."""
-        self.request = request
+    def ask(self, request: HTTPRequest, kind: LegKind = "stream", at: float = 0.0) -> Leg:
+        """Take note of a request that is sent now."""
+        leg = Leg(request, kind, at)
+        if len(self.legs) < MOST_LEGS:
+            self.legs.append(leg)
+        if kind == "stream" or kind == "whole":
+            self.leg = leg
+        return leg
 
-    def answer(self, response: ResponseHead, request_id: str | None = None) -> None:
-        """Take note of an answer's beginning; the last one counts."""
-        self.response = response
+    def answer(
+        self, response: ResponseHead, request_id: str | None = None, leg: Leg | None = None
+    ) -> None:
+        """Take note of the head of an answer, to the last request unless a leg is given."""
+        leg = leg or self.leg
+        if leg is not None:
+            leg.response = response
         self.request_id = request_id or self.request_id
 
     def learn(self, response_id: str | None, model: str | None, usage: Usage | None) -> None:
@@ -237,9 +279,10 @@ class Call:
     `size` is about how many characters of text and media `context` has, files included; 0 before
     the first attempt.
     `headers` go out with every request of the call and may be changed (trace context); each of
-    `taps` is called as `tap(attempt, data)` with every piece of an answer's body as it was read,
-    and with an HTTP error's body once it was. `convert()` and
-    `classify()` ask the hooks.
+    `taps` is called as `tap(attempt, leg, data)` with every piece of an answer's body as it was
+    read, and with an HTTP error's body once it was; `leg` is `None` for bytes that came over no
+    HTTP. `http` sends requests, `clock` tells the time and sleeps. `convert()` and `classify()` ask
+    the hooks.
     """
 
     attempt: Attempt
@@ -254,8 +297,9 @@ class Call:
     totals: Totals = field(factory=Totals, repr=False)
     shared_totals: Totals = field(factory=Totals, repr=False)
     headers: dict[str, str] = field(factory=dict, repr=False)
-    taps: list[Callable[[Attempt, bytes], None]] = field(factory=list, repr=False)
+    taps: list[Callable[[Attempt, Leg | None, bytes], None]] = field(factory=list, repr=False)
     secrets: set[str] = field(factory=set, repr=False)
+    tasks: ClientTasks = field(factory=ClientTasks, repr=False)
 
     @property
     def usage(self) -> Usage | None:
@@ -326,11 +370,14 @@ class Call:
             raise ProviderFailure(not_a_body(target.binding.converters(), body))
         return body
 
-    def tap(self, data: bytes) -> None:
-        """Show the taps what was read; one that raises is left out of the rest of the call."""
+    def tap(self, data: bytes, leg: Leg | None = None) -> None:
+        """Show the taps what was read in answer to a request: the last one, unless `leg` is given.
+
+        A tap that raises is left out of the rest of the call.
+        """
         for tap in [*self.taps]:
             try:
-                tap(self.attempt, data)
+                tap(self.attempt, leg or self.attempt.leg, data)
             except Exception as error:
                 log.error("a tap raised; it is left out of this call:\n%s", self.trace(error))
                 self.taps.remove(tap)

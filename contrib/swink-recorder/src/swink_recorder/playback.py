@@ -73,7 +73,7 @@ def play(
     if not isinstance(provider, HTTPProvider):
         return _events(take, call, speed, cut)
     player = copy(provider)
-    player.chunks = lambda *_: _reads(take, call, provider, speed, cut)  # type: ignore[method-assign]  # of this one object
+    player.exchange = lambda x: _reads(take, call, provider, speed, cut)  # type: ignore[method-assign]  # of this one object
     return player.stream(call.model, call.context, call.options, call)
 
 
@@ -116,7 +116,7 @@ async def _reads(
         attempt.charge(take.charged)
     refusal = _refusal(take, provider)
     if refusal is not None:
-        call.tap(recording.body)
+        call.tap(recording.body, attempt.leg)
         raise ProviderFailure(refusal)
     for seconds, piece in recording.pieces():
         await _wait(call, began, seconds, speed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from weakref import finalize
 
@@ -77,7 +77,7 @@ class SyncClient:
         default: Models = None,
         gates: Iterable[Gate] = (),
         breaker: bool = True,
-        providers: Mapping[str, Mapping[str, Any]] | None = None,
+        providers: Mapping[str, Mapping[str, Any] | Callable[[str], Any]] | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
         self._client = Client(

@@ -16,7 +16,7 @@ reasoning, the other items go back without their ids, by which the service would
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from swink_core import (
@@ -39,7 +39,7 @@ from swink_core import (
     UserMessage,
     replace,
 )
-from swink_core.providers import called_ids, text_of, with_metadata
+from swink_core.providers import text_of, with_metadata
 from swink_provider_openai.converter import (
     OpenAIConverter,
     arguments_text,
@@ -94,7 +94,9 @@ class ResponsesConverter(OpenAIConverter):
                 context = replace(context, messages=rest)
         said = [b for m in context.messages if isinstance(m, AssistantMessage) for b in m.content]
         own = [b for b in said if isinstance(b, ExtensionBlock) and b.provider == self.provider]
-        self._asked = set().union(*map(called_ids, own))
+        data = [block.data for block in own if isinstance(block.data, Mapping)]
+        ids = [each.get(name) for each in data for name in ("call_id", "id")]
+        self._asked = {id for id in ids if isinstance(id, str)}
         native: dict[str, Any] = {"input": without_unanswered(self.messages(context))}
         if context.system_prompt:
             native["instructions"] = context.system_prompt
