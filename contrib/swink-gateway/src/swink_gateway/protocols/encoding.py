@@ -113,9 +113,9 @@ _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[AssistantMessageEvent]:
     """End an empty answer as its provider did: completed, which is a failure only in swink."""
-    if not batch or type(batch[-1]) is not Error or batch[-1].code != EMPTY:
+    error = batch[-1] if batch else None
+    if not isinstance(error, Error) or error.code != EMPTY:
         return batch
-    *events, error = batch
     done = Done(
         StopReason.STOP,
         usage=error.usage,
@@ -125,7 +125,7 @@ def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[Assistan
         request_id=error.request_id,
         metadata=error.metadata,
     )
-    return [*events, done]
+    return [*batch[:-1], done]
 
 
 def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:
