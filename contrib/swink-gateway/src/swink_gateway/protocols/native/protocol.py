@@ -118,9 +118,10 @@ class NativeProtocol:
 
 
 class NativeEncoder:
-    """Writes events as they are."""
+    """Writes events as they are: its clients know all kinds of failures, and retries."""
 
     content_type = SSE
+    has_statuses = False
 
     def __init__(self) -> None:
         self.ended = False
