@@ -8,7 +8,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -637,3 +637,50 @@ DAYS = [
     (2026, 1, 1), (2026, 2, 28), (2026, 3, 1), (2028, 2, 29), (2028, 3, 1), (2026, 12, 31),
     (2100, 2, 28), (2100, 3, 1), (2000, 2, 29),
 ]  # fmt: skip
+
+
+async def test_a_clock_that_was_ahead_and_is_corrected_locks_no_key() -> None:
+    clock = _Corrected()
+    ledger = MemoryLedger(clock)
+    allowance = Allowance(requests=1)
+    clock.offset = 3600
+    assert isinstance(await ledger.admit("team", allowance, 0, 0.0), Ticket)
+    failed = FailedAttempt(kind="overloaded", message="", threshold=1, rest=30.0, probe=10.0)
+    await ledger.failed("echo/echo", failed)
+    clock.offset = 0
+    assert isinstance(await ledger.admit("team", allowance, 0, 0.0), Ticket)
+    assert isinstance(await ledger.admit("team", allowance, 0, 0.0), Refusal)
+    circuit = await ledger.circuit("echo/echo")
+    assert circuit is not None
+    assert circuit.rest == 30.0
+
+
+class _Corrected(ManualClock):
+    """A clock that may be wrong by `offset` seconds."""
+
+    offset = 0
+
+    def __init__(self) -> None:
+        super().__init__(began=BEGAN)
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.offset)
+
+
+async def test_a_redis_clock_that_was_ahead_locks_no_key(server: RedisServer, key: str) -> None:
+    clock = _Corrected()
+    ledger = RedisLedger(server.url, clock)
+    allowance = Allowance(requests=1)
+    clock.offset = 3600
+    assert isinstance(await ledger.admit(key, allowance, 0, 0.0), Ticket)
+    clock.offset = 0
+    assert (await taken(ledger, key)).requests == 0
+    await ledger.aclose()
+
+
+async def test_an_id_has_one_owner_for_all_processes(both: Both, key: str) -> None:
+    async with both() as (one, other):
+        await one.claim(key, {f"{key}-a"})
+        await other.claim("bob", {f"{key}-a", f"{key}-b"})
+        assert await other.owned(key, {f"{key}-a", f"{key}-b"}) == {f"{key}-a"}
+        assert await one.owned("bob", {f"{key}-a", f"{key}-b"}) == {f"{key}-b"}

@@ -17,6 +17,7 @@ from swink_gateway.policy.limits.stores import ENGINES, Store
 from swink_gateway.policy.passthrough import check_named_by_client
 from swink_gateway.policy.permissions import permitted
 from swink_gateway.policy.rules import fits, is_named
+from swink_gateway.policy.tenancy import with_names
 from swink_gateway.protocols import Asked
 
 __all__ = ["Chain", "Routing", "persistent", "usable"]
@@ -56,9 +57,13 @@ class Routing:
         chain = self._chain(name, self.chance)
         if name == asked.model and route is None:
             check_named_by_client(self.client, chain[0][0])
-        if (key := self.config.keys.get(owner)) is not None and key.models:
-            to = chain[0][0].provider
-            asked = permitted(asked, lambda model: self.allows(owner, f"{to}/{model}"))
+        if (key := self.config.keys.get(owner)) is not None:
+            asked = with_names(asked, owner)
+            if key.is_limited:
+                to = chain[0][0].provider
+                asked = permitted(
+                    asked, lambda model: self.allows(owner, f"{to}/{model}"), key.allowed_fields
+                )
         return chain, _transformed(asked, route.transforms) if route else evolve(asked)
 
     def allows(self, owner: str, name: str) -> bool:

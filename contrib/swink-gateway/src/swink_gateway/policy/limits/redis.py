@@ -11,12 +11,13 @@ Redis is back; if Redis forgot what it knew, it is told again.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,9 @@ ANSWER_SECONDS = 1.0
 """After which a server that does not answer is lost."""
 
 MOST_CONNECTIONS = 16
+
+ID_SECONDS = 90 * 86400
+"""For which an id of a vendor's is recorded: longer than vendors keep answers."""
 
 MOST_LOOKS = 6
 """For how many half seconds a call waits for what others hold and do not need."""
@@ -193,6 +197,29 @@ class RedisLedger:
             except self._failures as error:
                 self._lose(error)
 
+    async def claim(self, owner: str, ids: Collection[str]) -> None:
+        await self._local.claim(owner, ids)
+        if ids and not self._is_lost:
+            try:
+                async with self._redis.pipeline(transaction=False) as pipeline:
+                    for id in ids:
+                        pipeline.set(_id(id), owner, nx=True, ex=ID_SECONDS)
+                    await pipeline.execute()
+            except self._failures as error:
+                self._lose(error)
+
+    async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
+        names = [*ids]
+        if names and not self._is_lost:
+            try:
+                owners = await self._redis.mget([_id(id) for id in names])
+            except self._failures as error:
+                self._lose(error)
+            else:
+                pairs = zip(names, owners, strict=True)
+                return {id for id, found in pairs if found == owner.encode()}
+        return await self._local.owned(owner, names)  # what this process has claimed
+
     async def aclose(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
@@ -311,6 +338,10 @@ class RedisLedger:
 
 def _account(key: str) -> list[str]:
     return [f"{PREFIX}{what}:{key}" for what in ("seconds", "dollars", "streams")]
+
+
+def _id(id: str) -> str:
+    return f"{PREFIX}id:{hashlib.sha256(id.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
 
 def _leases(key: str) -> str:
