@@ -34,7 +34,7 @@ from swink_gateway.policy.config import Config, Fault, Source
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.policy.limits import Store, faults_of_place, open_ledger
 from swink_gateway.policy.routing import Routing, usable
-from swink_gateway.serving.limits import MOST_STREAMS, Limits
+from swink_gateway.serving.limits import MEMORY_BYTES, MOST_STREAMS, Limits
 from swink_gateway.serving.reloading import Reloader
 from swink_gateway.serving.server import LOOPBACK, Gateway
 from swink_gateway.serving.shared_config import SharedConfig
@@ -47,6 +47,9 @@ KEY_ENV = "SWINK_GATEWAY_KEY"
 """Names the variable with the keys that clients have to show, separated by spaces."""
 
 PORT = 8117
+
+
+MEGABYTE = 1024 * 1024
 
 
 @click.command("gateway")
@@ -73,6 +76,11 @@ PORT = 8117
 @click.option(
     "--streams", default=MOST_STREAMS, show_default=True, type=click.IntRange(1), metavar="N",
     help="How many answers may be under way at a time; more are told to come again.",
+)  # fmt: skip
+@click.option(
+    "--memory", default=MEMORY_BYTES // MEGABYTE, show_default=True, type=click.IntRange(1),
+    metavar="MB",
+    help="Memory for the requests that are being answered, shared among the workers.",
 )  # fmt: skip
 @click.option(
     "--coalesce", is_flag=True,
@@ -106,6 +114,7 @@ def command(
     routes: Sequence[str],
     settings: Sequence[str],
     streams: int,
+    memory: int,
     coalesce: bool,
     file: Path | None,
     check: Path | None,
@@ -125,7 +134,9 @@ def command(
     environ = dict(os.environ)
     keys = os.environ.pop(KEY_ENV, "").split()  # programs that providers start do not get it
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
-    given["limits"] = Limits(streams=streams, coalesce=coalesce)
+    given["limits"] = Limits(
+        streams=streams, memory=memory * MEGABYTE // workers, coalesce=coalesce
+    )
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
     source = None if file is None else Source.of(file)
     config = given["config"] = Config() if source is None else source.config(environ)

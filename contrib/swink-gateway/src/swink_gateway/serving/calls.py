@@ -38,7 +38,7 @@ from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
 from swink_gateway.policy.token_counting import ESTIMATED, estimated_tokens
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
-from swink_gateway.protocols.bodies import MOST_BYTES
+from swink_gateway.protocols.bodies import least_memory
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.answers import OneAnswer, respond
@@ -54,7 +54,7 @@ Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """What makes an answer to a request that was read."""
 
 Holding = Callable[[int], None]
-"""Is told of how many bytes a request has come to be."""
+"""Takes the memory in bytes that a request holds from then on. Raises Refused."""
 
 OWNER = web.RequestKey("owner", str)
 """Of a request: whose key it shows, by name; `""` where keys have no names."""
@@ -90,6 +90,18 @@ def refusing() -> Iterator[None]:
         raise Refused(wrong, status_of(wrong)) from error
 
 
+def _too_much(memory: int, most: int) -> Refused:
+    why = (
+        f"the body takes about {_megabytes(memory)} MB of memory once it is parsed; at most "
+        f"{_megabytes(most)} MB are taken (swink gateway --memory)"
+    )
+    return Refused(of_bad_request(why), 413)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f}"
+
+
 @contextmanager
 def _store_needed() -> Iterator[None]:
     """Have a call refused whose limits cannot be checked. Raises Refused."""
@@ -120,7 +132,7 @@ class Calls:
     _names: Names = field(default=Factory(lambda self: Names(self.client), takes_self=True))
     _streams: WeakSet[EventStream] = field(factory=WeakSet)
     _ended: asyncio.Event = field(factory=asyncio.Event)
-    _bytes: int = field(default=0, init=False)
+    _memory: int = field(default=0, init=False)
 
     async def all_ended(self) -> None:
         """Return as soon as no answer is under way."""
@@ -154,23 +166,25 @@ class Calls:
         """
         counters, most, held = self.counters, self.limits.streams, 0
 
-        def hold(size: int) -> None:
+        def hold(memory: int) -> None:
             nonlocal held
-            if self._bytes + size - held > MOST_BYTES:
-                raise self._refusal(f"{self._bytes} bytes are")
-            self._bytes += size - held
-            held = size
+            if memory > self.limits.memory:
+                raise _too_much(memory, self.limits.memory)
+            if self._memory + memory - held > self.limits.memory:
+                raise self._refusal(f"requests of {_megabytes(self._memory)} MB are")
+            self._memory += memory - held
+            held = memory
 
         if counters[ACTIVE] >= most:
             raise self._refusal("1 answer is" if most == 1 else f"{most} answers are")
-        hold(size)
+        hold(least_memory(size))
         counters[ACTIVE] += 1
         counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
         try:
             yield hold
         finally:
             counters[ACTIVE] -= 1
-            self._bytes -= held
+            self._memory -= held
             self._ended.set()
 
     def _refusal(self, what: str) -> Refused:

@@ -38,7 +38,7 @@ __all__ = ["CONTENT_TYPE", "Monitor"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
-MOST_UNLISTED = 10
+MOST_UNLISTED = 5
 """Models of a provider that no catalogue lists and that metrics name: clients make names up."""
 
 _ABOUT = {
