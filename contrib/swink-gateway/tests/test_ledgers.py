@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,7 @@ from swink_gateway.policy.limits import (
     open_ledger,
 )
 from swink_gateway.policy.limits.ledger import counted
-from swink_gateway.policy.limits.redis import SIGN_SECONDS, RedisLedger
+from swink_gateway.policy.limits.redis import DATA_LOST, SIGN_SECONDS, RedisLedger
 from swink_gateway.policy.limits.scripts import ALIVE_SECONDS
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_testing.clock import ManualClock
@@ -684,3 +685,53 @@ async def test_an_id_has_one_owner_for_all_processes(both: Both, key: str) -> No
         await other.claim("bob", {f"{key}-a", f"{key}-b"})
         assert await other.owned(key, {f"{key}-a", f"{key}-b"}) == {f"{key}-a"}
         assert await one.owned("bob", {f"{key}-a", f"{key}-b"}) == {f"{key}-b"}
+
+
+async def test_budgets_in_redis_never_expire(server: RedisServer, clock: ManualClock) -> None:
+    key = "never expires"
+    ledger = RedisLedger(server.url, clock)
+    ticket = await ledger.admit(key, Allowance(dollars_a_day=1), 0, 0.5)
+    assert isinstance(ticket, Ticket)
+    await ledger.settle(ticket, 0, 0.25)
+    assert await ledger._redis.ttl(f"swink:gateway:dollars:{key}") == -1
+    await ledger.aclose()
+
+
+async def test_a_redis_that_may_delete_budgets_is_told_of(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = RedisLedger(server.url)
+    try:
+        await ledger._check_eviction()
+        assert caplog.messages == []
+        await ledger._redis.config_set("maxmemory", "1gb")
+        await ledger._redis.config_set("maxmemory-policy", "allkeys-lru")
+        await ledger._check_eviction()
+        [message] = caplog.messages
+        assert "allkeys-lru" in message
+        assert "noeviction" in message
+    finally:
+        await ledger._redis.config_set("maxmemory", "0")
+        await ledger._redis.config_set("maxmemory-policy", "noeviction")
+        await ledger.aclose()
+
+
+async def test_a_redis_that_was_flushed_is_told_its_budgets_again(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, counters = "flushed", Counter[str]()
+    ledger = RedisLedger(server.url, counters=counters)
+    ticket = await ledger.admit(key, Allowance(dollars_a_day=1), 0, 0.5)
+    assert isinstance(ticket, Ticket)
+    await ledger.settle(ticket, 0, 0.25)
+    await taken(ledger, key)
+    await ledger._mark()
+    await ledger._redis.flushall()
+    await ledger._mark()
+    spent = await taken(ledger, key)
+    assert (spent.dollars_today, spent.streams) == (0.25, 0)
+    assert counters[DATA_LOST] == 1
+    assert "has lost what it kept" in caplog.text
+    await ledger._mark()
+    assert counters[DATA_LOST] == 1
+    await ledger.aclose()

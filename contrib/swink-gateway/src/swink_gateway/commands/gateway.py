@@ -34,6 +34,7 @@ from swink_gateway.policy.config import Config, Fault, Source
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.policy.limits import Store, faults_of_place, open_ledger
 from swink_gateway.policy.routing import Routing, usable
+from swink_gateway.serving.descriptors import raise_limit
 from swink_gateway.serving.limits import MEMORY_BYTES, MOST_STREAMS, Limits
 from swink_gateway.serving.reloading import Reloader
 from swink_gateway.serving.server import LOOPBACK, Gateway
@@ -137,6 +138,8 @@ def command(
     given["limits"] = Limits(
         streams=streams, memory=memory * MEGABYTE // workers, coalesce=coalesce
     )
+    if (warning := raise_limit(given["limits"])) is not None:
+        say(warning)
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
     source = None if file is None else Source.of(file)
     config = given["config"] = Config() if source is None else source.config(environ)
@@ -253,7 +256,7 @@ async def _serve(
     from swink_gateway.serving.metrics import Monitor  # what it imports reads TOGETHER_ENV
 
     monitor = Monitor()
-    async with aclosing(open_ledger(store)) as ledger:
+    async with aclosing(open_ledger(store, monitor.counters)) as ledger:
         parts = client_parts(None, monitor.plugins)
         async with swink.Client(**parts, breaker=False, gates=[Cooldowns(ledger)]) as client:
             config: Config = given["config"]

@@ -53,7 +53,7 @@ class Routing:
         return [model for model, _ in self._chain(meant, lambda place: 1.0)]
 
     def routed(self, asked: Asked, owner: str) -> tuple[Chain, Asked]:
-        """Resolve a request of the owner of a key. Raises UsageError, and Refused for its fields."""
+        """Resolve a request of the owner of a key. Raises UsageError and Refused."""
         if not self.allows(owner, asked.model):
             raise InvalidModel(
                 f"the key {owner!r} may not ask for {asked.model!r}",

@@ -43,6 +43,7 @@ from swink_gateway.protocols.failures import Refused, of_bad_request, of_excepti
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.answers import OneAnswer, respond
 from swink_gateway.serving.bodies import read_body, receive_body, size_of
+from swink_gateway.serving.descriptors import affordable_streams
 from swink_gateway.serving.limits import Limits, time_limit
 from swink_gateway.serving.upstream_call import Claims, UpstreamCall
 
@@ -164,7 +165,7 @@ class Calls:
 
         Raises Refused where there is none, or requests that are being answered are too much.
         """
-        counters, most, held = self.counters, self.limits.streams, 0
+        counters, most, held = self.counters, affordable_streams(self.limits.streams), 0
 
         def hold(memory: int) -> None:
             nonlocal held

@@ -42,13 +42,21 @@ from swink_gateway.policy.limits.ledger import (
 )
 from swink_gateway.policy.limits.memory import SELF, MemoryLedger
 
-__all__ = ["RedisLedger"]
+__all__ = ["DATA_LOST", "LOST", "RedisLedger"]
 
 log = logging.getLogger(__name__)
 
 PREFIX = "swink:gateway:"
 
 MEMBERS = PREFIX + "members"
+
+MARK = PREFIX + "mark"
+
+LOST = "swink_gateway_store_lost_total"
+"""Counts how often the server could not be reached."""
+
+DATA_LOST = "swink_gateway_store_data_lost_total"
+"""Counts how often the server had lost what it kept."""
 
 SIGN_SECONDS = 1.0
 """How often a process looks what was taken, and whether a lost server is back."""
@@ -78,11 +86,18 @@ class RedisLedger:
     """Keeps everything in the Redis server at an address such as `redis://localhost:6379`.
 
     Its keys begin with `swink:gateway:` and hold no credential. What is owed while the server is
-    lost is kept in `folder`, if there is one, for the other processes of the machine. Raises
+    lost is kept in `folder`, if there is one, for the other processes of the machine. `counters`
+    count by name how often the server was lost, and how often it lost what it kept. Raises
     UsageError without the extra, and for what is no address.
     """
 
-    def __init__(self, url: str, clock: Clock | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        clock: Clock | None = None,
+        folder: Path | None = None,
+        counters: Counter[str] | None = None,
+    ) -> None:
         try:
             from redis import RedisError
             from redis import asyncio as redis
@@ -117,6 +132,8 @@ class RedisLedger:
         }
         self._name = secrets.token_hex(8)
         self._local = MemoryLedger(clock)
+        self._counters = Counter[str]() if counters is None else counters
+        self._has_marked = False
         self._is_lost = False
         self._losses = 0
         self._members = 1
@@ -127,6 +144,20 @@ class RedisLedger:
         self._streams: Counter[str] = Counter()
         self._debts = Debts(folder)
         self._watching: asyncio.Task[None] | None = None
+
+    async def _check_eviction(self) -> None:
+        """Warn of a server that may delete budgets when its memory is full."""
+        try:
+            found = await self._redis.config_get("maxmemory*")
+        except self._failures:
+            return  # it is lost, which is told elsewhere, or tells nobody its settings
+        policy, most = found.get("maxmemory-policy", "noeviction"), found.get("maxmemory", "0")
+        if policy != "noeviction" and int(most):
+            log.warning(
+                "Redis at %s deletes keys when its memory is full (maxmemory-policy %s), budgets "
+                "among them: set maxmemory-policy noeviction",
+                self._where, policy,
+            )  # fmt: skip
 
     async def admit(
         self, key: str, allowance: Allowance, tokens: int, dollars: float
@@ -274,6 +305,7 @@ class RedisLedger:
             return
         self._is_lost = True
         self._losses += 1
+        self._counters[LOST] += 1
         self._local.accounts.clear()
         log.warning(
             "Redis at %s cannot be reached (%s): this process keeps its share, one of %d, of all "
@@ -308,7 +340,11 @@ class RedisLedger:
         )
 
     async def _watch(self) -> None:
+        await self._check_eviction()
         while True:
+            with suppress(*self._failures):
+                if not self._is_lost:
+                    await self._mark()
             await asyncio.sleep(SIGN_SECONDS)
             with suppress(*self._failures):
                 if self._is_lost:
@@ -317,22 +353,43 @@ class RedisLedger:
                     await self._debts.pay(self._pay)
             await self._look([*self._seen])
 
-    async def _come_back(self) -> None:
-        """Pay what is owed, and tell what may have been forgotten; then ask the server again."""
-        await self._redis.ping()
+    async def _mark(self) -> None:
+        """Leave a mark in the server; where it is gone, so are budgets: tell them again."""
+        is_new = await self._redis.set(MARK, self._name, nx=True)
+        if is_new and self._has_marked:
+            self._counters[DATA_LOST] += 1
+            log.error(
+                "Redis at %s has lost what it kept: what this process knows of budgets is written "
+                "to it again",
+                self._where,
+            )  # fmt: skip
+            await self._tell_again()
+        self._has_marked = True
+
+    async def _tell_again(self) -> None:
+        """Tell the server what was spent, as far as it has forgotten that."""
         for key, seen in [*self._seen.items()]:
             if periods(seen.at) == periods(self._local.now()):
                 least = seen.dollars_today, seen.dollars_this_month
-                await self._pay(("", key, int(seen.at), 0, 0, 0.0), *least)
+                owed = ("", key, int(seen.at), 0, 0, 0.0)
+                await self._pay(owed, *least, told_again=True)
+
+    async def _come_back(self) -> None:
+        """Pay what is owed, and tell what may have been forgotten; then ask the server again."""
+        await self._redis.ping()
+        await self._tell_again()
         await self._debts.pay(self._pay)
         self._leases.clear()
         self._is_lost = False
         log.warning("Redis at %s is back: this process shares all limits again", self._where)
 
-    async def _pay(self, debt: Debt, today: float = 0, this_month: float = 0) -> None:
+    async def _pay(
+        self, debt: Debt, today: float = 0, this_month: float = 0, told_again: bool = False
+    ) -> None:
         id, key, *owed = debt
         keys = [*_account(key), f"{PREFIX}paid:{id}"]
-        streams = ("HSET", self._streams[key]) if self._is_lost else ("HINCRBY", 0)
+        counts_anew = self._is_lost or told_again
+        streams = ("HSET", self._streams[key]) if counts_anew else ("HINCRBY", 0)
         await self._run(scripts.CHARGE, keys, self._name, *streams, *owed, today, this_month)
 
 

@@ -113,7 +113,7 @@ local function add(seconds, dollars, at, requests, tokens, paid)
     local day, month = periods(at)
     redis.call('HINCRBYFLOAT', dollars, day, paid)
     redis.call('HINCRBYFLOAT', dollars, month, paid)
-    redis.call('EXPIRE', dollars, {MONTH_SECONDS})
+    redis.call('PERSIST', dollars)
   end
 end
 """
