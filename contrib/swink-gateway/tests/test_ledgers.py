@@ -731,7 +731,7 @@ async def test_a_redis_that_was_flushed_is_told_its_budgets_again(
     spent = await taken(ledger, key)
     assert (spent.dollars_today, spent.streams) == (0.25, 0)
     assert counters[DATA_LOST] == 1
-    assert "has lost what it kept" in caplog.text
+    assert "has lost its data" in caplog.text
     await ledger._mark()
     assert counters[DATA_LOST] == 1
     await ledger.aclose()

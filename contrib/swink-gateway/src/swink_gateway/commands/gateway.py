@@ -34,6 +34,7 @@ from swink_gateway.policy.config import Config, Fault, Source
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.policy.limits import Store, faults_of_place, open_ledger
 from swink_gateway.policy.routing import Routing, usable
+from swink_gateway.serving.access_log import ACCESS_LOGGER, FORMATS, AccessLog
 from swink_gateway.serving.descriptors import raise_limit
 from swink_gateway.serving.limits import MEMORY_BYTES, MOST_STREAMS, Limits
 from swink_gateway.serving.reloading import Reloader
@@ -88,6 +89,10 @@ MEGABYTE = 1024 * 1024
     help="Read on while a client reads slowly, and join the pieces that wait for it.",
 )  # fmt: skip
 @click.option(
+    "--access-log", "access_log", type=click.Choice(FORMATS),
+    help="Log each request to stderr, with its key, model, seconds, tokens, dollars and outcome.",
+)  # fmt: skip
+@click.option(
     "--config", "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
     help="A TOML file with routes, rules and keys; read again when it changes, and on SIGHUP.",
 )  # fmt: skip
@@ -117,6 +122,7 @@ def command(
     streams: int,
     memory: int,
     coalesce: bool,
+    access_log: str | None,
     file: Path | None,
     check: Path | None,
     workers: int,
@@ -140,6 +146,9 @@ def command(
     )
     if (warning := raise_limit(given["limits"])) is not None:
         say(warning)
+    if access_log is not None:
+        given["access_log"] = AccessLog(access_log)
+        _write_access_log()
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
     source = None if file is None else Source.of(file)
     config = given["config"] = Config() if source is None else source.config(environ)
@@ -212,6 +221,14 @@ def _say_what_is_logged() -> None:
         saying = _Saying(logging.WARNING)
         saying.addFilter(lambda record: record.name != Reloader.__module__)  # it tells by itself
         logging.getLogger("swink_gateway").addHandler(saying)
+
+
+def _write_access_log() -> None:
+    """Send the access log to standard error unchanged."""
+    access = logging.getLogger(ACCESS_LOGGER)
+    access.setLevel(logging.INFO)
+    access.propagate = False
+    access.addHandler(logging.StreamHandler())
 
 
 def _route(text: str) -> tuple[str, list[str]]:

@@ -41,6 +41,7 @@ from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.bodies import least_memory
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
+from swink_gateway.serving.access_log import STREAM
 from swink_gateway.serving.answers import OneAnswer, respond
 from swink_gateway.serving.bodies import read_body, receive_body, size_of
 from swink_gateway.serving.descriptors import affordable_streams
@@ -205,6 +206,7 @@ class Calls:
         if asked.idle is not None:
             return self._idle(protocol, asked, request[OWNER])
         async with self.begun(protocol, asked, request[OWNER]) as begun:
+            request[STREAM] = begun.stream
             answer = OneAnswer(request, protocol, asked, begun, self.limits, self.counters)
             response = await (answer.streamed() if asked.stream else answer.whole())
             if done is not None and answer.completed:

@@ -7,14 +7,16 @@ descriptors can neither accept connections nor open its files.
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
 from swink_gateway.serving.limits import Limits
 
-try:
-    import resource
-except ImportError:  # Windows, which has no such limit
-    resource = None  # type: ignore[assignment]
-
 __all__ = ["PER_STREAM", "RESERVED", "affordable_streams", "descriptors_left", "raise_limit"]
+
+resource: Any = import_module("resource") if find_spec("resource") else None
+"""The module with the limits of a process; `None` on Windows, which has none."""
 
 PER_STREAM = 2
 
@@ -58,6 +60,6 @@ def raise_limit(limits: Limits) -> str | None:
     if found == limits.streams:
         return None
     return (
-        f"{raised} file descriptors are allowed, enough for {found} answers at a time, not for "
-        f"{limits.streams}: raise the limit to {wanted} (ulimit -n, LimitNOFILE=) or lower --streams"
+        f"{raised} file descriptors are enough for {found} answers at a time instead of "
+        f"{limits.streams}: raise the limit to {wanted} (ulimit -n, LimitNOFILE) or lower --streams"
     )

@@ -354,41 +354,41 @@ class RedisLedger:
             await self._look([*self._seen])
 
     async def _mark(self) -> None:
-        """Leave a mark in the server; where it is gone, so are budgets: tell them again."""
+        """Leave a mark in the server, and write budgets again if the mark has vanished."""
         is_new = await self._redis.set(MARK, self._name, nx=True)
         if is_new and self._has_marked:
             self._counters[DATA_LOST] += 1
             log.error(
-                "Redis at %s has lost what it kept: what this process knows of budgets is written "
-                "to it again",
+                "Redis at %s has lost its data: this process writes the budgets that it remembers "
+                "again",
                 self._where,
             )  # fmt: skip
-            await self._tell_again()
+            await self._write_again()
         self._has_marked = True
 
-    async def _tell_again(self) -> None:
-        """Tell the server what was spent, as far as it has forgotten that."""
+    async def _write_again(self) -> None:
+        """Write the dollars of keys that the server has forgotten."""
         for key, seen in [*self._seen.items()]:
             if periods(seen.at) == periods(self._local.now()):
                 least = seen.dollars_today, seen.dollars_this_month
                 owed = ("", key, int(seen.at), 0, 0, 0.0)
-                await self._pay(owed, *least, told_again=True)
+                await self._pay(owed, *least, written_again=True)
 
     async def _come_back(self) -> None:
         """Pay what is owed, and tell what may have been forgotten; then ask the server again."""
         await self._redis.ping()
-        await self._tell_again()
+        await self._write_again()
         await self._debts.pay(self._pay)
         self._leases.clear()
         self._is_lost = False
         log.warning("Redis at %s is back: this process shares all limits again", self._where)
 
     async def _pay(
-        self, debt: Debt, today: float = 0, this_month: float = 0, told_again: bool = False
+        self, debt: Debt, today: float = 0, this_month: float = 0, written_again: bool = False
     ) -> None:
         id, key, *owed = debt
         keys = [*_account(key), f"{PREFIX}paid:{id}"]
-        counts_anew = self._is_lost or told_again
+        counts_anew = self._is_lost or written_again
         streams = ("HSET", self._streams[key]) if counts_anew else ("HINCRBY", 0)
         await self._run(scripts.CHARGE, keys, self._name, *streams, *owed, today, this_month)
 
