@@ -341,15 +341,15 @@ class RedisLedger:
 
     async def _watch(self) -> None:
         await self._check_eviction()
+        with suppress(*self._failures):
+            await self._mark()
         while True:
-            with suppress(*self._failures):
-                if not self._is_lost:
-                    await self._mark()
             await asyncio.sleep(SIGN_SECONDS)
             with suppress(*self._failures):
                 if self._is_lost:
                     await self._come_back()
                 else:
+                    await self._mark()  # before a look, which would forget as the server has
                     await self._debts.pay(self._pay)
             await self._look([*self._seen])
 
