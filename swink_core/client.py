@@ -21,7 +21,7 @@ from swink_core.arguments import (
 from swink_core.conversation import check_context, context_of
 from swink_core.failures.exceptions import InvalidModel, InvalidOption, UsageError
 from swink_core.plugins.binding import Target
-from swink_core.plugins.call import Attempt, Call, Gate
+from swink_core.plugins.call import Attempt, Call, Gate, TokenCounter
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.host import Host
 from swink_core.providers.aiohttp_client import AiohttpClient
@@ -38,7 +38,7 @@ from swink_core.vocabulary.messages import AssistantMessage, Prompt
 from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.option_table import OPTIONS, takes_options
 from swink_core.vocabulary.options import ClientOptions, Options, StreamOptions, TargetOptions
-from swink_core.vocabulary.outcome import Cost, Totals, Usage
+from swink_core.vocabulary.outcome import Charge, Cost, Totals, Usage
 
 if TYPE_CHECKING:
     from swink_core.vocabulary.option_table import call_options, client_options, target_options
@@ -62,7 +62,9 @@ class Client:
     the parts that find plugins, send requests and tell the time; `default` is the model of calls
     that name none (`None`: that of the environment's `SWINK_MODEL`); `gates` are asked, in order,
     before each attempt, after the circuit breaker, which `breaker=False` leaves out; `providers`
-    has options for one provider each, credentials and address among them, by its name; keyword
+    has options for one provider each, credentials and address among them, by its name;
+    `count_tokens` counts the tokens of prompts where they would be estimated: a function of a
+    `Model` and a `Context`, which may be async; keyword
     options are the defaults of every call. Raises UsageError for one that is unknown, or would
     hand a credential to every provider.
 
@@ -81,6 +83,7 @@ class Client:
         gates: Iterable[Gate] = (),
         breaker: bool = True,
         providers: Mapping[str, Mapping[str, Any]] | None = None,
+        count_tokens: TokenCounter | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
         if TYPE_CHECKING:
@@ -97,6 +100,7 @@ class Client:
         self._http = http or AiohttpClient()
         self._clock = clock or LoopClock()
         self._default = default
+        self._counter = count_tokens
         self._closed = False
         own_gates = tuple(gates)
         for gate in own_gates:
@@ -123,8 +127,16 @@ class Client:
 
     @property
     def cost(self) -> Cost | None:
-        """What all attempts of all calls cost so far, as far as is known."""
+        """What all attempts of all calls cost so far, as far as is known.
+
+        It contains the estimates for attempts without final usage, and is then `estimated`.
+        """
         return self._totals.cost
+
+    @property
+    def charge(self) -> Charge:
+        """The charge for all attempts that have ended, in tokens and US dollars."""
+        return self._totals.charge
 
     @takes_options(Options)
     def stream(
@@ -156,6 +168,7 @@ class Client:
             context=conversation,
             clock=self._clock,
             http=self._http,
+            counter=self._counter,
             shared_totals=self._totals,
         )
         return EventStream(Driver(call, targets, self._gates, self._on_close))

@@ -46,6 +46,7 @@ from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.writer import EventWriter
+from swink_core.vocabulary.charges import prompt_of, reservation
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.habits import CONTEXT_WORDS
@@ -66,7 +67,8 @@ __all__ = [
     "failure_of", "first_set", "folded_system", "health_of", "inlined_schema", "is_own_address",
     "is_synthetic_id", "kept_of", "marked_system", "media_base64", "media_form",
     "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise", "not_started",
-    "package_catalog", "parse_arguments", "redact", "repaired_json", "required_features",
+    "package_catalog", "parse_arguments", "prompt_of", "redact", "repaired_json",
+    "required_features", "reservation",
     "retry_after_seconds", "rewritten_schema", "rule_of", "sent_options", "synthetic_id",
     "system_blocks", "takes_options", "text_field", "text_of", "unparsed", "unsupported",
     "with_extra",

@@ -223,7 +223,7 @@ class OllamaProvider(HTTPProvider):
         priced = call.model.info is not None and call.model.info.prices is not None
         cloud = call.model.id.partition(":")[2].endswith("cloud")  # whoever hands it on
         if not priced and not cloud and is_own_address(request.url, private=True):
-            call.attempt.charge(0.0)
+            call.attempt.report_cost(0.0)
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the server's address, also from what Ollama allows in `OLLAMA_HOST`.

@@ -269,7 +269,7 @@ class OpenAIProvider(HTTPProvider):
         await super().authorize(request, options, call)
         priced = call.model.info is not None and call.model.info.prices is not None
         if self.dialect.own_server and not priced and is_own_address(request.url, private=True):
-            call.attempt.charge(0.0)
+            call.attempt.report_cost(0.0)
 
     def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers that the dialect takes from the environment.

@@ -28,13 +28,14 @@ from swink_core import (
     Model,
     RetryPolicy,
     StreamErrorKind,
+    StreamOptions,
     SwinkError,
 )
-from swink_gateway.policy.charging import Charge, charged
+from swink_core.providers import prompt_of
+from swink_gateway.policy.charging import Account, charged
 from swink_gateway.policy.limits import Ledger
 from swink_gateway.policy.passthrough import Spoken, addressed, answerable
 from swink_gateway.policy.routing import Chain, Routing, persistent
-from swink_gateway.policy.token_counting import ESTIMATED, estimated_tokens
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.bodies import MOST_BYTES
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
@@ -68,6 +69,9 @@ PEAK = "ccr_peak_active_streams"
 
 REJECTED = "ccr_rejected_streams_total"
 """Counts requests that found as many answers under way as there may be."""
+
+ESTIMATED = "x-swink-estimated"
+"""The response header that names what is an estimate."""
 
 COME_AGAIN_SECONDS = 1.0
 """After which who found no place may ask again: answers end all the time."""
@@ -184,8 +188,8 @@ class Calls:
         """Answer how long a conversation is, in the field `name`."""
 
         async def counted(request: web.Request, asked: Asked) -> web.StreamResponse:
-            found = {name: estimated_tokens(asked.context)}
-            return web.json_response(found, headers={ESTIMATED: name})
+            estimate = prompt_of(None, asked.context, StreamOptions())
+            return web.json_response({name: int(estimate.tokens)}, headers={ESTIMATED: name})
 
         return await self.answer(request, protocol, counted)
 
@@ -202,16 +206,16 @@ class Calls:
         with refusing():
             chain, request = routing.routed(asked, owner)
         key = routing.config.keys.get(owner)
-        charge: Any = nullcontext(Charge())
+        account: Any = nullcontext(Account())
         if key is not None:
-            charge = charged(self.ledger, owner, key, chain, request)
-        async with charge as charge:
+            account = charged(self.client, self.ledger, owner, key, chain, request)
+        async with account as account:
             with refusing():
                 stream, facts = self._stream(protocol, chain, request)
             asked.dropped = request.dropped
-            charge.stream = stream
+            account.stream = stream
             async with stream:
-                yield UpstreamCall(stream, facts, len(chain), routing, charge)
+                yield UpstreamCall(stream, facts, len(chain), routing)
 
     def _stream(
         self, protocol: ClientProtocol, chain: Chain, asked: Asked

@@ -16,7 +16,6 @@ from attrs import define
 from swink_core import Error, EventStream, Retry, StopReason
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import KINDS, redact
-from swink_gateway.policy.charging import Charge
 from swink_gateway.policy.routing import Routing
 from swink_gateway.protocols import Facts
 
@@ -45,14 +44,8 @@ class UpstreamCall:
     facts: Facts
     models: int
     routing: Routing
-    charge: Charge
 
     def hear(self, batch: Sequence[Any]) -> None:
-        """Charge for a batch of events, and log a failure that it ends with."""
-        self.charge.hear(batch)
-        self._log_failures(batch)
-
-    def _log_failures(self, batch: Sequence[Any]) -> None:
         """Log who failed, as the file names it, and in what words, in one line."""
         match batch[-1]:
             case (
