@@ -548,7 +548,9 @@ class Call:
         if options.headers or options.base_url:
             self.hide(options.headers, options.base_url or "")
 
-    def add(self, usage: Usage | None, cost: Cost | None, charge: Charge = NOTHING) -> None:
+    def add(
+        self, usage: Usage | None, cost: Cost | None = None, charge: Charge = NOTHING
+    ) -> None:
         """Add what an attempt took, and what it is charged, to the sums."""
         self.totals.add(usage, cost, charge)
         self.shared_totals.add(usage, cost, charge)
