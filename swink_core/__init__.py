@@ -26,6 +26,7 @@ from swink_core.failures.exceptions import (
     InvalidModel,
     InvalidOption,
     InvalidRequest,
+    LimitReached,
     MediaError,
     ModelNotFound,
     ModelOverloaded,
@@ -74,6 +75,7 @@ from swink_core.vocabulary.events import (
     ToolCallStart,
 )
 from swink_core.vocabulary.http import ResponseHead
+from swink_core.vocabulary.limits import Limits
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     AudioBlock,
@@ -116,17 +118,17 @@ __all__ = [
     "Conversation", "Cost", "DocumentBlock", "Done", "EmptyResponse", "Error", "Event",
     "EventStream", "Extension", "ExtensionBlock", "Failure", "FileIdSource", "FileSource",
     "Host", "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption", "InvalidRequest",
-    "MediaError", "Message", "Model", "ModelChain", "ModelInfo", "ModelNotFound",
-    "ModelOverloaded", "ModelThrottled", "NetworkError", "Notice", "Options", "OutputTooLarge",
-    "PluginError", "PluginFault", "ProtocolError", "ProviderFailure", "ProviderInfo",
-    "QuotaExhausted", "ResourceExhausted", "ResponseHead", "Retry", "RetryPolicy", "Start",
-    "StopReason", "StreamAborted", "StreamError", "StreamErrorKind", "StreamOptions",
-    "StreamTimeout", "SwinkError", "SystemMessage", "Target", "TextBlock", "TextDelta",
-    "TextEnd", "TextStart", "ThinkingBlock", "ThinkingDelta", "ThinkingEnd", "ThinkingLevel",
-    "ThinkingStart", "Timeouts", "Tool", "ToolCallBlock", "ToolCallDelta", "ToolCallEnd",
-    "ToolCallStart", "ToolResultMessage", "UnknownFailure", "UnknownProvider", "Unsupported",
-    "UrlSource", "Usage", "UsageError", "UserMessage", "complete", "complete_sync", "dump",
-    "hookimpl", "load", "replace", "stream",
+    "LimitReached", "Limits", "MediaError", "Message", "Model", "ModelChain", "ModelInfo",
+    "ModelNotFound", "ModelOverloaded", "ModelThrottled", "NetworkError", "Notice", "Options",
+    "OutputTooLarge", "PluginError", "PluginFault", "ProtocolError", "ProviderFailure",
+    "ProviderInfo", "QuotaExhausted", "ResourceExhausted", "ResponseHead", "Retry",
+    "RetryPolicy", "Start", "StopReason", "StreamAborted", "StreamError", "StreamErrorKind",
+    "StreamOptions", "StreamTimeout", "SwinkError", "SystemMessage", "Target", "TextBlock",
+    "TextDelta", "TextEnd", "TextStart", "ThinkingBlock", "ThinkingDelta", "ThinkingEnd",
+    "ThinkingLevel", "ThinkingStart", "Timeouts", "Tool", "ToolCallBlock", "ToolCallDelta",
+    "ToolCallEnd", "ToolCallStart", "ToolResultMessage", "UnknownFailure", "UnknownProvider",
+    "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "complete",
+    "complete_sync", "dump", "hookimpl", "load", "replace", "stream",
 ]  # fmt: skip
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

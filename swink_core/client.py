@@ -24,6 +24,7 @@ from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate, TokenCounter
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.host import Host
+from swink_core.plugins.limits import LimitGate, gate_of
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.clock import LoopClock
 from swink_core.providers.exchange import override
@@ -34,6 +35,7 @@ from swink_core.streaming.event_stream import EventStream
 from swink_core.streaming.gates import ClientGates
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.http import HTTPClient
+from swink_core.vocabulary.limits import Limits
 from swink_core.vocabulary.messages import AssistantMessage, Prompt
 from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.option_table import OPTIONS, takes_options
@@ -64,7 +66,7 @@ class Client:
     before each attempt, after the circuit breaker, which `breaker=False` leaves out; `providers`
     has options for one provider each, credentials and address among them, by its name;
     `count_tokens` counts the tokens of prompts where they would be estimated: a function of a
-    `Model` and a `Context`, which may be async; keyword
+    `Model` and a `Context`, which may be async; `limits` are those of all calls together; keyword
     options are the defaults of every call. Raises UsageError for one that is unknown, or would
     hand a credential to every provider.
 
@@ -84,6 +86,7 @@ class Client:
         breaker: bool = True,
         providers: Mapping[str, Mapping[str, Any]] | None = None,
         count_tokens: TokenCounter | None = None,
+        limits: Limits | LimitGate | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
         if TYPE_CHECKING:
@@ -92,6 +95,7 @@ class Client:
             ("plugins", plugins, Iterable), ("host", host, Host | None), ("breaker", breaker, bool),
             ("http", http, HTTPClient | None), ("clock", clock, Clock | None),
             ("gates", gates, Iterable), ("providers", providers, Mapping | None),
+            ("limits", limits, Limits | LimitGate | None),
         ):  # fmt: skip
             expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
         self.host = host or Host(plugins)
@@ -102,7 +106,8 @@ class Client:
         self._default = default
         self._counter = count_tokens
         self._closed = False
-        own_gates = tuple(gates)
+        limit = gate_of(limits)
+        own_gates: tuple[Any, ...] = (*gates, *([limit] if limit is not None else []))
         for gate in own_gates:
             expect(gate, Gate, "a gate is", "Give it enter and leave, as Gate has.", UsageError)
         first = (CircuitBreaker(self._clock),) if breaker else ()
@@ -140,14 +145,20 @@ class Client:
 
     @takes_options(Options)
     def stream(
-        self, model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+        self,
+        model: ModelChain | None,
+        context: Prompt,
+        *,
+        limits: Limits | LimitGate | None = None,
+        **options: Unpack[Options],
     ) -> EventStream:
         """Return the stream of a call; nothing is sent before it is read.
 
         `model` is `provider/id`, or an id that one provider lists, or a chain of them to fall back
         through, each perhaps a pair of a name and its own options; `None` is the default.
         `context` is a conversation, a list of messages or a string; `system_prompt` and `tools`
-        complete it. `OPTIONS` says what the other options mean. Credentials, address, headers,
+        complete it. `limits` are those of this call, within the client's; calls may share a
+        `LimitGate`. `OPTIONS` says what the other options mean. Credentials, address, headers,
         settings and `extra` given here are for the first target's provider only. Raises
         `UsageError` for a call that cannot be made.
         """
@@ -158,6 +169,8 @@ class Client:
         asked = full_options(options)
         system_prompt = asked.pop("system_prompt", None)
         tools = asked.pop("tools", None)
+        expect(limits, Limits | LimitGate | None, "limits is", "Pass Limits(cost=…).", UsageError)
+        limit = gate_of(limits)
         conversation = context_of(context, system_prompt, tools)
         targets = self._targets(model, asked)
         check_context(conversation, targets[0].continues)
@@ -169,6 +182,7 @@ class Client:
             clock=self._clock,
             http=self._http,
             counter=self._counter,
+            gates=() if limit is None else (limit,),
             shared_totals=self._totals,
         )
         return EventStream(Driver(call, targets, self._gates, self._on_close))
@@ -187,10 +201,15 @@ class Client:
 
     @takes_options(Options)
     async def complete(
-        self, model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+        self,
+        model: ModelChain | None,
+        context: Prompt,
+        *,
+        limits: Limits | LimitGate | None = None,
+        **options: Unpack[Options],
     ) -> AssistantMessage:
         """Make a call and return its message; see `stream` and `EventStream.result`."""
-        async with self.stream(model, context, **options) as events:
+        async with self.stream(model, context, limits=limits, **options) as events:
             return await events.result()
 
     async def aclose(self) -> None:

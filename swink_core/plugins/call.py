@@ -362,7 +362,8 @@ class Call:
     `options` and what else names the provider answer for it. `started_at` and
     `ended_at` (`None`: it has not ended) are seconds of `clock`; further times are the attempt's.
     `totals` sums all attempts, `shared_totals` those of all calls of the client. `counter` counts
-    the tokens of prompts, see `TokenCounter`; `None`: they are estimated.
+    the tokens of prompts, see `TokenCounter`; `None`: they are estimated. `gates` admit its
+    attempts after those of the client.
     `size` is about how many characters of text and media `context` has, files included; 0 before
     the first attempt.
     `headers` go out with every request of the call and may be changed (trace context); each of
@@ -377,6 +378,7 @@ class Call:
     clock: Clock = field(kw_only=True, repr=False)
     http: HTTPClient | None = field(default=None, repr=False)
     counter: TokenCounter | None = field(default=None, repr=False)
+    gates: Sequence[Any] = field(default=(), repr=False)
     attempts: int = 0
     size: int = 0
     started_at: float = 0.0
@@ -548,9 +550,7 @@ class Call:
         if options.headers or options.base_url:
             self.hide(options.headers, options.base_url or "")
 
-    def add(
-        self, usage: Usage | None, cost: Cost | None = None, charge: Charge = NOTHING
-    ) -> None:
+    def add(self, usage: Usage | None, cost: Cost | None = None, charge: Charge = NOTHING) -> None:
         """Add what an attempt took, and what it is charged, to the sums."""
         self.totals.add(usage, cost, charge)
         self.shared_totals.add(usage, cost, charge)

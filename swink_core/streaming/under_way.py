@@ -11,8 +11,9 @@ from math import inf
 from typing import NamedTuple
 
 from swink_core.failures.kinds import CODES
-from swink_core.plugins.call import Attempt, Gate
+from swink_core.plugins.call import Attempt
 from swink_core.providers.source import Source
+from swink_core.streaming.gates import Entrance
 from swink_core.vocabulary.events import Done, Error
 
 
@@ -72,7 +73,7 @@ class UnderWay:
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
-        self.entered: list[Gate] = []
+        self.entered: list[Entrance] = []
         self.source: Source | None = None
         self.has_begun = False
         self.content_shown = False
