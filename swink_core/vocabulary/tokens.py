@@ -90,8 +90,11 @@ MESSAGE = Estimate(4.0, 8.0)
 TOOL = Estimate(10.0, 30.0)
 """Tokens of a tool beside its definition as JSON."""
 
-TOOLS = Estimate(0.0, 400.0)
+TOOLS = Estimate(0.0, 700.0)
 """Tokens of the instructions that some providers add to a prompt with tools."""
+
+PREFIX = Estimate(0.0, 100.0)
+"""Tokens of the instructions that some models have before every prompt, such as gpt-oss."""
 
 UNKNOWN_MEDIUM_SECONDS = 60.0
 UNKNOWN_PAGES = 10
@@ -150,7 +153,7 @@ def data_tokens(data: Any) -> Estimate:
 
 def prompt_tokens(context: Context, media: MediaTokens, *more: Any) -> Estimate:
     """Estimate the tokens of a conversation with its tools; `more` is JSON data sent beside it."""
-    parts = [text_tokens(context.system_prompt or "")]
+    parts = [PREFIX, text_tokens(context.system_prompt or "")]
     for tool in context.tools:
         definition = text_tokens(f"{tool.name} {tool.description}")
         parts += (TOOL, definition, data_tokens(tool.parameters))
