@@ -26,6 +26,7 @@ from swink_core.failures.exceptions import (
     InvalidModel,
     InvalidOption,
     InvalidRequest,
+    LimitReached,
     MediaError,
     ModelNotFound,
     ModelOverloaded,
@@ -74,6 +75,7 @@ from swink_core.vocabulary.events import (
     ToolCallStart,
 )
 from swink_core.vocabulary.http import ResponseHead
+from swink_core.vocabulary.limits import Limits
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     AudioBlock,
@@ -106,25 +108,26 @@ from swink_core.vocabulary.options import (
     ThinkingLevel,
     Timeouts,
 )
-from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
+from swink_core.vocabulary.outcome import Charge, Cost, StopReason, StreamErrorKind, Usage
 from swink_core.vocabulary.structs import replace
 
 __all__ = [
     "AssistantMessage", "AssistantMessageEvent", "AudioBlock", "AuthenticationError",
-    "Base64Source", "Block", "CacheStrategy", "Call", "Classification", "Client", "ClientOptions",
-    "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded", "Conversation", "Cost",
-    "DocumentBlock", "Done", "EmptyResponse", "Error", "Event", "EventStream", "Extension",
-    "ExtensionBlock", "Failure", "FileIdSource", "FileSource", "Host", "ImageBlock",
-    "InvalidContext", "InvalidModel", "InvalidOption", "InvalidRequest", "MediaError", "Message",
-    "Model", "ModelChain", "ModelInfo", "ModelNotFound", "ModelOverloaded", "ModelThrottled",
-    "NetworkError", "Notice", "Options", "OutputTooLarge", "PluginError", "PluginFault",
-    "ProtocolError", "ProviderFailure", "ProviderInfo", "QuotaExhausted", "ResourceExhausted",
-    "ResponseHead", "Retry", "RetryPolicy", "Start", "StopReason", "StreamAborted", "StreamError",
-    "StreamErrorKind", "StreamOptions", "StreamTimeout", "SwinkError", "SystemMessage", "Target",
-    "TextBlock", "TextDelta", "TextEnd", "TextStart", "ThinkingBlock", "ThinkingDelta",
-    "ThinkingEnd", "ThinkingLevel", "ThinkingStart", "Timeouts", "Tool", "ToolCallBlock",
-    "ToolCallDelta", "ToolCallEnd", "ToolCallStart", "ToolResultMessage", "UnknownFailure",
-    "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "complete",
+    "Base64Source", "Block", "CacheStrategy", "Call", "Charge", "Classification", "Client",
+    "ClientOptions", "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded",
+    "Conversation", "Cost", "DocumentBlock", "Done", "EmptyResponse", "Error", "Event",
+    "EventStream", "Extension", "ExtensionBlock", "Failure", "FileIdSource", "FileSource",
+    "Host", "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption", "InvalidRequest",
+    "LimitReached", "Limits", "MediaError", "Message", "Model", "ModelChain", "ModelInfo",
+    "ModelNotFound", "ModelOverloaded", "ModelThrottled", "NetworkError", "Notice", "Options",
+    "OutputTooLarge", "PluginError", "PluginFault", "ProtocolError", "ProviderFailure",
+    "ProviderInfo", "QuotaExhausted", "ResourceExhausted", "ResponseHead", "Retry",
+    "RetryPolicy", "Start", "StopReason", "StreamAborted", "StreamError", "StreamErrorKind",
+    "StreamOptions", "StreamTimeout", "SwinkError", "SystemMessage", "Target", "TextBlock",
+    "TextDelta", "TextEnd", "TextStart", "ThinkingBlock", "ThinkingDelta", "ThinkingEnd",
+    "ThinkingLevel", "ThinkingStart", "Timeouts", "Tool", "ToolCallBlock", "ToolCallDelta",
+    "ToolCallEnd", "ToolCallStart", "ToolResultMessage", "UnknownFailure", "UnknownProvider",
+    "Unsupported", "UrlSource", "Usage", "UsageError", "UserMessage", "complete",
     "complete_sync", "dump", "hookimpl", "load", "replace", "stream",
 ]  # fmt: skip
 

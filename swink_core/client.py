@@ -21,10 +21,11 @@ from swink_core.arguments import (
 from swink_core.conversation import check_context, context_of
 from swink_core.failures.exceptions import InvalidModel, InvalidOption, UsageError
 from swink_core.plugins.binding import Target
-from swink_core.plugins.call import Attempt, Call, Gate
+from swink_core.plugins.call import Attempt, Call, Gate, TokenCounter
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.plugins.host import Host
+from swink_core.plugins.limits import LimitGate, gate_of
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.answers import override
 from swink_core.providers.clock import LoopClock
@@ -35,11 +36,12 @@ from swink_core.streaming.event_stream import EventStream
 from swink_core.streaming.gates import ClientGates
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.http import HTTPClient
+from swink_core.vocabulary.limits import Limits
 from swink_core.vocabulary.messages import AssistantMessage, Prompt
 from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.option_table import OPTIONS, takes_options
 from swink_core.vocabulary.options import ClientOptions, Options, StreamOptions, TargetOptions
-from swink_core.vocabulary.outcome import Cost, Totals, Usage
+from swink_core.vocabulary.outcome import Charge, Cost, Totals, Usage
 
 if TYPE_CHECKING:
     from swink_core.vocabulary.option_table import call_options, client_options, target_options
@@ -64,7 +66,9 @@ class Client:
     that name none (`None`: that of the environment's `SWINK_MODEL`); `gates` are asked, in order,
     before each attempt, after the circuit breaker, which `breaker=False` leaves out; `providers`
     has options for one provider each, credentials and address among them, by its name, or the
-    class of a provider that is not installed, `{"acme": Acme}`; keyword
+    class of a provider that is not installed, `{"acme": Acme}`; `count_tokens` counts the tokens
+    of prompts where they would be estimated: a function of a `Model` and a `Context`, which may be
+    async; `limits` are those of all calls together; keyword
     options are the defaults of every call. Raises UsageError for one that is unknown, or would
     hand a credential to every provider.
 
@@ -83,6 +87,8 @@ class Client:
         gates: Iterable[Gate] = (),
         breaker: bool = True,
         providers: Mapping[str, Mapping[str, Any] | Callable[[str], Any]] | None = None,
+        count_tokens: TokenCounter | None = None,
+        limits: Limits | LimitGate | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
         if TYPE_CHECKING:
@@ -91,6 +97,7 @@ class Client:
             ("plugins", plugins, Iterable), ("host", host, Host | None), ("breaker", breaker, bool),
             ("http", http, HTTPClient | None), ("clock", clock, Clock | None),
             ("gates", gates, Iterable), ("providers", providers, Mapping | None),
+            ("limits", limits, Limits | LimitGate | None),
         ):  # fmt: skip
             expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
         classes = {name: each for name, each in (providers or {}).items() if callable(each)}
@@ -105,8 +112,10 @@ class Client:
         self._http = http or AiohttpClient()
         self._clock = clock or LoopClock()
         self._default = default
+        self._counter = count_tokens
         self._closed = False
-        own_gates = tuple(gates)
+        limit = gate_of(limits)
+        own_gates: tuple[Any, ...] = (*gates, *([limit] if limit is not None else []))
         for gate in own_gates:
             expect(gate, Gate, "a gate is", "Give it enter and leave, as Gate has.", UsageError)
         first = (CircuitBreaker(self._clock),) if breaker else ()
@@ -134,19 +143,33 @@ class Client:
 
     @property
     def cost(self) -> Cost | None:
-        """What all attempts of all calls cost so far, as far as is known."""
+        """What all attempts of all calls cost so far, as far as is known.
+
+        It contains the estimates for attempts without final usage, and is then `estimated`.
+        """
         return self._totals.cost
+
+    @property
+    def charge(self) -> Charge:
+        """The charge for all attempts that have ended, in tokens and US dollars."""
+        return self._totals.charge
 
     @takes_options(Options)
     def stream(
-        self, model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+        self,
+        model: ModelChain | None,
+        context: Prompt,
+        *,
+        limits: Limits | LimitGate | None = None,
+        **options: Unpack[Options],
     ) -> EventStream:
         """Return the stream of a call; nothing is sent before it is read.
 
         `model` is `provider/id`, or an id that one provider lists, or a chain of them to fall back
         through, each perhaps a pair of a name and its own options; `None` is the default.
         `context` is a conversation, a list of messages or a string; `system_prompt` and `tools`
-        complete it. `OPTIONS` says what the other options mean. Credentials, address, headers,
+        complete it. `limits` are those of this call, within the client's; calls may share a
+        `LimitGate`. `OPTIONS` says what the other options mean. Credentials, address, headers,
         settings and `extra` given here are for the first target's provider only. Raises
         `UsageError` for a call that cannot be made.
         """
@@ -157,6 +180,8 @@ class Client:
         asked = full_options(options)
         system_prompt = asked.pop("system_prompt", None)
         tools = asked.pop("tools", None)
+        expect(limits, Limits | LimitGate | None, "limits is", "Pass Limits(cost=…).", UsageError)
+        limit = gate_of(limits)
         conversation = context_of(context, system_prompt, tools)
         targets = self._targets(model, asked)
         check_context(conversation, targets[0].continues)
@@ -168,6 +193,8 @@ class Client:
             clock=self._clock,
             http=self._http,
             tasks=self._tasks,
+            counter=self._counter,
+            gates=() if limit is None else (limit,),
             shared_totals=self._totals,
         )
         return EventStream(Driver(call, targets, self._gates, self._on_close))
@@ -186,10 +213,15 @@ class Client:
 
     @takes_options(Options)
     async def complete(
-        self, model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+        self,
+        model: ModelChain | None,
+        context: Prompt,
+        *,
+        limits: Limits | LimitGate | None = None,
+        **options: Unpack[Options],
     ) -> AssistantMessage:
         """Make a call and return its message; see `stream` and `EventStream.result`."""
-        async with self.stream(model, context, **options) as events:
+        async with self.stream(model, context, limits=limits, **options) as events:
             return await events.result()
 
     async def aclose(self) -> None:

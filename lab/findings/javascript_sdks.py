@@ -64,7 +64,8 @@ async def failures(node: Driver) -> None:
                 seen: list[str] = []
                 for base, model in ((at.vendor.url, direct), (at.gateway, route)):
                     at.vendor.state.faults.clear()
-                    at.vendor.state.faults.add(fault)
+                    if fault is not None:
+                        at.vendor.state.faults.add(fault)
                     result = await node.play(client, base, model, "stream")
                     seen.append(", ".join(result["errors"]) or "nothing")
                 same = seen[0] == seen[1]

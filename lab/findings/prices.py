@@ -19,11 +19,11 @@ WORDS = (2_000, 60_000)
 """Words of the prompts."""
 
 
-def reserved(info: ModelInfo, context: Context) -> tuple[int, float]:
+def reserved(client: Client, info: ModelInfo, context: Context) -> tuple[int, float]:
     """Return the tokens and US dollars that the gateway reserves for a call."""
-    chain: Any = [(SimpleNamespace(info=info), {})]
+    chain: Any = [(SimpleNamespace(info=info, provider=info.provider), {})]
     asked: Any = SimpleNamespace(context=context, options={"max_tokens": OUTPUT})
-    return most_of(chain, asked)
+    return most_of(client, chain, asked)
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
         context = Context([UserMessage("lighthouse " * words)])
         ratios: list[tuple[float, str]] = []
         for info in models:
-            tokens, dollars = reserved(info, context)
+            tokens, dollars = reserved(client, info, context)
             cost = cost_of(Usage(tokens - OUTPUT, OUTPUT), info.prices)
             if cost is not None and cost.total:
                 ratios.append((dollars / cost.total, info.id))

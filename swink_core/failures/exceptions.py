@@ -11,6 +11,8 @@ SwinkError                       title, message, resolution
     ├── AuthenticationError, QuotaExhausted, ModelNotFound, InvalidRequest, Unsupported,
     │   ContextWindowExceeded, ContentFiltered
     └── StreamAborted, PluginFault, UnknownFailure
+
+`LimitReached` is a `QuotaExhausted` whose limit is the caller's own.
 """
 
 from __future__ import annotations
@@ -176,6 +178,10 @@ class AuthenticationError(StreamError, kind=Kind.AUTH):
 
 class QuotaExhausted(StreamError, kind=Kind.QUOTA_EXHAUSTED):
     """The account has no quota left."""
+
+
+class LimitReached(QuotaExhausted):
+    """A limit of the client, the call or the run (`Limits`) does not admit the next attempt."""
 
 
 class ModelNotFound(StreamError, kind=Kind.MODEL_NOT_FOUND):

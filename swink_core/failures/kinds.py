@@ -257,6 +257,12 @@ CODES: dict[str, CodeRow] = {
         "Let the plugin's convert_messages return the JSON body of the request, a dict.",
         unsent=True,
     ),
+    "limit": CodeRow(
+        "a limit of the caller's (`Limits`) does not admit the attempt", Kind.QUOTA_EXHAUSTED,
+        "The limit is reached",
+        "Raise the limit, lower max_tokens, or send a shorter prompt.",
+        most_retries=0, unsent=True,
+    ),
     "gate": CodeRow(
         "a gate raised", Kind.INTERNAL,
         "A gate raised an exception",

@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from inspect import isawaitable, iscoroutine
 from operator import length_hint
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, evolve, field
 
@@ -25,14 +26,31 @@ from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
 from swink_core.plugins.client_tasks import ClientTasks
+from swink_core.vocabulary.charges import (
+    completed_usage,
+    dollars_of,
+    keeps_long,
+    prompt_of,
+    reserved,
+    tokens_of,
+)
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import Done, Error, Event, Notice
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
-from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Totals, Usage
+from swink_core.vocabulary.outcome import (
+    NOTHING,
+    Charge,
+    Cost,
+    StopReason,
+    StreamErrorKind,
+    Totals,
+    Usage,
+)
 from swink_core.vocabulary.prices import cost_of
+from swink_core.vocabulary.tokens import Estimate
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +59,11 @@ MOST_CODE = 100
 
 _NO_EVENTS: Iterator[Event] = iter(())
 
-LONG = 3600
-"""Seconds from which on a cache is one that keeps things long."""
+TokenCounter: TypeAlias = Callable[[Model, Context], int | Awaitable[int]]
+"""Counts the tokens of a conversation for a model: a tokenizer, or a provider's own count.
+
+A plain function or an async one. What it raises is logged, and the estimate used.
+"""
 
 
 @runtime_checkable
@@ -51,6 +72,9 @@ class Gate(Protocol):
 
     async def enter(self, target: Target) -> None:
         """Return to let an attempt begin, after as long a wait as it takes.
+
+        With a second parameter `attempt`, it gets the attempt as well: `await attempt.reserve()`
+        returns the most that it is expected to cost. `leave` may have such a parameter, too.
 
         Raises ProviderFailure or a StreamError (`QuotaExhausted("the budget is spent")`) to
         refuse the target with that kind and `retry_after`: the next target of the chain is
@@ -117,6 +141,7 @@ class Attempt:
     one by one. `usage` is what has been reported; `reported_cost` is in US dollars, where the
     provider says it. `plan` has the `context`, `options`, tool `names`, `notices` and `request`
     that go out; `None` before the attempt begins, and for a hand-written `stream` hook.
+    `charge` is the `Charge` for it: the reservation while it is under way.
 
     Times are seconds of the call's clock. `started_at`: the attempt began (`None`: it has not, or a
     gate refused it). `first_event_at`: its first content came: a delta, a tool call or an
@@ -143,6 +168,11 @@ class Attempt:
     read_at: float | None = None
     ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
+    _context: Context | None = field(default=None, repr=False, init=False)
+    _counter: TokenCounter | None = field(default=None, repr=False, init=False)
+    _prompt: Estimate | None = field(default=None, repr=False, init=False)
+    _reserved: Charge | None = field(default=None, repr=False, init=False)
+    _settled: Charge | None = field(default=None, repr=False, init=False)
     _rest: Iterator[Event] = field(default=_NO_EVENTS, repr=False, init=False)
 
     @options.default
@@ -207,9 +237,94 @@ class Attempt:
         self.response_model = model
         self.usage = usage
 
-    def charge(self, cost: float) -> None:
+    def report_cost(self, cost: float) -> None:
         """Take note of what the provider says that the attempt costs, in US dollars."""
         self.reported_cost = cost
+
+    def about(self, context: Context, counter: TokenCounter | None) -> None:
+        """Set the conversation to send, and the counter of prompt tokens."""
+        self._context = context
+        self._counter = counter
+
+    @property
+    def charge(self) -> Charge:
+        """The charge for the attempt: the reservation while it is under way.
+
+        An attempt that has not begun, or that a gate refused, is charged nothing.
+        """
+        if self._settled is not None:
+            return self._settled
+        return NOTHING if self.started_at is None else self._reservation()
+
+    async def reserve(self) -> Charge:
+        """Return the most that the attempt is expected to cost, with the prompt's upper bound.
+
+        The client's token counter runs first, if there is one.
+        """
+        if self._counter is not None and self._prompt is None:
+            counted: Any = self._ask_counter()
+            self._prompt = await _awaited(counted) if isawaitable(counted) else counted
+        return self._reservation()
+
+    def _reservation(self) -> Charge:
+        if self._reserved is None:
+            most = int(self._estimate().most)
+            self._reserved = reserved(most, self.model.info, self.options)
+        return self._reserved
+
+    def _estimate(self) -> Estimate:
+        """Estimate the prompt once; a counter that has to be awaited is not asked here."""
+        if self._prompt is None and self._counter is not None:
+            counted = self._ask_counter()
+            if iscoroutine(counted):
+                counted.close()
+            if isinstance(counted, Estimate):
+                self._prompt = counted
+        if self._prompt is None:
+            context = self._context if self._context is not None else Context([])
+            self._prompt = prompt_of(self.provider_info, context, self.options)
+        return self._prompt
+
+    def _ask_counter(self) -> Any:
+        """Return an estimate, an awaitable of a number, or `None` for a counter that failed."""
+        assert self._counter is not None
+        try:
+            counted: Any = self._counter(self.model, self._context or Context([]))
+            return counted if isawaitable(counted) else _counted(counted)
+        except Exception:
+            log.exception("the token counter failed; the estimate is used")
+            return None
+
+    def settle(
+        self, usage: Usage | None, cost: Cost | None, seen: int, is_complete: bool, at: datetime
+    ) -> Cost | None:
+        """Settle the charge of an attempt that left, and return its cost.
+
+        `usage` and `cost` are what its last event reports; `seen` are the tokens of output that
+        came, of an answer that `is_complete` or not.
+        """
+        whole = usage is not None and usage.input is not None and usage.output is not None
+        if whole and is_complete:
+            taken = usage
+        else:
+            seconds = (self.ended_at or 0.0) - (self.started_at or 0.0)
+            prompt = int(self._estimate().tokens)
+            info = self.model.info
+            taken = completed_usage(usage, prompt, seen, seconds, is_complete, info, self.options)
+        is_known = cost is not None or self.reported_cost is not None
+        paid = self.price(taken, cost, at)
+        estimated = taken is not usage
+        if paid is not None and estimated and not is_known:
+            paid.estimated = True
+        assert taken is not None
+        self._settled = Charge(tokens_of(taken), dollars_of(paid), estimated)
+        return paid
+
+    def take_charge(self, usage: Usage | None, cost: Cost | None) -> None:
+        """Charge the usage and the cost that were reported, and no estimate."""
+        tokens = 0 if usage is None else tokens_of(usage)
+        dollars = dollars_of(cost)
+        self._settled = Charge(tokens, 0.0 if usage is None and cost is None else dollars)
 
     def price(
         self, usage: Usage | None, cost: Cost | None = None, at: datetime | None = None
@@ -219,9 +334,8 @@ class Attempt:
         The total is the provider's own figure where it says one. `at` is when (`None`: now).
         """
         info = self.model.info
-        cache = self.options.cache
-        long = cache is not None and (cache.ttl or 0) >= LONG
-        cost = cost or cost_of(usage, info.prices if info else None, at, long)
+        prices = info.prices if info else None
+        cost = cost or cost_of(usage, prices, at, keeps_long(self.options))
         if self.reported_cost is not None:
             cost = cost or Cost()
             cost.total = self.reported_cost
@@ -268,6 +382,20 @@ class Attempt:
         return notices
 
 
+def _counted(tokens: int) -> Estimate:
+    if type(tokens) is not int or tokens < 0:
+        raise TypeError(f"a token counter returned {tokens!r}; a number of tokens is expected")
+    return Estimate(tokens, tokens)
+
+
+async def _awaited(counting: Awaitable[int]) -> Estimate | None:
+    try:
+        return _counted(await counting)
+    except Exception:
+        log.exception("the token counter failed; the estimate is used")
+        return None
+
+
 @define(eq=False)
 class Call:
     """A call and what is known of it so far.
@@ -275,7 +403,9 @@ class Call:
     `attempt` is the try under way, or the last one; `attempts` is how many have begun; `model`,
     `options` and what else names the provider answer for it. `started_at` and
     `ended_at` (`None`: it has not ended) are seconds of `clock`; further times are the attempt's.
-    `totals` sums all attempts, `shared_totals` those of all calls of the client.
+    `totals` sums all attempts, `shared_totals` those of all calls of the client. `counter` counts
+    the tokens of prompts, see `TokenCounter`; `None`: they are estimated. `gates` admit its
+    attempts after those of the client.
     `size` is about how many characters of text and media `context` has, files included; 0 before
     the first attempt.
     `tenant` names whose call it is, where one client serves several: caches keep their answers
@@ -291,6 +421,8 @@ class Call:
     id: str = field(factory=lambda: os.urandom(6).hex())
     clock: Clock = field(kw_only=True, repr=False)
     http: HTTPClient | None = field(default=None, repr=False)
+    counter: TokenCounter | None = field(default=None, repr=False)
+    gates: Sequence[Any] = field(default=(), repr=False)
     attempts: int = 0
     size: int = 0
     tenant: str = ""
@@ -310,8 +442,16 @@ class Call:
 
     @property
     def cost(self) -> Cost | None:
-        """What all attempts cost, as far as is known; `None` while nothing is."""
+        """What all attempts cost, as far as is known; `None` while nothing is.
+
+        It contains the estimates for attempts without final usage, and is then `estimated`.
+        """
         return self.totals.cost
+
+    @property
+    def charge(self) -> Charge:
+        """The charge for all attempts that have ended, in tokens and US dollars."""
+        return self.totals.charge
 
     @property
     def model(self) -> Model:
@@ -461,7 +601,7 @@ class Call:
         if options.extra:
             self.hide({name: v for name, v in options.extra.items() if isinstance(v, str)})
 
-    def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
-        """Add what an attempt took to the sums."""
-        self.totals.add(usage, cost)
-        self.shared_totals.add(usage, cost)
+    def add(self, usage: Usage | None, cost: Cost | None = None, charge: Charge = NOTHING) -> None:
+        """Add what an attempt took, and what it is charged, to the sums."""
+        self.totals.add(usage, cost, charge)
+        self.shared_totals.add(usage, cost, charge)

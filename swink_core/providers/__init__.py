@@ -10,8 +10,9 @@ from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.framing.text import TextDecoder
 from swink_core.plugins.binding import first_set
-from swink_core.plugins.call import Attempt, Gate, Leg
+from swink_core.plugins.call import Attempt, Gate, Leg, TokenCounter
 from swink_core.plugins.catalog import Catalog
+from swink_core.plugins.limits import LimitGate
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.buffered import decode_json
@@ -49,6 +50,7 @@ from swink_core.providers.shapes import SHAPES
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, TokenHTTP
 from swink_core.providers.writer import EventWriter
+from swink_core.vocabulary.charges import prompt_of, reservation
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.grammar import Automaton
 from swink_core.vocabulary.habits import CONTEXT_WORDS
@@ -88,6 +90,7 @@ __all__ = [
     "HTTPResponse",
     "Knobs",
     "Leg",
+    "LimitGate",
     "LoopClock",
     "MalformedFrame",
     "MessageConverter",
@@ -99,6 +102,7 @@ __all__ = [
     "TargetOptions",
     "TextDecoder",
     "Token",
+    "TokenCounter",
     "TokenHTTP",
     "accepted_id",
     "arguments_object",
@@ -129,8 +133,10 @@ __all__ = [
     "not_started",
     "package_catalog",
     "parse_arguments",
+    "prompt_of",
     "redact",
     "required_features",
+    "reservation",
     "retry_after_seconds",
     "rewritten_schema",
     "rule_of",

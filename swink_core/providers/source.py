@@ -467,5 +467,5 @@ class EventSource:
         usage = out.usage_seen and out.usage_seen.added_up()
         attempt.learn(out.response_id, out.model, usage)
         if out.cost is not None:
-            attempt.charge(out.cost)
+            attempt.report_cost(out.cost)
         return [*attempt.take_notices(), *out.take()]

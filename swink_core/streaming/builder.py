@@ -117,6 +117,12 @@ class MessageBuilder:
         failed = (getattr(end, "error_kind", None), getattr(end, "error_message", None))
         return AssistantMessage(blocks, *who, *known, *failed, end.metadata)
 
+    @property
+    def received(self) -> str:
+        """The text of all blocks so far, with thinking, names and arguments of tool calls."""
+        names = (getattr(block.start, "name", None) or "" for block in self._blocks)
+        return "".join((*names, *(block.joined() for block in self._blocks)))
+
     def _block(self, block: _Open) -> Block:
         start = block.start
         raw = block.joined()

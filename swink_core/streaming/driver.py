@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from math import ceil
 from typing import Any
 
 from attrs import evolve
@@ -29,12 +30,13 @@ from swink_core.streaming.builder import MessageBuilder
 from swink_core.streaming.gates import ClientGates
 from swink_core.streaming.observers import Observers, log_end
 from swink_core.streaming.retries import Retries
-from swink_core.streaming.under_way import TRANSITIONS, Outcome, UnderWay, outcome_of
+from swink_core.streaming.under_way import TRANSITIONS, Outcome, UnderWay, has_left, outcome_of
 from swink_core.streaming.watchdog import Watchdog
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import CONTENT, DELTAS, TERMINAL
 from swink_core.vocabulary.messages import AssistantMessage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+from swink_core.vocabulary.tokens import text_tokens
 
 log = logging.getLogger(__name__)
 
@@ -202,6 +204,7 @@ class Driver:
             if call.attempts or target is not call.attempt.target:
                 self._turn_to(target)  # the call began with the first one
             first += self._retries.take_notices()
+            call.attempt.about(call.context, call.counter)
             current = UnderWay(call.attempt)
             self._under_way = current
             refusal = await self._gates.enter(call, current.entered)
@@ -236,13 +239,12 @@ class Driver:
         row = TRANSITIONS[outcome]
         terminal: Any = batch[-1]
         log.debug("call %s: attempt %d %s", self.call.id, self.call.attempts, outcome)
-        if row.is_charged:
-            self._account(terminal)
         current = self._under_way
+        if current is not None and current.has_begun:
+            current.attempt.end(self.call.clock.time())
+        self._account(batch, terminal, current, outcome)
         self._under_way = None
         if current is not None:
-            if current.has_begun:
-                current.attempt.end(self.call.clock.time())
             self._gates.leave(self.call, current.entered, terminal)
             self._ended = current.source
         self._watchdog.end_attempt()
@@ -320,20 +322,38 @@ class Driver:
         who = self.call.model.provider
         log.error('the plugin of provider "%s" raised:\n%s', who, self.call.trace(error))
 
-    def _account(self, terminal: Any) -> None:
-        """Add what the attempt took to the call's sums, and price the terminal event."""
+    def _account(
+        self, batch: Batch, terminal: Any, current: UnderWay | None, outcome: Outcome
+    ) -> None:
+        """Settle the charge of the attempt, price its last event, and add both to the sums."""
         call = self.call
         if type(terminal) is ev.Error:
             if terminal.title is None:
                 call.explain(terminal)
             if terminal.error_kind is Kind.RESOURCE:
                 self._free(terminal)
-        terminal.cost = call.attempt.price(terminal.usage, terminal.cost, call.clock.now())
-        if self._under_way is not None and self._under_way.source is not None:
-            voided = self._under_way.source.voided
-            if voided is not None:
-                call.add(voided)
-        call.add(terminal.usage, terminal.cost)
+        if current is None or not current.has_begun:
+            return
+        attempt, source = current.attempt, current.source
+        usage, now = terminal.usage, call.clock.now()
+        is_done = type(terminal) is ev.Done
+        is_complete = is_done or (source is not None and source.completed)
+        is_settled = is_complete and usage is not None and None not in (usage.input, usage.output)
+        if is_settled or not has_left(attempt, terminal, outcome):
+            terminal.cost = attempt.price(usage, terminal.cost, now)
+            attempt.take_charge(usage, terminal.cost)
+        else:
+            seen = self._tokens_seen(batch)
+            terminal.cost = attempt.settle(usage, terminal.cost, seen, is_complete, now)
+        if source is not None and source.voided is not None:
+            call.add(source.voided, None)
+        call.add(usage, terminal.cost, attempt.charge)
+
+    def _tokens_seen(self, batch: Batch) -> int:
+        """Estimate the tokens of the answer so far, with those of the last events."""
+        more: Any = (event for event in batch if type(event) in DELTAS)
+        text = "".join((self._builder.received, *(event.delta for event in more)))
+        return ceil(text_tokens(text).tokens)
 
     def _free(self, error: ev.Error) -> None:
         """Give back what can be given back before the next attempt."""

@@ -11,12 +11,13 @@ from collections.abc import AsyncGenerator, Awaitable, Iterator
 from types import AsyncGeneratorType
 from typing import Self, cast
 
-from swink_core.failures.exceptions import StreamError
+from swink_core.failures.exceptions import LimitReached, StreamError
 from swink_core.plugins.call import Call
 from swink_core.streaming.driver import Batch, Driver
 from swink_core.streaming.retries import is_retryable
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.messages import AssistantMessage
+from swink_core.vocabulary.outcome import StreamErrorKind
 
 _SAID_OF_FAILURES = ("phase", "status", "request_id", "retry_after", "code")
 
@@ -148,7 +149,9 @@ class EventStream:
     def _error(self, event: ev.Error) -> StreamError:
         call = self.call
         end = call.ended_at if call.ended_at is not None else call.clock.time()
-        return StreamError.for_kind(event.error_kind)(
+        is_limit = event.code == "limit" and event.error_kind is StreamErrorKind.QUOTA_EXHAUSTED
+        kind = LimitReached if is_limit else StreamError.for_kind(event.error_kind)
+        return kind(
             event.error_message,
             title=event.title or "",
             resolution=event.resolution or "",

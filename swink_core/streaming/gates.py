@@ -17,7 +17,7 @@ from swink_core.failures.exceptions import ProviderFailure, StreamError
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import redact
 from swink_core.plugins.binding import raised_at
-from swink_core.plugins.call import Call, Gate
+from swink_core.plugins.call import Attempt, Call, Gate
 from swink_core.vocabulary.events import Done, Error
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -25,6 +25,35 @@ log = logging.getLogger(__name__)
 
 GATE_FAULT = "gate"
 """The code of a failure that a gate's own exception caused."""
+
+
+class Entrance:
+    """A gate, and whether its methods name `attempt`: their signatures are read once."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate: Any = gate
+        self._enter_takes_attempt = _names_attempt(gate.enter)
+        self._leave_takes_attempt = _names_attempt(gate.leave)
+
+    async def enter(self, attempt: Attempt) -> None:
+        """Ask the gate to admit an attempt. Raises what the gate raises."""
+        if self._enter_takes_attempt:
+            await self.gate.enter(attempt.target, attempt=attempt)
+        else:
+            await self.gate.enter(attempt.target)
+
+    def leave(self, attempt: Attempt, terminal: Done | Error) -> Any:
+        """Pass the end of an attempt to the gate."""
+        if self._leave_takes_attempt:
+            return self.gate.leave(attempt.target, terminal, attempt.response, attempt=attempt)
+        return self.gate.leave(attempt.target, terminal, attempt.response)
+
+
+def _names_attempt(method: Any) -> bool:
+    try:
+        return "attempt" in inspect.signature(method).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 class ClientGates:
@@ -35,37 +64,41 @@ class ClientGates:
     """
 
     def __init__(self, gates: Sequence[Gate]) -> None:
-        self._gates = tuple(gates)
+        self._gates = tuple(map(Entrance, gates))
         self._unreported: deque[Failure] = deque()
 
-    async def enter(self, call: Call, entered: list[Gate]) -> Failure | None:
+    async def enter(self, call: Call, entered: list[Entrance]) -> Failure | None:
         """Wait until every gate admits the call's attempt; return the refusal if one does not.
 
         A refusal of kind `internal` reports a gate that raised: no other target is tried then.
         """
         if self._unreported:
             return self._unreported.popleft()
-        target = call.attempt.target
-        for gate in self._gates:
+        attempt = call.attempt
+        gates = self._gates
+        if call.gates:
+            gates = (*gates, *map(Entrance, call.gates))
+        for entrance in gates:
+            gate = entrance.gate
             try:
-                await gate.enter(target)
+                await entrance.enter(attempt)
             except ProviderFailure as refusal:
                 return refusal.failure
             except StreamError as refusal:
                 return _failure_of(refusal)
             except Exception as error:
                 return _fault(call, gate, "enter", error)
-            entered.append(gate)
+            entered.append(entrance)
         return None
 
-    def leave(self, call: Call, entered: list[Gate], terminal: Done | Error) -> None:
+    def leave(self, call: Call, entered: list[Entrance], terminal: Done | Error) -> None:
         """Pass the end of the attempt to the gates entered for it, the last one first."""
         attempt = call.attempt
         while entered:
-            gate = entered.pop()
+            entrance = entered.pop()
+            gate = entrance.gate
             try:
-                # by its protocol, `leave` returns nothing
-                result: Any = gate.leave(attempt.target, terminal, attempt.response)  # type: ignore[func-returns-value]
+                result = entrance.leave(attempt, terminal)
                 if inspect.iscoroutine(result):
                     result.close()
                     raise TypeError("leave must be a plain function, not a coroutine function")
@@ -87,6 +120,7 @@ def _failure_of(error: StreamError) -> Failure:
     return Failure(
         "connect",
         kind=error.kind,
+        code=error.code,
         message=error.message,
         retry_after=error.retry_after,
         resolution=error.resolution or None,

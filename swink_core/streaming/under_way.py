@@ -10,9 +10,11 @@ from enum import StrEnum
 from math import inf
 from typing import NamedTuple
 
-from swink_core.plugins.call import Attempt, Gate
+from swink_core.failures.kinds import CODES
+from swink_core.plugins.call import Attempt
 from swink_core.providers.source import Source
-from swink_core.vocabulary.events import Done
+from swink_core.streaming.gates import Entrance
+from swink_core.vocabulary.events import Done, Error
 
 
 class Outcome(StrEnum):
@@ -37,12 +39,11 @@ class Outcome(StrEnum):
 class Transition(NamedTuple):
     """The consequences of an outcome. Gates that the attempt entered are notified of each.
 
-    `is_final`: the call ends, unless the policy makes a retry. `is_charged`: usage and cost are
-    added to the call's totals. `may_retry`: an attempt that had begun may be followed by a retry.
+    `is_final`: the call ends, unless the policy makes a retry. `may_retry`: an attempt that had
+    begun may be followed by a retry. Each attempt that has begun is charged, see `Attempt.settle`.
     """
 
     is_final: bool = True
-    is_charged: bool = True
     may_retry: bool = False
 
 
@@ -53,8 +54,14 @@ TRANSITIONS: dict[Outcome, Transition] = {
     Outcome.BOUNDED: Transition(may_retry=True),
     Outcome.CANCELLED: Transition(),
     Outcome.REFUSED: Transition(),
-    Outcome.PASSED_OVER: Transition(is_final=False, is_charged=False),
+    Outcome.PASSED_OVER: Transition(is_final=False),
 }
+
+UNSENT = frozenset(code for code, row in CODES.items() if row.unsent)
+"""The codes of failures after which the provider has not seen the request."""
+
+REFUSED_FROM = 300
+"""HTTP statuses from here on mean that no answer began (RFC 9110 section 15)."""
 
 
 class UnderWay:
@@ -66,7 +73,7 @@ class UnderWay:
 
     def __init__(self, attempt: Attempt) -> None:
         self.attempt = attempt
-        self.entered: list[Gate] = []
+        self.entered: list[Entrance] = []
         self.source: Source | None = None
         self.has_begun = False
         self.content_shown = False
@@ -77,3 +84,19 @@ class UnderWay:
 def outcome_of(terminal: object) -> Outcome:
     """Name the outcome of an attempt that its source ended with this event."""
     return Outcome.COMPLETED if type(terminal) is Done else Outcome.FAILED
+
+
+_FROM_OUTSIDE = {Outcome.CUT, Outcome.BOUNDED, Outcome.CANCELLED}
+
+
+def has_left(attempt: Attempt, terminal: Done | Error, outcome: Outcome) -> bool:
+    """Tell whether a provider may bill an attempt that ended with this event.
+
+    It may, once a request left by HTTP and was not refused. A hand-written `stream` hook may have
+    sent a request by itself: its attempt counts as sent if it was ended from outside.
+    """
+    if attempt.response is not None:
+        return attempt.response.status < REFUSED_FROM
+    if attempt.request is None:
+        return attempt.plan is None and outcome in _FROM_OUTSIDE
+    return getattr(terminal, "code", None) not in UNSENT

@@ -59,6 +59,7 @@ _RETRIES = (
     "fit, write corrections=2."
 )
 _TYPED = "Write answer(…, type=…) for an answer as a value of a type."
+_LIMITED = "Write limits=Limits(cost=…, tokens=…, requests=…)."
 _SHOWN = "Leave it out: stream(…) streams, and complete(…) returns the whole answer."
 _FIELD = "This is a field of one provider's requests: write extra={{{name!r}: …}}."
 
@@ -88,6 +89,9 @@ def _table() -> tuple[Habit, ...]:
         "function_call": "Write tool_choice='auto', 'none', 'required' or the name of a tool.",
         "functions": "Write tools=[…].",
         "images": 'Put them into the prompt: ["What is this?", image("a.png")].',
+        "max_budget": _LIMITED,
+        "max_cost": _LIMITED,
+        "max_tool_calls": "Write limits=Limits(tool_calls=…) for a run.",
         "mock_response": "Call the model echo/echo, which needs no key.",
         "model_name": "Pass the model as the first argument: provider/model.",
         "output_format": _TYPED,
@@ -99,6 +103,7 @@ def _table() -> tuple[Habit, ...]:
         "result_type": _TYPED,
         "schema": _TYPED,
         "stream": _SHOWN,
+        "usage_limits": _LIMITED,
     }
     fields = ("logit_bias", "logprobs", "metadata", "service_tier", "store", "top_logprobs")
     return (

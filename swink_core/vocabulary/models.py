@@ -15,6 +15,7 @@ from attrs import define, field
 
 from swink_core.vocabulary.options import StreamOptions, ThinkingLevel
 from swink_core.vocabulary.prices import Prices
+from swink_core.vocabulary.tokens import MediaTokens
 
 
 class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,7 +24,8 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
     `structured_output`, `json`); `api` chooses among a provider's endpoints; `as_of` is the ISO
     date of the figures; limits are in tokens. An id that no row has, and in which the expression
-    `match` is found, is this model's too: an alias, a dated one.
+    `match` is found, is this model's too: an alias, a dated one. `typical_output` are the tokens to
+    reserve for an answer without `max_tokens`, `output_rate` the tokens that it writes in a second.
     """
 
     id: str
@@ -38,6 +40,8 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     as_of: str | None = None
     extra: Mapping[str, Any] = {}
     match: str | None = None
+    typical_output: int | None = None
+    output_rate: float | None = None
 
 
 SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any"] | tuple[str, ...]
@@ -114,7 +118,8 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `key_prefixes` are beginnings that keys of this provider alone have;
     `settings` are what `StreamOptions.settings` may hold (`*`: any others too); `continues` names
     fields of `extra` by which a call goes on with what the provider keeps of a conversation;
-    `required_env` are variables without which the plugin refuses every call.
+    `required_env` are variables without which the plugin refuses every call; `media` are the rules
+    for tokens of images, sound and documents.
     """
 
     name: str
@@ -132,6 +137,7 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     continues: tuple[str, ...] = ()
     required_env: tuple[str, ...] = ()
     key_prefixes: tuple[str, ...] = ()
+    media: MediaTokens | None = None
 
 
 @define(frozen=True)

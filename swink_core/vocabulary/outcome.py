@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
-from msgspec import field
+from msgspec import Struct, field
 
 from swink_core.vocabulary.structs import Finite, Record, replace
 
@@ -198,7 +198,8 @@ class Cost(Record):
     """US dollars, part by part; `None` where a price or a count is unknown.
 
     `input` is the part of the input that was neither read from nor written to a cache; `fees` are
-    for what is no token: searches, the request itself.
+    for what is no token: searches, the request itself. `estimated`: the provider reported no final
+    usage, so that tokens were estimated.
     """
 
     input: Finite | None = None
@@ -207,6 +208,7 @@ class Cost(Record):
     cache_write: Finite | None = None
     total: Finite | None = None
     fees: Finite | None = None
+    estimated: bool = False
 
     def __add__(self, other: Cost) -> Cost:
         """Return the sum of two attempts' costs."""
@@ -217,6 +219,7 @@ class Cost(Record):
             _sum(self.cache_write, other.cache_write),
             _sum(self.total, other.total),
             _sum(self.fees, other.fees),
+            self.estimated or other.estimated,
         )
 
     def __radd__(self, start: int) -> Cost:
@@ -224,14 +227,42 @@ class Cost(Record):
         return NotImplemented if start else self
 
 
+class Charge(Struct, frozen=True):
+    """The charge for an attempt, or for several.
+
+    `tokens` are prompt and output together. `cost` is in US dollars; `None` if the model has no
+    price. `estimated`: a part is an estimate, because the provider reported no final usage.
+    """
+
+    tokens: int = 0
+    cost: float | None = 0.0
+    estimated: bool = False
+
+    def __add__(self, other: Charge) -> Charge:
+        """Return the sum; an unknown cost counts for nothing beside a known one."""
+        if self.cost is None or other.cost is None:
+            cost = other.cost if self.cost is None else self.cost
+        else:
+            cost = self.cost + other.cost
+        return Charge(self.tokens + other.tokens, cost, self.estimated or other.estimated)
+
+
+NOTHING = Charge()
+"""The charge of an attempt that never left, or that an HTTP error refused."""
+
+
 class Totals(Record):
     """What several attempts took, the voided ones too; `None` while nothing is known."""
 
     usage: Usage | None = None
     cost: Cost | None = None
+    charge: Charge = NOTHING
 
-    def add(self, usage: Usage | None, cost: Cost | None) -> None:
-        """Add what one attempt took."""
+    def add(self, usage: Usage | None, cost: Cost | None, charge: Charge = NOTHING) -> None:
+        """Add what one attempt took, and what it is charged."""
+        if charge is not NOTHING:
+            known_charge = self.charge
+            self.charge = charge if known_charge is NOTHING else known_charge + charge
         if usage is not None:
             known = self.usage
             self.usage = replace(usage, extra={**usage.extra}) if known is None else known + usage

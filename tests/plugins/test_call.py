@@ -260,9 +260,9 @@ def test_an_attempt_costs_what_the_catalogue_says(
 
 def test_the_providers_own_figure_is_the_total() -> None:
     attempt = call_of(Acme(), Model("acme", "large", info=PRICED)).attempt
-    attempt.charge(0.0)
+    attempt.report_cost(0.0)
     assert attempt.price(Usage(M, M)) == Cost(2.0, 10.0, total=0.0)
-    attempt.charge(0.75)
+    attempt.report_cost(0.75)
     assert attempt.price(None) == Cost(total=0.75)
     assert attempt.price(Usage(M, M), Cost(1.0, 1.0, total=2.0)) == Cost(1.0, 1.0, total=0.75)
 

@@ -14,20 +14,26 @@ from attrs import define
 from serving import Answer, ask, serving, until
 
 import swink_core as swink
-from swink_core.providers import cost_of
+from swink_core.providers import cost_of, prompt_of, reservation
 from swink_gateway.policy.charging import most_of
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import MemoryLedger
-from swink_gateway.policy.token_counting import estimated_tokens
 from swink_gateway.protocols import Asked
 from swink_gateway.serving.calls import ACTIVE
 from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
 
 MODEL = "openai/gpt-5.4-mini"
-PROMPT = "x" * 40_000
-PROMPT_TOKENS = 10_000
-"""At four characters a token."""
+PROMPT = "word " * 8_000
+
+
+def tokens_in(text: str) -> int:
+    """Return the estimate of the core for a user's message."""
+    context = swink.Context([swink.UserMessage(text)])
+    return int(prompt_of(None, context, swink.StreamOptions()).tokens)
+
+
+PROMPT_TOKENS = tokens_in(PROMPT)
 
 KEY = {"Authorization": "Bearer key-a"}
 
@@ -89,7 +95,7 @@ class Team:
     ledger: MemoryLedger
 
     def body(self, path: str, stream: bool) -> dict[str, Any]:
-        """Return a request with a prompt of 10,000 tokens."""
+        """Return a request with the prompt."""
         said = {"role": "user", "content": PROMPT}
         name = "input" if path.endswith("responses") else "messages"
         return {"model": MODEL, "stream": stream, name: [said]}
@@ -178,7 +184,7 @@ async def test_each_attempt_that_reports_no_usage_is_charged() -> None:
         assert (await one.ask()).status == 200
         tokens, dollars = await one.spent()
         assert len(one.vendor.exchanges) == 3
-    words = 20 * len("word ") // 4
+    words = tokens_in("word " * 20) - 4
     prompts = 2 * PROMPT_TOKENS
     assert prompts + 2 * words + 12 <= tokens < prompts + 2 * words + 12 + 100
     expected = 2 * await price_of(PROMPT_TOKENS, words) + await price_of(7, 5)
@@ -211,7 +217,7 @@ async def test_an_answer_without_usage_is_charged_by_estimates() -> None:
     async with team("without usage") as one:
         assert (await one.ask()).status == 200
         tokens, dollars = await one.spent()
-    words = 20 * len("word ") // 4
+    words = tokens_in("word " * 20) - 4
     assert PROMPT_TOKENS + words <= tokens < PROMPT_TOKENS + words + 100
     assert dollars == pytest.approx(await price_of(PROMPT_TOKENS, words), rel=0.01)
 
@@ -220,15 +226,18 @@ async def test_an_answer_without_usage_is_charged_by_estimates() -> None:
 async def test_a_key_reserves_what_the_catalogue_says_that_a_call_costs(prompt: int) -> None:
     asked = Asked(MODEL, swink.Context([swink.UserMessage("x" * 4 * prompt)]))
     asked.options["max_tokens"] = 2000
-    used = swink.Usage(estimated_tokens(asked.context), 2000)
+    options = swink.StreamOptions(max_tokens=2000)
     wrong, rows, with_cases = [], 0, 0
     async with swink.Client() as client:
         for provider in client.host.provider_names():
             for info in client.catalog.models(provider):
                 if info.prices is None:
                     continue
+                known = client.catalog.provider(provider)
+                charge = reservation(info, known, asked.context, options)
+                used = swink.Usage(charge.tokens - 2000, 2000)
                 before = cost_of(used, info.prices)
-                _, dollars = most_of([(swink.Model(provider, info.id, info), {})], asked)
+                _, dollars = most_of(client, [(swink.Model(provider, info.id, info), {})], asked)
                 after = cost_of(used, info.prices)  # prices may change at an hour
                 assert before is not None
                 assert after is not None

@@ -113,7 +113,7 @@ async def _reads(
         head = ResponseHead(recording.status, _headers(recording.headers), began)
         attempt.answer(head, take.request_id)
     if take.charged is not None:
-        attempt.charge(take.charged)
+        attempt.report_cost(take.charged)
     refusal = _refusal(take, provider)
     if refusal is not None:
         call.tap(recording.body, attempt.leg)

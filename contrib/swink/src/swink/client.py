@@ -19,13 +19,14 @@ from swink.tools import ToolLike, refuse_functions, tools_by_name
 from swink_core import (
     AssistantMessage,
     EventStream,
+    Limits,
     Model,
     ModelChain,
     Options,
     StreamOptions,
     UsageError,
 )
-from swink_core.providers import TargetOptions
+from swink_core.providers import LimitGate, TargetOptions
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -100,14 +101,21 @@ class Client(swink_core.Client):
         def __exit__(self, *raised: object) -> None: ...
 
     @takes_options(Options)
-    def stream(self, model: Models, context: Prompt, **options: Unpack[Options]) -> EventStream:
+    def stream(
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        limits: Limits | LimitGate | None = None,
+        **options: Unpack[Options],
+    ) -> EventStream:
         """Return the stream of a call. Nothing is sent before it is read.
 
         See `swink_core.Client.stream`. Raises UsageError for a call that cannot be made.
         """
         refuse_functions(options.get("tools"))
         refuse_type(options)
-        return super().stream(model, context, **options)
+        return super().stream(model, context, limits=limits, **options)
 
     @takes_options(Options)
     def stream_answer(
@@ -161,10 +169,15 @@ class Client(swink_core.Client):
 
     @takes_options(Options)
     async def complete(
-        self, model: Models, context: Prompt, **options: Unpack[Options]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        limits: Limits | LimitGate | None = None,
+        **options: Unpack[Options],
     ) -> AssistantMessage:
         """Make a call and return its message; see `stream` and `EventStream.result`."""
-        return await super().complete(model, context, **options)
+        return await super().complete(model, context, limits=limits, **options)
 
     @takes_options(Options)
     async def answer(
@@ -196,6 +209,7 @@ class Client(swink_core.Client):
         corrections: int = CORRECTIONS,
         max_turns: int = MAX_TURNS,
         approve: Approve | None = None,
+        limits: Limits | LimitGate | None = None,
         **options: Unpack[RunOptions],
     ) -> Run[V]:
         """Return a tool loop: the model is called, its tool calls are carried out together, and so
@@ -211,9 +225,14 @@ class Client(swink_core.Client):
         pauses the run, and so does a call for which `approve` returns `PAUSE`. To go on, pass the
         `PausedRun` as `context`, with the same tools.
 
+        `limits` are those of the whole run, within the client's: `cost`, `tokens` and `requests` of
+        all turns, `turns` and `tool_calls`. At a limit the run ends with an error, and
+        `Run.result` raises LimitReached with the last message in `partial`.
+
         Raises UsageError for a run that cannot begin.
         """
-        check_names(options, "approve", "corrections", "max_turns", "type")
+        check_names(options, "approve", "corrections", "limits", "max_turns", "type")
+        gate = _gate_of(limits)
         if TYPE_CHECKING:
             self.stream(model, "Hi", tools=None, **options)
         named = tools_by_name(tools)
@@ -222,7 +241,7 @@ class Client(swink_core.Client):
         prompt: Any = context if resumed is None else context_after(resumed)
 
         def ask(context: Prompt, asked: Options) -> EventStream:
-            return super(Client, self).stream(model, context, **asked)
+            return super(Client, self).stream(model, context, limits=gate, **asked)
 
         goal: Goal[V] | None = None
         if type is not NO_TYPE:
@@ -232,7 +251,7 @@ class Client(swink_core.Client):
             first = ask(prompt, goal.asked(asked))
             lacking = {self._refused(each, first.call.options) for each in _models(model, first)}
             goal.by_tool = FEATURE in lacking
-        return Run(ask, prompt, asked, named, max_turns, approve, goal, resumed)
+        return Run(ask, prompt, asked, named, max_turns, approve, goal, resumed, gate)
 
     @takes_options(Options)
     async def gather(
@@ -242,19 +261,24 @@ class Client(swink_core.Client):
         *,
         limit: int = LIMIT,
         on_progress: Progress | None = None,
+        limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Batch[AssistantMessage]:
         """Answer many prompts, at most `limit` at a time; one that fails stops no other.
+
+        `limits` are those of all prompts together: the ones that they do not admit fail with
+        LimitReached, and nothing is sent for them.
 
         `on_progress` is called with the batch each time that one has ended. Raises UsageError,
         before anything is asked, for a model or option with which no prompt can be.
         """
         if TYPE_CHECKING:
             self.stream(model, "Hi", **options)
-        check_names(options, "limit", "on_progress")
+        check_names(options, "limit", "limits", "on_progress")
+        gate = _gate_of(limits)
 
         def ask(prompt: Prompt) -> EventStream:
-            return self.stream(model, prompt, **options)
+            return self.stream(model, prompt, limits=gate, **options)
 
         return await gathered(ask, prompts, limit, on_progress)
 
@@ -290,6 +314,17 @@ class Client(swink_core.Client):
         if hasattr(provider, "fit") or FEATURE in getattr(provider, "features", {FEATURE}):
             return None
         return FEATURE
+
+
+def _gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
+    """Return one gate for several calls. Raises UsageError for another object."""
+    if limits is None or isinstance(limits, LimitGate):
+        return limits
+    if not isinstance(limits, Limits):
+        raise UsageError(
+            f"limits is of type {type(limits).__name__}", resolution="Pass Limits(cost=…)."
+        )
+    return LimitGate(limits)
 
 
 FEATURE = "structured_output"

@@ -31,6 +31,7 @@ from swink_core import (
     Done,
     Error,
     EventStream,
+    LimitReached,
     Options,
     Retry,
     Start,
@@ -44,6 +45,7 @@ from swink_core import (
     UsageError,
     replace,
 )
+from swink_core.providers import LimitGate
 
 __all__ = ["Run", "TooManyTurns"]
 
@@ -77,6 +79,7 @@ class Run(OfStream, Generic[V]):
         approve: Approve | None,
         goal: Goal[V] | None,
         resumed: PausedRun | None,
+        limits: LimitGate | None = None,
     ) -> None:
         check_number("max_turns", max_turns, "Allow one turn at least.")
         check_called("approve", approve, "Pass a function that returns True, or why not.")
@@ -84,6 +87,8 @@ class Run(OfStream, Generic[V]):
         self._ask, self._options = ask, options
         self._toolbox, self._max_turns = Toolbox(self.id, tools, approve, self._told), max_turns
         self._goal = goal
+        self._limits = limits
+        self._limit_reached: LimitReached | None = None
         self._stream: EventStream = self._asked(prompt)
         self._context = self._stream.call.context
         self._messages: Conversation = [*self._context.messages]
@@ -206,8 +211,8 @@ class Run(OfStream, Generic[V]):
     async def result(self) -> AssistantMessage:
         """Run to the end and return the model's last message.
 
-        Raises the `StreamError` of a call that failed, TooManyTurns, RunPaused for a run that waits
-        for decisions, and BadAnswer for a last message that does not fit the run's type.
+        Raises the `StreamError` of a call that failed, LimitReached, TooManyTurns, RunPaused for a
+        run that waits for decisions, and BadAnswer for a last message that does not fit the type.
         """
         self._wants_result = True
         async for _ in self.batches():
@@ -217,6 +222,9 @@ class Run(OfStream, Generic[V]):
                 f"after turn {self._max_turns} the model still calls tools",
                 resolution="Raise max_turns, or go on from run.conversation.",
             )
+        if self._limit_reached is not None:
+            self._limit_reached.partial = self.message
+            raise self._limit_reached
         if self._paused is not None:
             raise RunPaused(self._paused)
         if self._goal is not None and self._goal.fault is not None:
@@ -274,6 +282,9 @@ class Run(OfStream, Generic[V]):
             while self._outcome is None:
                 if self._is_kept:
                     self._turn_over()
+                if not self._may_take_turn():
+                    yield [*begun, self._end("error")]
+                    break
                 self._turn += 1
                 yield [*begun, self._told(TurnStart(self.id, self._turn))]
                 begun = []
@@ -346,6 +357,10 @@ class Run(OfStream, Generic[V]):
         is_answer = self._goal is not None and self._goal.is_given_by(calls)
         yield [self._told(TurnEnd(self.id, self._turn, reason))]
         if goes_on and not is_answer:
+            if calls and not self._may_call_tools(len(calls)):
+                self._keep_turn()
+                yield [self._end("error")]
+                return
             if calls and self._turn < self._max_turns:
                 async with aclosing(self._settle(message)) as batches:
                     async for events in batches:
@@ -385,6 +400,24 @@ class Run(OfStream, Generic[V]):
             )
             self._keep(message)
             yield [self._end("paused")]
+
+    def _may_take_turn(self) -> bool:
+        """Count a turn within the run's limits."""
+        try:
+            if self._limits is not None:
+                self._limits.take_turn()
+        except LimitReached as reached:
+            self._limit_reached = reached
+        return self._limit_reached is None
+
+    def _may_call_tools(self, number: int) -> bool:
+        """Count tool calls within the run's limits."""
+        try:
+            if self._limits is not None:
+                self._limits.take_tool_calls(number)
+        except LimitReached as reached:
+            self._limit_reached = reached
+        return self._limit_reached is None
 
     def _keep_turn(self, results: Conversation | None = None) -> None:
         """Add a turn that the model has answered in to the conversation, once.

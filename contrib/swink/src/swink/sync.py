@@ -27,13 +27,15 @@ from swink.prompts import Prompt
 from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
 from swink_core import (
     AssistantMessage,
+    Charge,
     ClientOptions,
     Cost,
+    Limits,
     Options,
     Usage,
     UsageError,
 )
-from swink_core.providers import Catalog, Gate
+from swink_core.providers import Catalog, Gate, LimitGate
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -78,6 +80,7 @@ class SyncClient:
         gates: Iterable[Gate] = (),
         breaker: bool = True,
         providers: Mapping[str, Mapping[str, Any] | Callable[[str], Any]] | None = None,
+        limits: Limits | LimitGate | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
         self._client = Client(
@@ -86,6 +89,7 @@ class SyncClient:
             gates=gates,
             breaker=breaker,
             providers=providers,
+            limits=limits,
             **defaults,
         )
         loop = background_loop()
@@ -107,10 +111,22 @@ class SyncClient:
         """What all attempts of all calls cost so far, as far as is known."""
         return self._client.cost
 
+    @property
+    def charge(self) -> Charge:
+        """The charge for all attempts that have ended, in tokens and US dollars."""
+        return self._client.charge
+
     @takes_options(Options)
-    def stream(self, model: Models, context: Prompt, **options: Unpack[Options]) -> SyncStream:
+    def stream(
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        limits: Limits | LimitGate | None = None,
+        **options: Unpack[Options],
+    ) -> SyncStream:
         """Return the stream of a call; see `Client.stream`."""
-        return SyncStream(self._client.stream(model, context, **options), self)
+        return SyncStream(self._client.stream(model, context, limits=limits, **options), self)
 
     @takes_options(Options)
     def stream_answer(
@@ -130,10 +146,17 @@ class SyncClient:
 
     @takes_options(Options)
     def complete(
-        self, model: Models, context: Prompt, **options: Unpack[Options]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        limits: Limits | LimitGate | None = None,
+        **options: Unpack[Options],
     ) -> AssistantMessage:
         """Make a call and return its message; see `Client.complete`."""
-        return background_loop().run(self._client.complete(model, context, **options))
+        return background_loop().run(
+            self._client.complete(model, context, limits=limits, **options)
+        )
 
     @takes_options(Options)
     def answer(
@@ -161,6 +184,7 @@ class SyncClient:
         corrections: int = CORRECTIONS,
         max_turns: int = MAX_TURNS,
         approve: Approve | None = None,
+        limits: Limits | LimitGate | None = None,
         **options: Unpack[RunOptions],
     ) -> SyncRun[V]:
         """Return a tool loop; see `Client.run`. `approve` is asked in the background loop."""
@@ -172,6 +196,7 @@ class SyncClient:
             corrections=corrections,
             max_turns=max_turns,
             approve=approve,
+            limits=limits,
             **options,
         )
         return SyncRun(run, self)
@@ -184,11 +209,14 @@ class SyncClient:
         *,
         limit: int = LIMIT,
         on_progress: Progress | None = None,
+        limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Batch[AssistantMessage]:
         """Answer many prompts; see `Client.gather`."""
         return background_loop().run(
-            self._client.gather(model, prompts, limit=limit, on_progress=on_progress, **options)
+            self._client.gather(
+                model, prompts, limit=limit, on_progress=on_progress, limits=limits, **options
+            )
         )
 
     @takes_options(Options)

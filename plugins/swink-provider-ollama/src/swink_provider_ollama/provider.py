@@ -150,7 +150,7 @@ class OllamaProvider(HTTPProvider):
         priced = model.info is not None and model.info.prices is not None
         cloud = model.id.partition(":")[2].endswith("cloud")  # whoever hands it on
         if not priced and not cloud and is_own_address(self.base_url(options), private=True):
-            call.attempt.charge(0.0)
+            call.attempt.report_cost(0.0)
         if options.rules:
             await x.convert()
             place = (self.base_url(options), model.id)

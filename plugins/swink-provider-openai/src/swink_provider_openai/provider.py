@@ -235,7 +235,7 @@ class OpenAIProvider(HTTPProvider):
         priced = model.info is not None and model.info.prices is not None
         own_server = self.dialect.own_server and not priced
         if own_server and is_own_address(self.base_url(options), private=True):
-            call.attempt.charge(0.0)
+            call.attempt.report_cost(0.0)
         await x.convert()
         x.payload = _current(x.payload, call)
         either = isinstance(self.api(model, options), EitherAPI)

@@ -11,7 +11,16 @@ from typing import Any
 
 from attrs import define, evolve
 
-from swink_core import Client, InvalidModel, Model, StreamErrorKind, UsageError, replace
+from swink_core import (
+    Client,
+    InvalidModel,
+    Model,
+    StreamErrorKind,
+    StreamOptions,
+    UsageError,
+    replace,
+)
+from swink_core.providers import prompt_of
 from swink_gateway.policy.config import Config, Fault, Route, Source, Transforms
 from swink_gateway.policy.config.lines import Path, written
 from swink_gateway.policy.limits.stores import ENGINES, Store
@@ -19,7 +28,6 @@ from swink_gateway.policy.passthrough import check_named_by_client
 from swink_gateway.policy.permissions import permitted
 from swink_gateway.policy.rules import fits, is_named
 from swink_gateway.policy.tenancy import with_names
-from swink_gateway.policy.token_counting import estimated_tokens
 from swink_gateway.protocols import Asked
 
 __all__ = ["CACHED_TOKENS", "Chain", "Routing", "persistent", "usable"]
@@ -210,7 +218,7 @@ def _conversation(asked: Asked, owner: str) -> str | None:
     if session := asked.options.get("session_id"):
         return f"{owner}\0{session}"
     context = asked.context
-    if estimated_tokens(context) < CACHED_TOKENS:
+    if prompt_of(None, context, StreamOptions()).tokens < CACHED_TOKENS:
         return None
     begins = [owner, (context.system_prompt or "")[:MOST_COMPARED]]
     for message in context.messages:

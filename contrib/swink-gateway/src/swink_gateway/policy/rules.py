@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from swink_core import Message, SystemMessage, TextBlock, UserMessage
+from swink_core import Message, StreamOptions, SystemMessage, TextBlock, UserMessage
+from swink_core.providers import prompt_of
 from swink_gateway.policy.config import When
-from swink_gateway.policy.token_counting import estimated_tokens
 from swink_gateway.protocols import Asked
 
 __all__ = ["fits", "is_like", "is_named"]
@@ -85,7 +85,9 @@ def fits(asked: Asked, when: When) -> bool:
         said = getattr(when, name)
         if said is not None and said is not is_so():
             return False
-    return when.longer_than is None or estimated_tokens(asked.context) > when.longer_than
+    if when.longer_than is None:
+        return True
+    return prompt_of(None, asked.context, StreamOptions()).tokens > when.longer_than
 
 
 def _searches(asked: Asked) -> bool:

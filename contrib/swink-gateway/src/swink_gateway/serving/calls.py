@@ -28,15 +28,16 @@ from swink_core import (
     Model,
     RetryPolicy,
     StreamErrorKind,
+    StreamOptions,
     SwinkError,
 )
-from swink_gateway.policy.charging import Charge, charged
+from swink_core.providers import prompt_of
+from swink_gateway.policy.charging import Account, charged
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.limits import Ledger, StoreUnavailable
 from swink_gateway.policy.passthrough import Spoken, addressed, answerable
 from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
-from swink_gateway.policy.token_counting import ESTIMATED, estimated_tokens
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.bodies import least_memory
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
@@ -72,6 +73,9 @@ PEAK = "ccr_peak_active_streams"
 
 REJECTED = "ccr_rejected_streams_total"
 """Counts requests that found as many answers under way as there may be."""
+
+ESTIMATED = "x-swink-estimated"
+"""The response header that names what is an estimate."""
 
 COME_AGAIN_SECONDS = 1.0
 """After which who found no place may ask again: answers end all the time."""
@@ -219,8 +223,8 @@ class Calls:
         """Answer how long a conversation is, in the field `name`."""
 
         async def counted(request: web.Request, asked: Asked) -> web.StreamResponse:
-            found = {name: estimated_tokens(asked.context)}
-            return web.json_response(found, headers={ESTIMATED: name})
+            estimate = prompt_of(None, asked.context, StreamOptions())
+            return web.json_response({name: int(estimate.tokens)}, headers={ESTIMATED: name})
 
         return await self.answer(request, protocol, counted)
 
@@ -237,23 +241,23 @@ class Calls:
         with refusing():
             chain, request = routing.routed(asked, owner)
         key = routing.config.keys.get(owner)
-        charge: Any = nullcontext(Charge())
+        account: Any = nullcontext(Account())
         if key is not None:
             with _store_needed():
                 await self._check_ids(request, key, owner)
             names = self._names.options
             chain = [(model, {**names(model, request, owner), **own}) for model, own in chain]
-            charge = charged(self.ledger, owner, key, chain, request)
+            account = charged(self.client, self.ledger, owner, key, chain, request)
         async with AsyncExitStack() as stack:
             with _store_needed():
-                charge = await stack.enter_async_context(charge)
+                account = await stack.enter_async_context(account)
             with refusing():
                 stream, facts = self._stream(protocol, chain, request, owner)
             asked.dropped = request.dropped
-            charge.stream = stream
+            account.stream = stream
             async with stream:
                 claims = None if key is None else Claims(self.ledger, owner)
-                yield UpstreamCall(stream, facts, len(chain), routing, charge, claims)
+                yield UpstreamCall(stream, facts, len(chain), routing, claims)
                 if claims is not None:
                     await claims.made()
 

@@ -17,7 +17,6 @@ from attrs import define
 from swink_core import Done, Error, EventStream, Retry, StopReason
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import KINDS, redact
-from swink_gateway.policy.charging import Charge
 from swink_gateway.policy.limits import Ledger
 from swink_gateway.policy.routing import Routing
 from swink_gateway.policy.tenancy import ids_in_answer
@@ -76,12 +75,10 @@ class UpstreamCall:
     facts: Facts
     models: int
     routing: Routing
-    charge: Charge
     claims: Claims | None = None
 
     def hear(self, batch: Sequence[Any]) -> None:
-        """Charge for a batch of events, and log a failure that it ends with."""
-        self.charge.hear(batch)
+        """Note the ids of an answer, and log a failure that a batch of events ends with."""
         if self.claims is not None and isinstance(batch[-1], Done):
             self.claims.hear(self.stream)
         self._log_failures(batch)

@@ -1,0 +1,112 @@
+"""Limits of spending: a gate that reserves before each attempt and settles after it.
+
+An attempt is admitted if the charges so far, the reservations of the attempts under way and its
+own reservation fit each limit. Nothing is awaited between the check and the reservation, so that
+concurrent calls cannot pass a limit together.
+"""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from swink_core.failures.exceptions import LimitReached
+from swink_core.plugins.binding import Target
+from swink_core.plugins.call import Attempt
+from swink_core.vocabulary.events import Done, Error
+from swink_core.vocabulary.http import ResponseHead
+from swink_core.vocabulary.limits import Limits
+from swink_core.vocabulary.outcome import NOTHING, Charge
+
+
+@define(eq=False)
+class LimitGate:
+    """The limits of a client, a call, or several calls that share it, and what they have spent.
+
+    `charge` sums the attempts that have ended; `requests`, `turns` and `tool_calls` count.
+    """
+
+    limits: Limits
+    charge: Charge = NOTHING
+    requests: int = 0
+    turns: int = 0
+    tool_calls: int = 0
+    _reserved: dict[Attempt, Charge] = field(factory=dict, init=False, repr=False)
+
+    async def enter(self, target: Target, attempt: Attempt) -> None:
+        """Reserve the most that the attempt is expected to cost. Raises LimitReached."""
+        reservation = NOTHING
+        if self.limits.cost is not None or self.limits.tokens is not None:
+            reservation = await attempt.reserve()
+        self._check(target, reservation)
+        self._reserved[attempt] = reservation
+        self.requests += 1
+
+    def leave(
+        self,
+        target: Target,
+        terminal: Done | Error,
+        response: ResponseHead | None,
+        attempt: Attempt,
+    ) -> None:
+        """Replace the reservation of an attempt by its charge."""
+        del self._reserved[attempt]
+        if attempt.started_at is None:  # another gate refused it
+            self.requests -= 1
+        self.charge += attempt.charge
+
+    def take_turn(self) -> None:
+        """Count a turn of a run. Raises LimitReached."""
+        if self.limits.turns is not None and self.turns >= self.limits.turns:
+            raise _reached(f"{self.turns} turns were made", f"turns={self.limits.turns}")
+        self.turns += 1
+
+    def take_tool_calls(self, number: int) -> None:
+        """Count the tool calls of a turn, before they run. Raises LimitReached."""
+        most = self.limits.tool_calls
+        if most is not None and self.tool_calls + number > most:
+            made = f"{self.tool_calls} tool calls were made, and the model requests {number} more"
+            raise _reached(made, f"tool_calls={most}")
+        self.tool_calls += number
+
+    def _check(self, target: Target, reservation: Charge) -> None:
+        limits = self.limits
+        if limits.requests is not None and self.requests >= limits.requests:
+            raise _reached(f"{self.requests} requests were made", f"requests={limits.requests}")
+        under_way = sum(self._reserved.values(), NOTHING)
+        if limits.tokens is not None:
+            taken = self.charge.tokens + under_way.tokens
+            if taken + reservation.tokens > limits.tokens:
+                what = (
+                    f"{self.charge.tokens:,} tokens are spent, {under_way.tokens:,} reserved, and "
+                    f"this call may take {reservation.tokens:,}"
+                )
+                raise _reached(what, f"tokens={limits.tokens}")
+        if limits.cost is None:
+            return
+        if reservation.cost is None:
+            raise LimitReached(
+                f"the price of {target.model} is not known, so a limit of its cost cannot hold",
+                resolution="Limit its tokens instead, or choose a model with prices.",
+                code="limit",
+            )
+        spent = self.charge.cost or 0.0
+        held = under_way.cost or 0.0
+        if spent + held + reservation.cost > limits.cost:
+            what = (
+                f"${spent:.4g} is spent, ${held:.4g} reserved, and this call may cost "
+                f"${reservation.cost:.4g}"
+            )
+            raise _reached(what, f"cost={limits.cost:g}")
+
+
+def _reached(what: str, limit: str) -> LimitReached:
+    return LimitReached(
+        f"{what} (limit: {limit})",
+        resolution="Raise the limit, lower max_tokens, or send a shorter prompt.",
+        code="limit",
+    )
+
+
+def gate_of(limits: Limits | LimitGate | None) -> LimitGate | None:
+    """Return the gate of limits: a new one, unless it is a gate already."""
+    return LimitGate(limits) if isinstance(limits, Limits) else limits

@@ -1,0 +1,35 @@
+"""Limits of what a client, a call or a run may spend."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+from attrs import define, field
+
+
+def _check(limits: Any, attribute: Any, value: Any) -> None:
+    if value is None:
+        return
+    whole = attribute.name != "cost"
+    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not is_number or not isfinite(value) or value < 0:
+        kind = "a whole number" if whole else "US dollars"
+        raise ValueError(f"{attribute.name} is {value!r}; {kind} of at least 0 is expected")
+
+
+@define(frozen=True, kw_only=True)
+class Limits:
+    """The most that may be spent; `None` for no limit.
+
+    `cost` is in US dollars and `tokens` counts prompts and outputs, both with retries and
+    fallbacks. `requests` counts attempts. `turns` and `tool_calls` are those of a run. A limit is
+    checked before each attempt, with the most that the attempt is expected to cost. Raises
+    ValueError for a negative limit, or one that is not a number.
+    """
+
+    cost: float | None = field(default=None, validator=_check)
+    tokens: int | None = field(default=None, validator=_check)
+    requests: int | None = field(default=None, validator=_check)
+    turns: int | None = field(default=None, validator=_check)
+    tool_calls: int | None = field(default=None, validator=_check)

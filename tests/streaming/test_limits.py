@@ -1,0 +1,156 @@
+"""Limits: checked with the reservation before each attempt, composed, and shared by calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fakes import HELLO, Pipe, PipeClient, client_of, cut_after
+
+import swink_core as swink
+from swink_core import LimitReached, Limits, ModelInfo
+from swink_core.providers import LimitGate
+from swink_core.vocabulary.prices import Prices
+
+PRICED = swink.Model(
+    "toy", "large", ModelInfo("large", "toy", prices=Prices(input=1.0, output=2.0))
+)
+
+
+def good() -> Pipe:
+    return Pipe(*HELLO)
+
+
+def answering(number: int = 9) -> PipeClient:
+    return PipeClient(*(good() for _ in range(number)))
+
+
+# (limits, calls that are answered)
+LIMITS = [
+    (Limits(requests=2), 2),
+    (Limits(requests=0), 0),
+    (Limits(tokens=264), 1),
+    (Limits(tokens=10), 0),
+    (Limits(cost=1e-9), 0),
+    (Limits(cost=1.0), 4),
+    (Limits(), 4),
+]
+
+
+@pytest.mark.parametrize(("limits", "answered"), LIMITS)
+async def test_a_client_stops_at_its_limits(limits: Limits, answered: int) -> None:
+    http = answering()
+    told = []
+    async with client_of(http=http, limits=limits, max_tokens=150) as client:
+        for _ in range(4):
+            try:
+                await client.complete(PRICED, "Hi")
+            except LimitReached as error:
+                told.append(error)
+    assert len(http.requests) == answered
+    assert len(told) == 4 - answered
+    for each in told:
+        assert "limit: " in each.message
+        assert each.code == "limit"
+        assert each.resolution
+        assert each.partial is not None
+        assert not each.retryable
+
+
+@pytest.mark.parametrize("where", ["client", "call", "both"])
+async def test_the_limits_of_client_and_call_compose(where: str) -> None:
+    wide, narrow = Limits(requests=9), Limits(requests=0)
+    given: dict[str, Any] = {
+        "client": (narrow, wide),
+        "call": (wide, narrow),
+        "both": (narrow, narrow),
+    }
+    of_client, of_call = given[where]
+    http = answering()
+    async with client_of(http=http, limits=of_client) as client:
+        with pytest.raises(LimitReached):
+            await client.complete(PRICED, "Hi", limits=of_call)
+    assert http.requests == []
+
+
+async def test_calls_share_a_gate() -> None:
+    gate = LimitGate(Limits(requests=1))
+    async with client_of(http=answering()) as client:
+        await client.complete(PRICED, "Hi", limits=gate)
+        with pytest.raises(LimitReached):
+            await client.complete(PRICED, "Hi", limits=gate)
+    assert gate.requests == 1
+    assert gate.charge == client.charge
+
+
+async def test_reservations_under_way_count_until_they_are_settled() -> None:
+    async with client_of(http=answering(), max_tokens=150) as client:
+        streams = [client.stream(PRICED, "Hi") for _ in range(3)]
+        attempts = [stream.call.attempt for stream in streams]
+        for stream in streams:
+            stream.call.attempt.about(stream.call.context, None)
+        reserved = (await attempts[0].reserve()).tokens
+        gate = LimitGate(Limits(tokens=reserved * 2))
+        for attempt in attempts[:2]:
+            await gate.enter(attempt.target, attempt)
+        with pytest.raises(LimitReached, match="reserved"):
+            await gate.enter(attempts[2].target, attempts[2])
+        gate.leave(attempts[0].target, swink.Done(swink.StopReason.STOP), None, attempts[0])
+        await gate.enter(attempts[2].target, attempts[2])
+        for stream in streams:
+            await stream.aclose()
+
+
+async def test_a_retry_counts_as_a_request() -> None:
+    http = PipeClient(cut_after(HELLO[0]), good())
+    again = swink.RetryPolicy(retries={swink.StreamErrorKind.NETWORK: 3}, base=0.0)
+    async with client_of(http=http, retry=again, limits=Limits(requests=1)) as client:
+        with pytest.raises(LimitReached):
+            await client.complete(PRICED, "Hi")
+    assert len(http.requests) == 1
+
+
+async def test_a_model_without_a_price_is_refused_by_a_limit_of_cost() -> None:
+    http = answering()
+    async with client_of(http=http, limits=Limits(cost=5.0)) as client:
+        with pytest.raises(LimitReached, match="price of toy/large is not known"):
+            await client.complete(swink.Model("toy", "large"), "Hi")
+    assert http.requests == []
+
+
+@pytest.mark.parametrize("counted", [7, "async"])
+async def test_a_counter_replaces_the_estimate(counted: object) -> None:
+    seen: list[str] = []
+
+    def count(model: swink.Model, context: swink.Context) -> int:
+        seen.append(str(model))
+        return 7
+
+    async def count_async(model: swink.Model, context: swink.Context) -> int:
+        return count(model, context)
+
+    counter: Any = count if counted == 7 else count_async
+    gate = LimitGate(Limits(tokens=1_000))
+    reservations = []
+
+    class Reading:
+        async def enter(self, target: swink.Target, attempt: Any) -> None:
+            reservations.append(await attempt.reserve())
+
+        def leave(self, target: swink.Target, terminal: Any, response: Any) -> None:
+            pass
+
+    async with client_of(
+        http=answering(), count_tokens=counter, gates=[Reading()], max_tokens=5
+    ) as client:
+        await client.complete(PRICED, "Hi", limits=gate)
+    assert [each.tokens for each in reservations] == [12]
+    assert seen == ["toy/large"]
+
+
+@pytest.mark.parametrize(
+    "limits", [{"cost": -1}, {"tokens": 1.5}, {"requests": True}, {"cost": float("nan")}]
+)
+def test_a_limit_is_a_number_of_at_least_zero(limits: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(limits))} is "):
+        Limits(**limits)

@@ -1,0 +1,111 @@
+"""Reservations and charges: tables of prices, options and usage."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from swink_core import CacheStrategy, Charge, ModelInfo, StreamOptions, Usage
+from swink_core.vocabulary.charges import (
+    OUTPUT_RATE,
+    TYPICAL_OUTPUT,
+    completed_usage,
+    reserved,
+    reserved_output,
+)
+from swink_core.vocabulary.prices import PriceCase, Prices
+
+AT = datetime(2026, 11, 25, tzinfo=UTC)
+M = 1_000_000
+
+PRICES = Prices(
+    input=1.0,
+    output=4.0,
+    cache_read=0.1,
+    cache_write=1.25,
+    cache_write_long=2.0,
+    fees={"requests": 0.5},
+    cases=(PriceCase(above=200_000, input=3.0), PriceCase(terms=("priority",), factor=2.0)),
+)
+MODEL = ModelInfo("large", "acme", prices=PRICES, max_output=8_000)
+
+# (prompt, options, US dollars)
+RESERVED: list[tuple[int, dict[str, Any], float]] = [
+    (100_000, {"max_tokens": 1_000}, 0.1 + 0.004 + 0.5),
+    (300_000, {"max_tokens": 1_000}, 0.9 + 0.004 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"n": 5}}, 0.1 + 0.020 + 0.5),
+    (100_000, {"max_tokens": 1_000, "extra": {"service_tier": "priority"}}, 0.208 + 0.5),
+    (100_000, {"max_tokens": 1_000, "cache": CacheStrategy()}, 0.125 + 0.004 + 0.5),
+    (100_000, {"max_tokens": 1_000, "cache": CacheStrategy(ttl=3600)}, 0.2 + 0.004 + 0.5),
+    (100_000, {}, 0.1 + TYPICAL_OUTPUT * 4 / M + 0.5),
+]
+
+
+@pytest.mark.parametrize(("prompt", "options", "dollars"), RESERVED)
+def test_a_reservation_has_cases_tiers_fees_cache_and_the_number_of_answers(
+    prompt: int, options: dict[str, Any], dollars: float
+) -> None:
+    charge = reserved(prompt, MODEL, StreamOptions(**options), AT)
+    assert charge.cost == pytest.approx(dollars)
+    assert charge.estimated
+
+
+# (model, options, tokens)
+OUTPUTS: list[tuple[ModelInfo | None, dict[str, Any], int]] = [
+    (None, {}, TYPICAL_OUTPUT),
+    (MODEL, {}, TYPICAL_OUTPUT),
+    (ModelInfo("small", max_output=500), {}, 500),
+    (ModelInfo("long", typical_output=20_000), {}, 20_000),
+    (MODEL, {"max_tokens": 7}, 7),
+    (MODEL, {"max_tokens": 7, "extra": {"generationConfig": {"candidateCount": 3}}}, 21),
+]
+
+
+@pytest.mark.parametrize(("model", "options", "tokens"), OUTPUTS)
+def test_without_max_tokens_a_typical_output_is_reserved(
+    model: ModelInfo | None, options: dict[str, Any], tokens: int
+) -> None:
+    assert reserved_output(model, StreamOptions(**options)) == tokens
+
+
+def test_a_model_without_prices_has_tokens_and_no_cost() -> None:
+    assert reserved(10, None, StreamOptions(max_tokens=5), AT) == Charge(15, None, True)
+
+
+# (reported, estimated prompt, tokens seen, seconds, is complete, input, output)
+COMPLETED = [
+    (None, 100, 0, 0.0, False, 100, 0),
+    (None, 100, 30, 0.0, False, 100, 30),
+    (None, 100, 30, 2.0, False, 100, int(2 * OUTPUT_RATE)),
+    (None, 100, 30, 1e6, False, 100, 2_000),
+    (None, 100, 3_000, 1e6, False, 100, 3_000),
+    (Usage(70, 1), 100, 30, 0.0, False, 70, 30),
+    (Usage(70, 50), 100, 30, 0.0, False, 70, 50),
+    (Usage(None, 50), 100, 30, 9.0, True, 100, 50),
+]
+
+
+@pytest.mark.parametrize(
+    ("reported", "prompt", "seen", "seconds", "is_complete", "input", "output"), COMPLETED
+)
+def test_missing_usage_is_completed(
+    reported: Usage | None,
+    prompt: int,
+    seen: int,
+    seconds: float,
+    is_complete: bool,
+    input: int,
+    output: int,
+) -> None:
+    options = StreamOptions(max_tokens=2_000)
+    usage = completed_usage(reported, prompt, seen, seconds, is_complete, MODEL, options)
+    assert (usage.input, usage.output, usage.total) == (input, output, input + output)
+
+
+def test_charges_add_up() -> None:
+    one, unknown = Charge(1, 0.5), Charge(2, None, True)
+    assert one + one == Charge(2, 1.0)
+    assert one + unknown == Charge(3, 0.5, True)
+    assert unknown + unknown == Charge(4, None, True)

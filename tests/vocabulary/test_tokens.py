@@ -1,0 +1,121 @@
+"""The estimate of tokens: by script class, with an upper bound, for texts, tools and media."""
+
+from __future__ import annotations
+
+import base64
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swink_core import (
+    AudioBlock,
+    Base64Source,
+    Context,
+    DocumentBlock,
+    ImageBlock,
+    Tool,
+    UrlSource,
+    UserMessage,
+)
+from swink_core.vocabulary.media_sizes import audio_seconds, image_size, pdf_pages
+from swink_core.vocabulary.tokens import MESSAGE, MediaTokens, prompt_tokens, text_tokens
+
+# (text, least and most expected tokens): tiktoken's o200k_base and cl100k_base lie between
+TEXTS = [
+    ("The quick brown fox jumps over the lazy dog. " * 20, 180, 300),
+    ("Donaudampfschifffahrtsgesellschaft ist ein langes Wort. " * 10, 120, 260),
+    ("今日はとても良い天気ですね。" * 20, 180, 420),
+    ("오늘은 날씨가 아주 좋습니다. " * 20, 160, 400),
+    ("👍🎉" * 50, 100, 400),
+    ("Широкая электрификация южных губерний. " * 20, 180, 800),
+    ("def add(a: int, b: int) -> int:\n    return a + b\n" * 10, 160, 330),
+    ("0123456789" * 10, 34, 100),
+]
+
+
+@pytest.mark.parametrize(("text", "least", "most"), TEXTS)
+def test_a_text_is_estimated_by_its_script(text: str, least: int, most: int) -> None:
+    estimate = text_tokens(text)
+    assert least * 0.8 <= estimate.tokens <= most
+    assert estimate.tokens <= estimate.most
+
+
+@given(st.text())
+def test_an_upper_bound_is_not_below_the_letters_of_a_word_and_never_negative(text: str) -> None:
+    estimate = text_tokens(text)
+    assert estimate.tokens >= 0
+    assert estimate.most >= 0
+    assert (estimate.most > 0) == bool(text)
+
+
+@given(st.text(), st.text())
+def test_more_text_has_not_fewer_tokens_at_most(one: str, other: str) -> None:
+    # a text of short words can grow by one long word, which is counted as another class
+    joined = text_tokens(f"{one} {other}").most
+    assert joined * 2 >= text_tokens(one).most
+
+
+def encoded(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+PNG = encoded(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + struct.pack(">II", 1024, 768) + bytes(9))
+GIF = encoded(b"GIF89a" + struct.pack("<HH", 30, 20) + bytes(9))
+JPEG = encoded(
+    b"\xff\xd8\xff\xe0\x00\x04\x00\x00\xff\xc0\x00\x11\x08"
+    + struct.pack(">HH", 600, 800)
+    + bytes(9)
+)
+WEBP = encoded(b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + b"\x0f\0\0\x1f\0\0" + bytes(4))
+WAV = encoded(b"RIFF\0\0\0\0WAVEfmt " + bytes(12) + struct.pack("<I", 100) + bytes(1000))
+PDF = encoded(b"%PDF-1.4 /Type /Pages /Count 3 /Type /Page /Type/Page /Type /Page")
+
+
+@pytest.mark.parametrize(
+    ("data", "size"),
+    [(PNG, (1024, 768)), (GIF, (30, 20)), (JPEG, (800, 600)), (WEBP, (16, 32)), ("!", None)],
+)
+def test_the_size_of_an_image_is_in_its_header(data: str, size: tuple[int, int] | None) -> None:
+    assert image_size(data) == size
+
+
+def test_sound_has_seconds_and_a_document_has_pages() -> None:
+    assert audio_seconds(WAV) == pytest.approx(10, abs=1)
+    assert audio_seconds(encoded(bytes(80_000))) == pytest.approx(10, abs=1)
+    assert pdf_pages(PDF) == 3
+    assert pdf_pages(encoded(bytes(200_000))) == 5
+
+
+RULES = MediaTokens(
+    image=700, image_tile=512, image_base=85, image_tile_tokens=170, audio_second=10, page=1000
+)
+
+# (block, expected tokens)
+MEDIA = [
+    (ImageBlock(Base64Source("image/png", PNG)), 85 + 4 * 170),
+    (ImageBlock(UrlSource("https://example.org/a.png")), 700),
+    (ImageBlock(Base64Source("image/png", encoded(b"no image"))), 700),
+    (AudioBlock(Base64Source("audio/wav", WAV)), 104),
+    (DocumentBlock(Base64Source("application/pdf", PDF)), 3000),
+]
+
+
+@pytest.mark.parametrize(("block", "tokens"), MEDIA)
+def test_media_are_counted_by_the_providers_rules(
+    block: ImageBlock | AudioBlock | DocumentBlock, tokens: int
+) -> None:
+    estimate = prompt_tokens(Context([UserMessage([block])]), RULES)
+    assert estimate.tokens == pytest.approx(tokens + MESSAGE.tokens, abs=2)
+    assert estimate.most > estimate.tokens
+
+
+def test_tools_and_fields_beside_the_conversation_count() -> None:
+    context = Context([UserMessage("Hi")])
+    plain = prompt_tokens(context, RULES)
+    tool = Tool("weather", "Look up the weather.", {"type": "object", "properties": {"city": {}}})
+    assert (
+        prompt_tokens(Context([UserMessage("Hi")], tools=[tool]), RULES).tokens > plain.tokens + 20
+    )
+    assert prompt_tokens(context, RULES, {"type": "object"}).tokens > plain.tokens
