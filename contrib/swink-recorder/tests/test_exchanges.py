@@ -146,12 +146,14 @@ async def record(
 ) -> str:
     async with Service() as elsewhere, Service(elsewhere) as service:
         made = at(elsewhere.url, provider)
-        async with client(made, *plugins, base_url=f"{service.url}/v1") as asked:
-            async with asked.stream(model, "Hi") as stream:
-                tape = Tape(stream.call)
-                async for event in stream:
-                    if leave and event.type == "text_delta":
-                        break
+        async with (
+            client(made, *plugins, base_url=f"{service.url}/v1") as asked,
+            asked.stream(model, "Hi") as stream,
+        ):
+            tape = Tape(stream.call)
+            async for event in stream:
+                if leave and event.type == "text_delta":
+                    break
         tape.recording(None, "", stream.call.context).save(folder, stream.call.secrets)
     return stream.message.text
 
@@ -163,6 +165,10 @@ def at(issuer: str, provider: type[AcmeProvider]) -> type[AcmeProvider]:
 
 def written(folder: Path) -> bytes:
     return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 def kinds(recording: Recording) -> list[tuple[LegKind, str]]:
@@ -178,11 +184,13 @@ async def play(
     async with ReplayServer() as server:
         url = server.add("case", recording)
         http = server.through(AiohttpClient(), "case")
-        async with client(provider, http=http, base_url=url, api_key="another-key") as asked:
-            async with asked.stream(model, "Hi") as stream:
-                async for event in stream:
-                    if leave and event.type == "text_delta":
-                        break
+        async with (
+            client(provider, http=http, base_url=url, api_key="another-key") as asked,
+            asked.stream(model, "Hi") as stream,
+        ):
+            async for event in stream:
+                if leave and event.type == "text_delta":
+                    break
         return stream.message.text, server.problems("case")
 
 
@@ -199,9 +207,7 @@ async def test_a_job_is_recorded_and_replayed_request_by_request(tmp_path: Path)
     assert recording.body == HELLO + WORLD
     assert recording.asked is not None
     assert recording.asked["context"]["messages"][0]["content"] == "Hi"
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "recording.json", "0.json", "body.sse", "2.json",
-    }  # fmt: skip
+    assert files(tmp_path) == ["0.json", "2.json", "body.sse", "recording.json"]
     assert await play(Jobs, recording) == (text, []) == ("Hello world", [])
 
 
