@@ -229,7 +229,7 @@ class Tape:
     ) -> Recording:
         """Return the last attempt that was answered, with the message that it made, if given.
 
-        `context` is the conversation, which is kept with what was asked (`None`: neither is). What
+        `context` is the conversation, which is kept with the options (`None`: neither is). What
         differs from run to run and is not in the body (cost, request id) is left out of
         the message, and so is what the call took in all. What came over no HTTP, or by a
         WebSocket, is kept as a stream's body. Raises UsageError where no bytes came.

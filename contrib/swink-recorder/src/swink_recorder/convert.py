@@ -3,7 +3,7 @@
     python -m swink_recorder.convert PATH …
 
 A path is a folder of recordings, a cassette, or the folder or SQLite file of calls that
-`SWINK_RECORD` names. Each is converted in its place; what is of today stays as it is.
+`SWINK_RECORD` names. Each file is converted in its place, unless it has today's form already.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def _read(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def _with_a_leg(old: dict[str, Any], status: int) -> dict[str, Any]:
-    """Return what was said of one request and its answer, as what is said of a leg.
+    """Move the fields of one request and its answer into a leg, and return the result.
 
-    `status` is that of an answer that says none.
+    `status` is for an answer whose status was not written.
     """
     new = {name: value for name, value in old.items() if name not in _OF_THE_LEG}
     leg: dict[str, Any] = {}

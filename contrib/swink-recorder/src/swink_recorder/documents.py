@@ -108,7 +108,7 @@ def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str,
 
 
 def _bodies(attempt: _Attempt, data: bytes) -> tuple[list[Body], bytes]:
-    """Return the bodies of an attempt's legs, each with its chunks, and what is left of the data.
+    """Return the bodies of an attempt's legs, each with its chunks, and the rest of the data.
 
     Raises ValueError where there is too little.
     """

@@ -42,8 +42,8 @@ def body_file_for(headers: Mapping[str, str]) -> str:
 
 @define
 class RecordedRequest:
-    """What was asked. `path` has the query; `body` is JSON data, `form` the fields of a form;
-    `None` where there was none. `origin` counts in the recording's `origins`."""
+    """A request. `path` has the query; `body` is JSON data, `form` the fields of a form, and each
+    is `None` for a request without it. `origin` is a place in the recording's `origins`."""
 
     method: str = "POST"
     path: str = "/"
@@ -55,7 +55,7 @@ class RecordedRequest:
 
 @define
 class RecordedLeg:
-    """One request, and its answer as it came.
+    """One request, and the bytes that answered it.
 
     `kind` is `stream` (its answer is streamed), `whole` (read whole), `token` (it fetched a
     credential) or `abandon` (it ended work that was abandoned). `chunks` are the network reads:
@@ -106,7 +106,7 @@ class RequestFile(msgspec.Struct, omit_defaults=True):
 
 
 class ResponseFile(msgspec.Struct, omit_defaults=True):
-    """An answer in a file: `body` names the file of its bytes, or `reads` are they themselves."""
+    """An answer in a file: `body` names the file with its bytes, or `reads` holds them."""
 
     status: int
     headers: dict[str, str] = {}

@@ -65,7 +65,7 @@ def play(
     to its end. `hint` is what to do about credentials that were refused or missing: nobody asks for
     any now. A provider that is asked over HTTP is asked for the events of the recorded bytes: of a
     copy of it, which goes nowhere for them. One that made several requests makes them once more,
-    without credentials, and each is answered from the take.
+    without credentials, and each gets its recorded answer.
     """
     provider = call.attempt.target.binding.provider
     if speed == 0 and not isinstance(call.clock, AtOnce):
@@ -77,7 +77,7 @@ def play(
     player = copy(provider)
     if len([leg for leg in take.recording.legs if leg.kind != "token"]) > 1:
         call.http = _Answers(take, call, speed, cut)
-        player.authorize = _unsigned  # type: ignore[method-assign]  # of this one object
+        player.credential = _no_credential  # type: ignore[method-assign]  # of this one object
     else:
         player.exchange = lambda x: _reads(take, call, provider, speed, cut)  # type: ignore[method-assign]  # likewise
     return player.stream(call.model, call.context, call.options, call)
@@ -133,8 +133,8 @@ async def _reads(
         raise ProviderFailure(_told(take))
 
 
-async def _unsigned(request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-    """Sign nothing; stands in for `HTTPProvider.authorize`."""
+def _no_credential(request: HTTPRequest, options: StreamOptions) -> None:
+    """Return `None`, so that nothing is signed; stands in for `HTTPProvider.credential`."""
 
 
 class _Answers:
@@ -173,7 +173,7 @@ class _Answers:
         return _Answer(leg, self._call, self._speed, self._end if is_answer else _whole)
 
     def _end(self) -> ProviderFailure | None:
-        """Return how the take's answer ended, if it did not end well."""
+        """Return the failure that ended the take's answer, or `None`."""
         failure = self._take.failure
         if failure is None or failure.code == "cut" or failure.phase == "request":
             return None
@@ -182,14 +182,14 @@ class _Answers:
         return ProviderFailure(_told(self._take))
 
     def close_idle(self) -> None:
-        """Do nothing: there are no connections."""
+        """Do nothing, for want of connections."""
 
     async def aclose(self) -> None:
         """Do nothing likewise."""
 
 
 def _whole() -> None:
-    """Return nothing: the answer came to its end."""
+    """Return `None`, for an answer that came to its end."""
 
 
 class _Answer:

@@ -5,12 +5,12 @@
         async with client.stream("acme/large", "Hello", base_url=base_url, api_key="test") as s: …
     assert server.exchanges[0].json["stream"] is True
 
-Of a recording with one request, whatever follows the key in a request's path is the provider's own
-business and is not looked at. Of one with several, each request is answered by the first leg with
-its method and path that has not been asked for, every origin has an address of its own, and
-addresses in the answers become those.
+A recording with one request answers any request: whatever follows the key in its path is the
+provider's own business and is not looked at. A recording with several answers each request with the
+next leg of the same method and path. Each origin then has a loopback address, which stands in the
+answers in place of the recorded one.
 
-    server.problems("case") == []       # every leg was asked for, and nothing else was
+    server.problems("case") == []       # every leg was requested, and nothing else was
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Played:
         self._one = self._left[0] if len(self._left) == 1 else None
 
     def next(self, origin: int, exchange: Exchange, below: str) -> RecordedLeg | None:
-        """Return the leg that answers a request; `None` if none does that is left."""
+        """Take the next leg that answers a request; `None` if no leg is left for it."""
         if self._one is not None:
             found = self._left[:1]
         else:
@@ -65,7 +65,7 @@ class _Played:
 
 
 def _is_of(leg: RecordedLeg, origin: int, method: str, path: str) -> bool:
-    """Tell whether a leg answers a request; the recorded address may have had a path of its own."""
+    """Tell whether a leg answers a request; a recorded path may begin with that of the address."""
     asked = leg.request
     recorded = urlsplit(asked.path).path
     return (asked.origin, asked.method) == (origin, method) and f"/{recorded}".endswith(f"/{path}")
@@ -81,7 +81,7 @@ class _Key:
     problems: list[str] = field(factory=list)
 
     def next(self, origin: int, exchange: Exchange, below: str) -> RecordedLeg | None:
-        """Return the leg that answers a request; `None` if none does."""
+        """Take the leg that answers a request; `None` if it is not recorded."""
         leg = self.now.next(origin, exchange, below)
         if leg is None:
             following = _Played(self.waiting[min(1, len(self.waiting) - 1)])
@@ -169,9 +169,9 @@ class ReplayServer(LoopbackServer):
         return Rerouted(http, {**self._keys[key].addresses})
 
     def problems(self, key: str) -> list[str]:
-        """Say what was asked that is not recorded, and which legs were not asked for.
+        """List requests that are not recorded, and legs that nothing has requested.
 
-        Of recordings with several requests, also which credentials are not the recorded ones.
+        Recordings with several requests also list credentials that differ from the recorded ones.
         """
         served = self._keys[key]
         return [*served.problems, *served.now.unasked()]
@@ -256,7 +256,7 @@ class Rerouted:
         return await self._http.send(request, connect_timeout)
 
     def close_idle(self) -> None:
-        """Close connections that nobody uses."""
+        """Close idle connections."""
         self._http.close_idle()
 
     async def aclose(self) -> None:

@@ -44,10 +44,10 @@ _HARMLESS_FIELDS = ("_type", "scope", "error", "description", "uri", "url", "aud
 
 
 class Sources:
-    """What stands in place of the secrets of some legs, in their order.
+    """The texts that replace the secrets of some legs, which are in their order.
 
     `secrets` are those that are known; others are found by the names of headers, parameters and
-    fields that hold them. What stands in `named`, the models' names, is no secret elsewhere.
+    fields that hold them. A text that occurs in `named`, the models' names, stays everywhere else.
     """
 
     def __init__(
@@ -75,9 +75,9 @@ class Sources:
         return replaced(data, self._replaced)
 
     def row(self, leg: RecordedLeg, **content: Any) -> dict[str, Any]:
-        """Return what a file says of a leg, as JSON data that is to be marked.
+        """Return a leg as JSON data for a file, which `mark` has still to change.
 
-        `content` is where the bytes of its answer are.
+        `content` has the fields for the bytes of its answer.
         """
         asked = leg.request
         request = None
@@ -104,9 +104,9 @@ class Sources:
     def body(self, leg: RecordedLeg) -> tuple[bytes, list[tuple[float, int]]]:
         """Return a leg's body without secrets, and its chunks.
 
-        A stream stays as long as it was, since its frames may count their bytes. A refusal, whose
-        text is shown, has what the failure had where it was told; an answer that was read whole has
-        the sources. Both are one chunk if their size has changed.
+        A stream keeps its length, since its frames may count their bytes. A refusal has the mark
+        that its error message has; an answer that was read whole has the sources. Both become one
+        chunk if their size has changed.
         """
         body = leg.body
         if leg.kind in ("token", "whole") and 200 <= leg.status < 300:
@@ -138,7 +138,7 @@ def _is_long(text: str) -> bool:
 
 
 def _sent(leg: RecordedLeg) -> Iterator[str]:
-    """Yield what a request sends as a credential, by the names of where it stands."""
+    """Yield the credentials of a request, which the names of headers and fields show."""
     request = leg.request
     for name, value in request.headers.items():
         if is_secret(name):
@@ -154,7 +154,7 @@ def _sent(leg: RecordedLeg) -> Iterator[str]:
 
 
 def _given(leg: RecordedLeg, secrets: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the credentials in an answer that was read whole, each with the name of its field."""
+    """Yield the credentials in an answer that was read whole, each after the name of a field."""
     if leg.kind not in ("token", "whole") or not 200 <= leg.status < 300:
         return
     for name, value in _texts(_json(leg.body)):

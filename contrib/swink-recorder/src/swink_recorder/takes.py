@@ -131,7 +131,7 @@ def _failure(error: Error | Retry) -> TakeFailure:
 def write_takes(
     takes: Sequence[Take], call: dict[str, Any] | None = None, secrets: Iterable[str] = ()
 ) -> bytes:
-    """Return the file of some takes; `call` is what else is known of theirs."""
+    """Return the file of some takes; `call` has further facts of the call."""
     secrets = {*secrets}
     named = " ".join(take.asked.get("model", "") for take in takes)  # a key of "ollama" is none
     sources = [Sources(take.recording.legs, secrets, named) for take in takes]
@@ -177,7 +177,7 @@ def take_from(
     bodies: Sequence[Body],
     events: list[tuple[float, Any]],
 ) -> Take:
-    """Return the take of a head, with the bodies and chunks of its legs, and its events."""
+    """Make a take from a head, bodies with chunks for its legs, and events."""
     recording = Recording.of(
         [row.leg(*body) for row, body in zip(head.legs, bodies, strict=True)],
         head.provider,
@@ -189,7 +189,7 @@ def take_from(
 
 
 def take_head(take: Take) -> dict[str, Any]:
-    """Return as JSON data what there is of a take beside its legs and events."""
+    """Return a take as JSON data, without its legs and events."""
     recording = take.recording
     head: dict[str, Any] = {
         "asked": take.asked,
