@@ -77,7 +77,7 @@ class Sources:
     def row(self, leg: RecordedLeg, **content: Any) -> dict[str, Any]:
         """Return a leg as JSON data for a file, which `mark` has still to change.
 
-        `content` has the fields for the bytes of its answer.
+        `content` has the fields for the bytes.
         """
         asked = leg.request
         request = None
