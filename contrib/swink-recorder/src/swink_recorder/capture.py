@@ -95,6 +95,9 @@ class AttemptTape:
         self.kept: list[KeptEvent | KeptDeltas] = []
         self._clock = clock
         self._began = clock.time() if attempt.started_at is None else attempt.started_at
+        self._leg: Leg | None = None
+        self._reads: list[tuple[float, bytes]] = []
+        self._since = 0.0
         self._now = 0.0
         # the deltas that are kept now: of one kind, of one block, of one network read
         self.kind: type | None = None
@@ -111,12 +114,12 @@ class AttemptTape:
 
     def take(self, data: bytes, leg: Leg | None = None) -> None:
         """Keep a network read of an answer; `leg` is `None` where it did not come over HTTP."""
-        head = None if leg is None else leg.response
-        read = self._seconds(head.at if head else self._began), data
-        if leg in self.reads:
-            self.reads[leg].append(read)
-        else:
-            self.reads[leg] = [read]
+        if leg is not self._leg or not self._reads:
+            head = None if leg is None else leg.response
+            self._leg = leg
+            self._reads = self.reads.setdefault(leg, [])
+            self._since = self._began if head is None else head.at
+        self._reads.append((max(0.0, self._clock.time() - self._since), data))
 
     def feed(self, event: AssistantMessageEvent) -> None:
         """Keep an event. Those of one network read came at one time."""
@@ -190,9 +193,6 @@ class AttemptTape:
         ended_at, read_at = self.attempt.ended_at, self.attempt.read_at
         at = read_at if ended_at is None else ended_at
         return 0.0 if at is None else max(0.0, at - self._began)
-
-    def _seconds(self, since: float) -> float:
-        return max(0.0, self._clock.time() - since)
 
 
 class Tape:
