@@ -313,7 +313,7 @@ _CREDENTIALS = frozenset({"api_key", "headers"})
 
 _PERSONAL = frozenset(name for name, each in OPTIONS.items() if each.kind == "provider")
 
-_STEERING = _PERSONAL | {"transport", "rules"}
+_STEERING = _PERSONAL | {"transport", "rules", "retired"}
 """Options that are no part of what is said in a request's body."""
 
 

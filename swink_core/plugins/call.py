@@ -456,6 +456,8 @@ class Call:
         options = attempt.options
         if options.headers or options.base_url:
             self.hide(options.headers, options.base_url or "")
+        if options.extra:
+            self.hide({name: v for name, v in options.extra.items() if isinstance(v, str)})
 
     def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
         """Add what an attempt took to the sums."""

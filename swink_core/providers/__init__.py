@@ -3,7 +3,7 @@
 from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase
 from swink_core.failures.kinds import CODES, KINDS, health_of
-from swink_core.failures.redaction import redact
+from swink_core.failures.redaction import codings_of_secret, redact
 from swink_core.failures.waits import duration_seconds, retry_after_seconds
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
 from swink_core.framing.ndjson import NDJSONDecoder
@@ -45,6 +45,7 @@ from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
+from swink_core.providers.shapes import SHAPES
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, TokenHTTP
 from swink_core.providers.writer import EventWriter
@@ -65,6 +66,7 @@ __all__ = [
     "KINDS",
     "MOST_BLOCKS",
     "OPTIONS",
+    "SHAPES",
     "TUNING",
     "AiohttpClient",
     "Attempt",
@@ -102,6 +104,7 @@ __all__ = [
     "arguments_object",
     "by_tables",
     "closed_schema",
+    "codings_of_secret",
     "context_notices",
     "cost_of",
     "decode_json",
@@ -140,4 +143,4 @@ __all__ = [
     "unsupported",
     "with_extra",
     "with_metadata",
-]  # fmt: skip
+]

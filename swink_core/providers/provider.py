@@ -229,6 +229,11 @@ class HTTPProvider:
             raise ProviderFailure(Failure("request", kind=kind, code=code, message=why))
         return url.rstrip("/")
 
+    def at_home(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> bool:
+        """Tell whether a call goes to the provider's own address, which its `models.toml` names."""
+        given = options.base_url or first_set(self.info.base_url_env, environ)
+        return not given or given.rstrip("/") == (self.info.base_url or "").rstrip("/")
+
     def json_request(
         self, url: str, payload: Any, headers: Mapping[str, str] | None = None
     ) -> HTTPRequest:
@@ -365,7 +370,7 @@ class HTTPProvider:
 
     def _plan_of(self, fit: Fitted, model: Model, target: Target, today: date) -> Plan:
         """Make the plan of a fitted call. Raises ProviderFailure for a call that is refused."""
-        fit.age(today)
+        fit.age(today, self.at_home(fit.options))
         if fit.failure is not None:
             raise ProviderFailure(fit.failure)
         notices = (*fit.notices, *self.notices(model, fit.options))

@@ -335,13 +335,18 @@ class EventSource:
         return self._end(late if self._exchange is not None else None)
 
     def _take_rest(self) -> None:
-        """Use a last frame without its end if it is whole; if not, it was cut."""
+        """Use a last frame without its end if it is whole; if not, it was cut.
+
+        After a completed answer such a frame gets a notice: it may be a damaged error, or usage.
+        """
         self._phase = "finalize"
         for frame in self._decoder.finish():
             try:
                 self._feed(frame)
-            except UNPARSABLE:
+            except UNPARSABLE as error:
                 log.debug("the input ends inside a frame of %d bytes", len(frame))
+                if self._out.stop_reason is not None:
+                    self._out.notice("cut_frame", self._detail(frame, error))
         self._after_read(self._out)
 
     def _report(self, number: int) -> None:
@@ -377,8 +382,8 @@ class EventSource:
                 self._feed(repaired)
                 self._out.notice(LONE_SURROGATE, REPAIRED)
                 return
-        out, secrets = self._out, self._call.secrets
-        detail = f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
+        out = self._out
+        detail = self._detail(frame, error)
         # a wrong checksum (FrameError) says more than the bytes that it is of
         if not isinstance(error, FrameError) and STRUCTURE.isdisjoint(frame):
             self._noise += 1
@@ -397,6 +402,10 @@ class EventSource:
             out.damage = out.damage or failure
         log.warning("%s: a malformed frame is passed over: %s", self._call.model, detail)
         out.notice("malformed_frame", detail)
+
+    def _detail(self, frame: bytes, error: Exception) -> str:
+        secrets = self._call.secrets
+        return f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
 
     def _end(self, failure: Failure | None) -> list[ev.Event]:
         out, call = self._out, self._call

@@ -96,13 +96,17 @@ class UrlSource(_Typed, tag="url"):
     url: str
     media_type: MediaType | None = None
 
+    def __post_init__(self) -> None:
+        if no_files.get() and self.url.strip().lower().startswith("file:"):
+            raise ValueError(FILES_REFUSED)
+
 
 no_files: ContextVar[bool] = ContextVar("no_files", default=False)
 """Set while data is loaded that must not name files of this machine."""
 
 FILES_REFUSED = (
-    "a file source is loaded with allow_files=True alone, because data from elsewhere could name "
-    "any file of this machine"
+    "a file source or file: address is loaded with allow_files=True alone, because data from "
+    "elsewhere could name any file of this machine"
 )
 
 

@@ -356,6 +356,13 @@ class StreamOptions(Checked):
             "call", "Whether the rules of models may change, leave out or refuse options."
         ),
     )
+    retired: bool = field(
+        default=False,
+        metadata=_option(
+            "call",
+            "Whether to ask a model that its provider has retired; no other rule is lifted.",
+        ),
+    )
     settings: Mapping[str, Any] = field(
         factory=dict,
         repr=False,
@@ -417,6 +424,7 @@ class ClientOptions(TypedDict, total=False):
     malformed: MalformedPolicy | None
     max_output_chars: int | None
     rules: bool | None
+    retired: bool | None
 
 
 class TargetOptions(ClientOptions, total=False):

@@ -234,7 +234,7 @@ def _write(file: Path, limit: int | None) -> None:
 
 
 async def test_a_model_that_retires_between_two_calls_is_refused_by_the_second() -> None:
-    rule = Rule(match=".", retires="2026-06-02")
+    rule = Rule(match=".", retires="2026-06-02", as_of="2026-06-02")
     model = swink.Model("toy", "large", ModelInfo("large"), (rule,))
     clock = ManualClock(began=datetime(2026, 6, 1, 23, 59, tzinfo=UTC))
     http = PipeClient(Pipe(*HELLO))

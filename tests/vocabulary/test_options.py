@@ -291,7 +291,7 @@ DEFAULTS: list[tuple[Any, dict[str, Any]]] = [
         StreamOptions(),
         NONE
         | {"stop": (), "transport": "auto", "headers": {}, "settings": {}, "extra": {}}
-        | {"timeouts": Timeouts(), "retry": RetryPolicy(), "rules": True}
+        | {"timeouts": Timeouts(), "retry": RetryPolicy(), "rules": True, "retired": False}
         | {"max_output_chars": 33_554_432},
     ),
 ]

@@ -273,6 +273,7 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
     "raise max_tokens": ("echo/fail-empty-response", {}),
     'malformed="skip"': ("acme/damaged", {"base_url": "http://acme.invalid", "api_key": "k"}),
     "rules=False": ("openai/gpt-5", {"stop": ["END"], "api_key": "key-1234567"}),
+    "retired=True": ("openai/gpt-4", {"api_key": "key-1234567"}),
     "the log at DEBUG level": ("echo/fail-unknown", {}),
 }
 

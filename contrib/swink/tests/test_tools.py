@@ -7,6 +7,8 @@ import base64
 import functools
 import json
 import threading
+import types
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -263,6 +265,26 @@ async def test_what_stops_a_tool_is_no_result(raised: type[BaseException]) -> No
 
     with pytest.raises(raised):
         await result_of(f, {})
+
+
+def test_a_tool_whose_coroutine_is_closed_has_raised_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @types.coroutine
+    def pause() -> Generator[None, None, None]:
+        yield
+
+    async def f() -> None:
+        await pause()
+
+    begun = result_of(f, {})
+
+    async def begin() -> None:
+        begun.send(None)
+
+    asyncio.run(begin())
+    begun.close()
+    assert caplog.records == []
 
 
 async def test_a_blocking_function_runs_in_a_thread_and_an_async_one_does_not() -> None:

@@ -32,7 +32,8 @@ first leg's answer; `[hidden]` is any other. Streams have as many asterisks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
@@ -277,6 +278,7 @@ def _load_leg(path: Path, row: LegFile) -> RecordedLeg:
     file = said.body or ""
     if Path(file).name != file or file in ("", ".."):
         raise _broken(path, f"the body {file!r} is not a file name")
+    _check_headers(path, said.headers)
     body = _read(path.parent / file)
     _check_chunks(path, said.chunks, len(body))
     return row.leg(body, said.chunks)
@@ -289,6 +291,16 @@ def _leg_text(row: dict[str, Any], chunks: list[tuple[float, int]]) -> str:
         lines = ",\n   ".join(json.dumps([round(at, 6), size]) for at, size in chunks)
         text = f'{text[:-5]},\n  "chunks": [\n   {lines}\n  ]\n }}\n}}'
     return "  " + text.replace("\n", "\n  ")
+
+
+def _check_headers(path: Path, headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(f"{name}{value}"):
+            reason = f"the header {name!r} has a line break or characters beyond Latin-1"
+            raise _broken(path, reason)
+
+
+_HEADER = re.compile(r"[^\r\n\0\u0100-\U0010ffff]*")
 
 
 def _check_chunks(path: Path, chunks: list[tuple[float, int]], size: int) -> None:
@@ -326,6 +338,8 @@ def _inside(path: Path) -> Path:
 
 
 def _read(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise _broken(path, "it is not a regular file")  # a pipe may never end
     try:
         return _inside(path).read_bytes()
     except OSError as error:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from swink_core.providers import codings_of_secret
 from swink_recorder.legs import STREAMED, LegFile, RecordedLeg, RequestFile, ResponseFile
 from swink_recorder.scrub import (
     HIDDEN,
@@ -122,7 +123,7 @@ class Sources:
     def _text(self, text: str) -> str:
         """Return a path or the value of a header without secrets."""
         for secret in sorted(self._replaced, key=len, reverse=True):
-            for form in (secret, quote(secret, safe="")):
+            for form in codings_of_secret(secret):
                 text = text.replace(form, self._replaced[secret])
         return text
 

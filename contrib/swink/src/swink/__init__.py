@@ -12,12 +12,14 @@
     schemas.py    types as JSON schemas; partial.py reads JSON that is still coming
     media.py      images, documents, sound
     prompts.py    what a call takes for a conversation
+    notebooks.py  display in IPython and Jupyter, registered where they run
     of_stream.py  what streams, typed answers and runs have in common; amounts.py sums calls
 
 The names of these modules are loaded when they are first asked for.
 """
 
 import logging
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -196,5 +198,8 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
+
+if "IPython" in sys.modules and (_shell := sys.modules["IPython"].get_ipython()) is not None:
+    import_module(f"{__name__}.notebooks").register(_shell)
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

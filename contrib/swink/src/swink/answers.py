@@ -60,8 +60,13 @@ ANSWER = "answer"
 WRAPPED = "value"
 """The field in which an answer comes that is no object, since APIs want one at the root."""
 
-GROWTH = 1.02
-"""By how much an answer grows before what it says so far is read again: work stays linear."""
+FREE_CHARACTERS = 1_000_000
+"""Characters that are read for the partial values of an answer with each piece that comes.
+
+Beyond them the answer is read again when it has grown by `GROWTH`, so the work stays linear.
+"""
+
+GROWTH = 1.1
 
 _SAY_AGAIN = "That does not fit the schema: {why}\nAnswer again, with the whole corrected JSON."
 
@@ -178,7 +183,9 @@ class Growing:
     def begin(self) -> None:
         """Begin again, with another answer."""
         self._parts: list[str] = []
-        self._size, self._read = 0, 0.0
+        self._size = 0
+        self._read = 0  # the size when it was read last
+        self._spent = 0  # characters read in all
         self._block: int | None = None
 
     def feed(self, batch: Sequence[AssistantMessageEvent]) -> Any:
@@ -187,14 +194,20 @@ class Growing:
             if isinstance(event, Retry):
                 self.begin()
             elif isinstance(event, ToolCallStart) and event.name == ANSWER:
-                self._parts, self._size, self._read = [], 0, 0.0
+                self._parts = []
+                self._size = 0
+                self._read = 0
+                self._spent = 0
                 self._block = event.content_index
             elif self._is_of_answer(event):
                 self._parts.append(event.delta)
                 self._size += len(event.delta)
-        if self._size <= self._read * GROWTH:
+        is_free = self._size > self._read and self._spent + self._size <= FREE_CHARACTERS
+        if not is_free and self._size <= self._read * GROWTH:
             return None
-        self._parts, self._read = ["".join(self._parts)], self._size
+        self._parts = ["".join(self._parts)]
+        self._read = self._size
+        self._spent += self._size
         so_far = self._form.so_far(self._parts[0])
         if so_far is None or so_far == self._last:
             return None

@@ -95,6 +95,7 @@ class FunctionTool(Generic[P, R]):
         """Return the result of a model's call; one that failed says so to the model."""
         if (refusal := self.refusal(call)) is not None:
             return refusal
+        task = asyncio.current_task()
         try:
             arguments = self._arguments(call)
             async with asyncio.timeout(self.timeout) as limit:
@@ -105,6 +106,10 @@ class FunctionTool(Generic[P, R]):
             return failed(call, f"The tool took longer than {self.timeout:g} seconds.")
         except (asyncio.CancelledError, KeyboardInterrupt):
             raise  # the run or the program is stopped
+        except GeneratorExit as error:
+            if not _runs_in(task):
+                raise  # the coroutine is closed
+            return self._raised(call, error)
         except BaseException as error:  # sys.exit() too: it ends the function, not the program
             return self._raised(call, error)
         return ToolResultMessage(call.id, call.name, content)
@@ -283,6 +288,13 @@ def failed(call: ToolCallBlock, why: str) -> ToolResultMessage:
 
 def _unfit(call: ToolCallBlock, error: ValueError) -> ToolResultMessage:
     return failed(call, f"The arguments do not fit: {error}")
+
+
+def _runs_in(task: asyncio.Task[Any] | None) -> bool:
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no event loop is running
+        return False
 
 
 def content_of(result: Any) -> str | list[Block]:

@@ -24,7 +24,7 @@ from swink_core.providers import folded_system, marked_system, rule_of
 
 __all__ = [
     "STOP_REASONS", "cache_ttl", "changed_options", "is_misplaced", "placed", "takes_system",
-    "thinking", "trim_prefill", "without_unanswered",
+    "thinking", "without_unanswered",
 ]  # fmt: skip
 
 FIVE_MINUTES = 300
@@ -79,17 +79,6 @@ def without_unanswered(
     """
     done = {answered(block) for block in content}
     return [block for block in content if (id := asked(block)) is None or id in done]
-
-
-def trim_prefill(turns: Sequence[dict[str, Any]]) -> None:
-    """Strip the native text of an answer to be continued, which must not end in white space.
-
-    Text that was cited stays as it came.
-    """
-    if turns and turns[-1]["role"] == "assistant":
-        last = turns[-1]["content"][-1]
-        if last.get("type", "text") == "text" and "text" in last and "citations" not in last:
-            last["text"] = last["text"].rstrip()
 
 
 def takes_system(model: Model, options: StreamOptions) -> bool:

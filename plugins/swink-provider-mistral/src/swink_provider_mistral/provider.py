@@ -2,7 +2,8 @@
 
 * Tool-call ids are nine letters and digits. Others are mapped to such ids by a digest, the same
   at every turn, so that prompt caches hold.
-* A user turn may not follow a tool's results directly: an assistant turn stands between.
+* A user turn may not follow a tool's results directly: an assistant turn goes between, with a
+  notice, for models that are not known to do without one.
 * Reasoning goes back as a `thinking` chunk of the content, which then is an array.
 * Audio is the data alone.
 * A tool call is required by the word `any`.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from itertools import pairwise
 from typing import Any
 
 from swink_core import (
@@ -29,10 +31,12 @@ from swink_core import (
     Model,
     StreamOptions,
     TextBlock,
+    ToolResultMessage,
     UrlSource,
+    UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import by_tables
+from swink_core.providers import Fitted, by_tables, rule_of
 from swink_provider_openai import ChatConverter, OpenAIProvider
 
 __all__ = ["MistralProvider"]
@@ -48,6 +52,15 @@ WORDINGS = (
     ("too large for model", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("capacity exceeded", Kind.OVERLOADED),
 )
+
+
+BETWEEN = "OK."
+"""The assistant turn between tool results and the user, for models that want one."""
+
+
+def takes_user_after_results(model: Model) -> bool:
+    """Tell whether a model is known to take what the user says right after a tool's results."""
+    return bool(rule_of(model).facts.get("user_after_results"))
 
 
 def tool_id(given: str) -> str:
@@ -66,12 +79,17 @@ class MistralConverter(ChatConverter):
     """Chat Completions' messages, as Mistral wants them."""
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
-        """Put an assistant turn between a tool's results and what the user says next."""
+        """Put an assistant turn between a tool's results and what the user says next.
+
+        Models that are known to do without get none.
+        """
         native = super().conversation(model, context)
+        if takes_user_after_results(model):
+            return native
         messages: list[dict[str, Any]] = []
         for message in native["messages"]:
             if message["role"] == "user" and messages and messages[-1]["role"] == "tool":
-                messages.append({"role": "assistant", "content": "OK."})
+                messages.append({"role": "assistant", "content": BETWEEN})
             messages.append(message)
         return {**native, "messages": messages}
 
@@ -118,6 +136,17 @@ class MistralProvider(OpenAIProvider):
     """Mistral's chat endpoint."""
 
     converter = MistralConverter
+
+    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
+        """Add a notice for each assistant turn that goes between tool results and the user."""
+        call = super().fit(model, context, options)
+        if not takes_user_after_results(model):
+            messages = call.context.messages
+            for at, (before, message) in enumerate(pairwise(messages), start=1):
+                if isinstance(before, ToolResultMessage) and isinstance(message, UserMessage):
+                    what = f": messages[{at}]: an assistant message {BETWEEN!r} was put before it"
+                    call.tell(what, "content_added")
+        return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Use Mistral's name for a required tool call."""

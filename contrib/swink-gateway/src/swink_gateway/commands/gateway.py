@@ -244,7 +244,8 @@ async def _serve(
     monitor = Monitor()
     async with aclosing(open_ledger(store)) as ledger:
         parts = client_parts(None, monitor.plugins)
-        async with swink.Client(**parts, breaker=False, gates=[Cooldowns(ledger)]) as client:
+        cooldowns = monitor.cooldowns = Cooldowns(ledger)
+        async with swink.Client(**parts, breaker=False, gates=[cooldowns]) as client:
             config: Config = given["config"]
             watching: AbstractContextManager[None] = nullcontext()
             if source is not None:

@@ -41,7 +41,7 @@ from swink_gateway.protocols.failures import Refused, of_bad_request, of_excepti
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.answers import OneAnswer, respond
 from swink_gateway.serving.bodies import read_body, receive_body, size_of
-from swink_gateway.serving.limits import Limits, time_limit
+from swink_gateway.serving.limits import Limits, stated_patience, time_limit, timeouts_within
 from swink_gateway.serving.upstream_call import UpstreamCall
 
 __all__ = ["ACTIVE", "OWNER", "Calls", "respond"]
@@ -218,15 +218,19 @@ class Calls:
     ) -> tuple[EventStream, Facts]:
         asked.context = answerable(asked)
         wire_formats: dict[str, str] = {}
-        for one, own in chain:
-            spoken = self._spoken.by(one, asked, protocol.wire_format, own)
+        for one, options in chain:
+            spoken = self._spoken.by(one, asked, protocol.wire_format, options)
             if wire_formats.setdefault(one.provider, spoken) != spoken:
                 wire_formats[one.provider] = ""  # what is sealed is right for both
         first = chain[0][0].provider
-        found = addressed(asked, protocol.wire_format, first, wire_formats[first])
+        own = self._spoken.is_own(first, protocol.wire_format)
+        found = addressed(asked, protocol.wire_format, first, wire_formats[first], own)
         asked.dropped = found.dropped
         unseen = not asked.stream
         options = persistent({"retry": self.retry, **found.options}, unseen)
+        most = asked.patience
+        if most is not None and (unseen or most > self.routing.config.head_wait):
+            options.setdefault("timeouts", timeouts_within(most, unseen))
         models: list[Any] = [one for one, _ in chain]
         if asked.inherited:
             models, options = self._inheriting(models, options, asked)
@@ -268,7 +272,9 @@ class Calls:
         """Return what a request asks for. Raises Refused."""
         body = await self.read(request, hold)
         path = {**request.query, **request.match_info}
-        return await read_body(protocol, body, path, request.headers)
+        asked = await read_body(protocol, body, path, request.headers)
+        asked.patience = stated_patience(request.headers)
+        return asked
 
     async def read(self, request: web.Request, hold: Holding) -> bytes:
         """Return the body of a request, which is held as it comes.

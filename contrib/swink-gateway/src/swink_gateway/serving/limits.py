@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 
-from attrs import Factory, define, field
+from attrs import Factory, define, evolve, field
 
+from swink_core import Timeouts
 from swink_core.providers import Clock, LoopClock
 
-__all__ = ["MOST_STREAMS", "Limits", "time_limit"]
+__all__ = ["MOST_STREAMS", "Limits", "stated_patience", "time_limit", "timeouts_within"]
 
 PATIENCE_SECONDS = 60.0
 
@@ -38,6 +39,39 @@ class Limits:
     connections: int = field(default=Factory(lambda self: 2 * self.streams, takes_self=True))
     silence: float = SILENT_CONNECTION_SECONDS
     clock: Clock = field(factory=LoopClock)
+
+
+PATIENCE_HEADERS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server-timeout")
+"""The request headers in which the SDKs of OpenAI, Anthropic and Google state their time limit."""
+
+EARLIER = 0.95
+"""The part of a client's time limit after which the gateway ends a call, with a status."""
+
+
+def stated_patience(headers: Mapping[str, str]) -> float | None:
+    """Return the time limit of a client, in seconds; `None` if it states none."""
+    for name in PATIENCE_HEADERS:
+        with suppress(ValueError):
+            seconds = float(headers.get(name, ""))
+            if 0 < seconds < float("inf"):
+                return seconds
+    return None
+
+
+def timeouts_within(patience: float, is_whole: bool) -> Timeouts:
+    """Return limits that end a call earlier than its client, which waits for `patience` seconds.
+
+    A client of a whole answer waits for all of it. Signs of life keep one of a stream waiting, so
+    the gateway ends the call when the provider has been silent for as long.
+    """
+    usual, most = Timeouts(), EARLIER * patience
+    if is_whole:
+        return evolve(usual, total=most)
+    return evolve(
+        usual,
+        first_event=min(usual.first_event or most, most),
+        idle=min(usual.idle or most, most),
+    )
 
 
 @asynccontextmanager

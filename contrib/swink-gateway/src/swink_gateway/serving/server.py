@@ -35,6 +35,7 @@ from swink_gateway.serving.model_routes import ModelRoutes
 from swink_gateway.serving.operator_routes import OperatorRoutes
 from swink_gateway.serving.page import page
 from swink_gateway.serving.responses import ResponsesRoutes
+from swink_gateway.serving.unserved import is_unserved, unserved
 from swink_gateway.serving.workers import MOST_WAITING
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ PLAIN = "identity"
 GRACE_SECONDS = 5
 """For answers that are on their way when the gateway stops."""
 
+_GENERAL = frozenset({"Not Found", "Method Not Allowed"})
+"""The reasons of the errors that the router raises; those of routes are more specific."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _PUBLIC = frozenset({"/health", "/ready"})
@@ -64,10 +68,11 @@ class Gateway:
     `keys` are those that clients show; without one only this machine can be served. `hosts` are
     names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
     chain of models each; `settings` are names of settings that clients of swink's own protocol may
-    say; `limits` bound what clients may take. `config` is what a file says, with routes and keys of
-    its own, and `ledger` where it is kept what those take; `monitor` is what operators see. Port 0
-    is a free one; a `sock` that listens already is served instead. Raises SwinkError for an address
-    beyond this machine without a key.
+    say; `retry` says what is repeated (`None`: nothing, because clients repeat requests themselves;
+    the other models of a chain are still tried); `limits` bound what clients may take. `config` is
+    what a file says, with routes and keys of its own, and `ledger` where it is kept what those
+    take; `monitor` is what operators see. Port 0 is a free one; a `sock` that listens already is
+    served instead. Raises SwinkError for an address beyond this machine without a key.
     """
 
     def __init__(
@@ -95,7 +100,7 @@ class Gateway:
         self.draining = False
         routing, ledger = Routing(client, Config()), ledger or MemoryLedger()
         counters = Counter[str]() if monitor is None else monitor.counters
-        retry, limits = retry or RetryPolicy(), limits or Limits()
+        retry, limits = retry or RetryPolicy.none(), limits or Limits()
         self._calls = Calls(client, routing, ledger, retry, limits, counters)
         self._operators = OperatorRoutes(self._calls, monitor)
         self.reconfigure(config or Config())
@@ -253,6 +258,8 @@ class Gateway:
         except web.HTTPException as error:
             if error.status < 400:
                 raise
+            if is_unserved(request, error) and error.reason in _GENERAL:
+                return unserved(request)
             refused = refusal(error.status, error.reason)
             refused.headers.update({n: v for n, v in error.headers.items() if n == "Allow"})
             return refused

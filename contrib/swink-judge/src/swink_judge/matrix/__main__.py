@@ -37,11 +37,15 @@ def main() -> int:
         print(f"{kind} | {what} | {provider} | {count} | {example}")
         for shown in run.found[kind, what, provider][: given.bodies]:
             _show(shown)
+    unjudged = run.unjudged.total()
     print(
-        f"{run.cases} cases, {run.sent} sent, in {seconds:.0f} s; "
+        f"{run.cases} cases, {run.sent} sent, {run.sent - unjudged} judged, in {seconds:.0f} s; "
         + ", ".join(f"{_sum(run, kind)} {kind}" for kind in Kind),
         file=sys.stderr,
     )
+    if unjudged:
+        names = ", ".join(f"{provider} {api} ({n})" for (provider, api), n in run.unjudged.items())
+        print(f"{unjudged} unjudged, to APIs without rules: {names}", file=sys.stderr)
     if not given.providers and given.share == 1 and not given.models:
         for excuse in excuses():
             if excuse not in run.excused and excuse.provider in Judge().providers:

@@ -30,7 +30,7 @@ from swink_cli.extensions import (
 from swink_cli.listing import PROVIDER_GROUP
 from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
-from swink_core.providers import TUNING, HTTPProvider, package_catalog
+from swink_core.providers import SHAPES, TUNING, HTTPProvider, package_catalog
 
 __all__ = [
     "ABLE", "GROUPS", "LIKENESS", "RULED", "TAKEN", "Finding", "added", "examine", "failing",
@@ -57,7 +57,7 @@ TAKEN = {
 ABLE = ("audio", "documents", "images", "json", "structured_output", "thinking", "tools")
 """What a row of a model may say of its capabilities."""
 
-RULED = (*TAKEN["features"], *TAKEN["knobs"], "prefill")
+RULED = (*TAKEN["features"], *TAKEN["knobs"], *SHAPES)
 """What a rule may say that models take."""
 
 

@@ -135,8 +135,12 @@ class Config:
 
     `aliases` are other names of routes and models, `routes` names with a chain of models each,
     `rules` decide by what a request asks for, `keys` are those that clients show, by the names of
-    their owners, and `store` is where limits are kept.
+    their owners, and `store` is where limits are kept. A streamed answer's status waits for the
+    provider's first words or failure, but no longer than `head_wait` seconds; from then on the
+    client gets signs of life.
     """
+
+    head_wait: Amount = Amount(10.0)
 
     aliases: Mapping[str, str] = field(factory=dict)
     routes: Mapping[str, Route] = field(factory=dict)

@@ -88,7 +88,7 @@ class Breaker(Struct):
         left = self.until - now
         if self.until and self.probe and left <= 0:
             self.until = now + self.probe
-        return Circuit(self.failures, max(0.0, left), self.kind, self.message)
+        return Circuit(self.failures, max(0.0, left), self.kind, self.message, not self.probe)
 
     def fail(self, now: float, failed: FailedAttempt) -> None:
         """Record a failed attempt."""

@@ -115,13 +115,15 @@ class Ticket:
 class Circuit:
     """A model that failed, so many times in a row, at last with this kind and in these words.
 
-    `rest` are the seconds for which it is not asked; 0.0: it may be.
+    `rest` are the seconds for which it is not asked; 0.0: it may be. `is_stated`: the provider
+    itself said for how long.
     """
 
     failures: int
     rest: float
     kind: str
     message: str
+    is_stated: bool
 
 
 @define(frozen=True, kw_only=True)

@@ -177,8 +177,8 @@ class RedisLedger:
             return await self._local.circuit(target)
         if not reply:
             return None
-        failures, left, kind, message = reply
-        return Circuit(failures, float(left), kind.decode(), message.decode())
+        failures, left, kind, message, probe = reply
+        return Circuit(failures, float(left), kind.decode(), message.decode(), not float(probe))
 
     async def failed(self, target: str, failed: FailedAttempt) -> None:
         await self._local.failed(target, failed)

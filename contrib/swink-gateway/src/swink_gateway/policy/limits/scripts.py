@@ -209,7 +209,8 @@ local left = open_until - now
 if open_until > 0 and probe > 0 and left <= 0 then
   redis.call('HSET', KEYS[1], 'until', string.format('%.6f', now + probe))
 end
-return {tonumber(kept[1]), string.format('%.6f', math.max(0, left)), kept[3] or '', kept[4] or ''}
+local rest = string.format('%.6f', math.max(0, left))
+return {tonumber(kept[1]), rest, kept[3] or '', kept[4] or '', kept[5] or '0'}
 """
 )  # fmt: skip
 """Return the circuit of a target (now); half open, the attempts after this one wait."""

@@ -43,7 +43,8 @@ SETTINGS = frozenset({"api", "script", "starting_after"})
 """Settings that a client may say by itself: none can reach the gateway's machine, its credentials
 or another host. A setting is the adapter's own, and there are some for commands and paths."""
 
-_INHERITED = StreamOptions.names() - GATEWAYS_OWN - {"settings", "extra", "rules", "transport"}
+_STEERING = {"settings", "extra", "rules", "retired", "transport"}
+_INHERITED = StreamOptions.names() - GATEWAYS_OWN - _STEERING
 """Options that are part of what is said in a request's body."""
 
 _DELTAS = {
@@ -117,9 +118,10 @@ class NativeProtocol:
 
 
 class NativeEncoder:
-    """Writes events as they are."""
+    """Writes events as they are: its clients know all kinds of failures, and retries."""
 
     content_type = SSE
+    has_statuses = False
 
     def __init__(self) -> None:
         self.ended = False

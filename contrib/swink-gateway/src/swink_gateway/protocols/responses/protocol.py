@@ -35,14 +35,8 @@ from swink_core import (
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, Facts, Known, Reply
 from swink_gateway.protocols.encoding import EventEncoder, id_of, model_of, started_anew
-from swink_gateway.protocols.failures import text_of
 from swink_gateway.protocols.frames import SSE, encode, named_frame
-from swink_gateway.protocols.openai_errors import (
-    error_data,
-    error_reply,
-    final_by_status,
-    final_in_responses,
-)
+from swink_gateway.protocols.openai_errors import error_data, error_reply, final_in_responses
 from swink_gateway.protocols.responses.items import Items, ending, text_part, usage_data
 from swink_gateway.protocols.responses.open_items import DELTAS, PARTS, Open, head_of_deltas
 from swink_gateway.protocols.responses.requests import WIRE_FORMAT, read_responses
@@ -62,9 +56,7 @@ class ResponsesProtocol:
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Return what a request asks for."""
-        asked = read_responses(body)
-        asked.said["user_agent"] = headers.get("User-Agent", "")
-        return asked
+        return read_responses(body)
 
     def encoder(self, asked: Asked, facts: Facts) -> ResponsesEncoder:
         """Make an encoder for the answer to a request."""
@@ -99,6 +91,10 @@ class ResponsesEncoder(EventEncoder):
         match event:
             case TextDelta() | ThinkingDelta() | ToolCallDelta():
                 self._delta(self._open[event.content_index], event.delta, out)
+            case TextStart(content_index=index) if self._is_wordless(index, batch):
+                self._keys[index] = self._items.key(None)
+            case TextEnd(content_index=index) if index not in self._open:
+                self._seal(event, out, is_wordless=True)
             case TextStart(content_index=index):
                 self._keys[index] = self._items.key(None)
                 self._add(index, self._items.message(_notes(index, batch)), "text", out)
@@ -202,14 +198,11 @@ class ResponsesEncoder(EventEncoder):
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
         self.ended = True
-        if code := final_by_status(error, self._begun, self._asked.said.get("user_agent", "")):
-            told = {"code": code, "message": text_of(error), "param": None}
-            out.append(named_frame({"type": "error", "sequence_number": self._number, **told}))
-            return
-        data = error_data(error, final_in_responses(error, self._begun))
+        data = error_data(error, final_in_responses(error))
         usage = usage_data(error.usage, error.cost)
         said = {"status": "failed", "error": data, "usage": usage}
-        self._say("failed", out, response={**self._ended(), **said})
+        # OpenAI's SDKs raise for an event that has the field `error` itself, and for no other.
+        self._say("failed", out, response={**self._ended(), **said}, error=data)
 
     def _ended(self) -> dict[str, Any]:
         return {**self._response, "output": [item for item in self._output if item is not None]}
@@ -228,6 +221,13 @@ class ResponsesEncoder(EventEncoder):
     def _whole(self, item: dict[str, Any], out: list[bytes]) -> None:
         self._add(-1, item, "summary", out)
         self._done(self._open.pop(-1), item, out)
+
+    def _is_wordless(self, index: int, batch: Sequence[Any]) -> bool:
+        """Tell whether a text that begins here ends in the same batch without a word, with metadata
+        that another provider wants back."""
+        of_text = [e for e in batch if getattr(e, "content_index", None) == index]
+        has_words = any(isinstance(e, TextDelta) for e in of_text)
+        return not self._items.is_own and not has_words and bool(_notes(index, of_text))
 
     def _delta(self, opened: Open, text: str, out: list[bytes]) -> None:
         if not opened.text and opened.kind in PARTS:
@@ -272,10 +272,15 @@ class ResponsesEncoder(EventEncoder):
             self._say("function_call_arguments.done", out, opened, arguments=said, name=name)
         self._done(opened, item, out)
 
-    def _seal(self, end: TextEnd | ToolCallEnd, out: list[bytes]) -> None:
+    def _seal(
+        self, end: TextEnd | ToolCallEnd, out: list[bytes], *, is_wordless: bool = False
+    ) -> None:
         """Write, once, what another provider wants back with a text or a call."""
         key = self._keys.pop(end.content_index, None)
-        if key is not None and (item := self._items.beside(key, end.metadata)) is not None:
+        if key is None:
+            return
+        item = self._items.beside(key, end.metadata, is_wordless=is_wordless)
+        if item is not None:
             self._whole(item, out)
 
     def _say(self, word: str, out: list[bytes], opened: Open | None = None, **said: Any) -> None:
