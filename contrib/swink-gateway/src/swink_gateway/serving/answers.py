@@ -44,7 +44,7 @@ def respond(reply: Reply) -> web.Response:
 
 def refusal(status: int, why: str) -> web.Response:
     """Answer who is not let in, in a form that the SDKs of all protocols read a message from."""
-    kind = _TYPES.get(status, "invalid_request_error")
+    kind = _TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     error = {"type": kind, "message": why, "code": status}
     return web.json_response({"type": "error", "error": error}, status=status)
 

@@ -11,11 +11,21 @@ from attrs import Factory, define, evolve, field
 from swink_core import Timeouts
 from swink_core.providers import Clock, LoopClock
 
-__all__ = ["MOST_STREAMS", "Limits", "stated_patience", "time_limit", "timeouts_within"]
+__all__ = [
+    "MEMORY_BYTES",
+    "MOST_STREAMS",
+    "Limits",
+    "stated_patience",
+    "time_limit",
+    "timeouts_within",
+]
 
 PATIENCE_SECONDS = 60.0
 
 MOST_STREAMS = 512
+
+MEMORY_BYTES = 256 * 1024 * 1024
+"""Half of a container's 512 MiB: the rest is for the program, streams and kept conversations."""
 
 SILENT_CONNECTION_SECONDS = 100.0
 """Clients close what they keep for their next request earlier by themselves, after 90 s or less."""
@@ -27,15 +37,17 @@ class Limits:
 
     `patience` is for how many seconds a client may read nothing, and in how many its body has to
     come; `streams` is how many answers are under way at a time; `coalesce` lets an upstream be read
-    on while its client reads slowly. `connections` is about how many are open at a time (twice the
-    streams: clients keep some for their next request), and `silence` for how many seconds one may
-    be without the whole head of a request. `clock` is what signs of life and limits of what clients
-    send go by.
+    on while its client reads slowly. `memory` is how many bytes requests may take together until
+    they are answered, as estimated from their bodies. `connections` is about how many are open at a
+    time (twice the streams: clients keep some for their next request), and `silence` for how many
+    seconds one may be without the whole head of a request. `clock` is what signs of life and limits
+    of what clients send go by.
     """
 
     patience: float = PATIENCE_SECONDS
     streams: int = MOST_STREAMS
     coalesce: bool = False
+    memory: int = MEMORY_BYTES
     connections: int = field(default=Factory(lambda self: 2 * self.streams, takes_self=True))
     silence: float = SILENT_CONNECTION_SECONDS
     clock: Clock = field(factory=LoopClock)

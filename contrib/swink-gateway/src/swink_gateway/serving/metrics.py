@@ -39,6 +39,9 @@ __all__ = ["CONTENT_TYPE", "Monitor"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
+MOST_UNLISTED = 5
+"""Models of a provider that no catalogue lists and that metrics name: clients make names up."""
+
 _ABOUT = {
     "ccr_requests_total": "Calls that were asked for.",
     "ccr_active_streams": "Answers under way.",
@@ -65,7 +68,10 @@ class Monitor:
         folder = os.environ.get(TOGETHER_ENV)
         feed = SharedFeed(Path(folder)) if folder else Feed()
         self._feed = feed
-        self.plugins: Sequence[Any] = (feed, PrometheusObserver(self._registry))
+        self.plugins: Sequence[Any] = (
+            feed,
+            PrometheusObserver(self._registry, most_unlisted=MOST_UNLISTED),
+        )
         self.feed = FeedHandler(feed)
         self.counters: Counter[str] = _Counted(self._registry)
         self.reloader: Reloader | None = None

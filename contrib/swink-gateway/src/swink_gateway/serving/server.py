@@ -27,6 +27,7 @@ from swink_gateway.policy.routing import Routing
 from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.bodies import MOST_BODY_BYTES
 from swink_gateway.protocols.table import PROTOCOLS, Endpoint
+from swink_gateway.serving.access_log import AccessLog
 from swink_gateway.serving.answers import refusal
 from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.connections import Connections
@@ -72,7 +73,8 @@ class Gateway:
     the other models of a chain are still tried); `limits` bound what clients may take. `config` is
     what a file says, with routes and keys of its own, and `ledger` where it is kept what those
     take; `monitor` is what operators see. Port 0 is a free one; a `sock` that listens already is
-    served instead. Raises SwinkError for an address beyond this machine without a key.
+    served instead. `access_log` writes a line for each request. Raises SwinkError for an address
+    beyond this machine without a key.
     """
 
     def __init__(
@@ -91,12 +93,14 @@ class Gateway:
         ledger: Ledger | None = None,
         monitor: Monitor | None = None,
         sock: socket.socket | None = None,
+        access_log: AccessLog | None = None,
     ) -> None:
         self.guard = Guard(keys, [host, *hosts])
         self.client = client
         tiers = {n: tuple((Upstream(model=m),) for m in c) for n, c in (routes or {}).items()}
         self._routes = {name: Route(tiers=chain) for name, chain in tiers.items()}
         self._host, self._port, self._sock = host, port, sock
+        self._access_log = access_log
         self.draining = False
         routing, ledger = Routing(client, Config()), ledger or MemoryLedger()
         counters = Counter[str]() if monitor is None else monitor.counters
@@ -242,7 +246,15 @@ class Gateway:
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         with self._runner.answering(request.transport):
-            return await self._answer(request, handler)
+            if self._access_log is None:
+                return await self._answer(request, handler)
+            began, status = self._access_log.clock(), None
+            try:
+                response = await self._answer(request, handler)
+                status = response.status
+                return response
+            finally:
+                self._access_log.write(request, request.get(OWNER), began, status)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):

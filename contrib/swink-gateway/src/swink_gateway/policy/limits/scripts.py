@@ -6,7 +6,7 @@ all who ask.
 
 from __future__ import annotations
 
-from swink_gateway.policy.limits.ledger import WINDOW_SECONDS
+from swink_gateway.policy.limits.ledger import MOST_AHEAD_SECONDS, WINDOW_SECONDS
 
 __all__ = ["ADMIT", "ALIVE_SECONDS", "CHARGE", "ENTER", "FAIL", "LOOK"]
 
@@ -54,7 +54,7 @@ local function taken(members, seconds, dollars, streams)
   local fields = redis.call('HGETALL', seconds)
   for i = 1, #fields, 2 do
     local at, what = tonumber(string.sub(fields[i], 2)), string.sub(fields[i], 1, 1)
-    if at < first then
+    if at < first or at > now + {MOST_AHEAD_SECONDS} then
       redis.call('HDEL', seconds, fields[i])
     else
       sums[what] = sums[what] + fields[i + 1]
@@ -113,7 +113,7 @@ local function add(seconds, dollars, at, requests, tokens, paid)
     local day, month = periods(at)
     redis.call('HINCRBYFLOAT', dollars, day, paid)
     redis.call('HINCRBYFLOAT', dollars, month, paid)
-    redis.call('EXPIRE', dollars, {MONTH_SECONDS})
+    redis.call('PERSIST', dollars)
   end
 end
 """
