@@ -28,7 +28,7 @@ from swink_core.plugins.package_data import FILE
 from swink_core.vocabulary import models, prices
 from swink_core.vocabulary.structs import Record
 from swink_provider_openai import Dialect
-from swink_recorder import recording
+from swink_recorder import legs, recording
 from swink_testing.conformance import buffered_answers
 from swink_testing.conformance.subject import WHOLE_ANSWERS
 
@@ -126,7 +126,8 @@ def recordings() -> str:
         f"## `{recording.BUNDLE}/`",
         about(recording),
         section(recording.Recording),
-        section(recording.RecordedRequest),
+        section(legs.RecordedRequest),
+        section(legs.RecordedLeg),
         f"## `{WHOLE_ANSWERS}/`",
         "Recordings of answers that were asked for whole, in the same form; their body is JSON.",
         f"## `{buffered_answers.LISTED}`",

@@ -34,7 +34,7 @@ def field(name: str, value: object) -> Change:
     """Return a change of one field of the head."""
 
     def change(folder: Path, head: dict[str, Any]) -> None:
-        head[name] = value
+        place_of(head, name)[name] = value
 
     return change
 
@@ -43,29 +43,37 @@ def body(data: bytes) -> Change:
     """Return a change of the body."""
 
     def change(folder: Path, head: dict[str, Any]) -> None:
-        (folder / head["body"]).write_bytes(data)
-        head["chunks"] = [[0.0, len(data)]]
+        answer = place_of(head, "body")
+        (folder / answer["body"]).write_bytes(data)
+        answer["chunks"] = [[0.0, len(data)]]
 
     return change
 
 
+def place_of(head: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the part of a recording's head that has a field: itself, its leg or its answer."""
+    leg: dict[str, Any] = head["legs"][0]
+    answer: dict[str, Any] = leg["response"]
+    return next(place for place in (answer, leg, head) if name in place)
+
+
 def linked(folder: Path, head: dict[str, Any]) -> None:
     """Make the body a link to another file."""
-    place = folder / head["body"]
+    place = folder / place_of(head, "body")["body"]
     place.unlink()
     place.symlink_to(folder.parent / "secret")
-    head["chunks"] = [[0.0, len(SECRET)]]
+    place_of(head, "chunks")["chunks"] = [[0.0, len(SECRET)]]
 
 
 def elsewhere(folder: Path, head: dict[str, Any]) -> None:
     """Name a file outside of the folder as the body."""
-    head["body"] = "../secret"
-    head["chunks"] = [[0.0, len(SECRET)]]
+    place_of(head, "body")["body"] = "../secret"
+    place_of(head, "chunks")["chunks"] = [[0.0, len(SECRET)]]
 
 
 def pipe(folder: Path, head: dict[str, Any]) -> None:
     """Make the body a pipe that has no writer."""
-    place = folder / head["body"]
+    place = folder / place_of(head, "body")["body"]
     place.unlink()
     os.mkfifo(place)
 

@@ -104,10 +104,11 @@ def recorded_streams(wire_format: str, *, shared: bool = True) -> list[tuple[str
     found = []
     for path in sorted(ROOT.glob("plugins/*/src/*/recordings/*/recording.json")):
         about = json.loads(path.read_text())
-        body = path.parent / str(about.get("body"))
+        answer = about["legs"][-1].get("response", {})
+        body = path.parent / str(answer.get("body"))
         shown_as = "openai-chat" if wire_format == "mistral-chat" else wire_format
         wanted = about.get("wire_format") == shown_as and about.get("provider") == provider
-        if wanted and about.get("status") == 200 and body.suffix != ".json":
+        if wanted and answer.get("status") == 200 and body.suffix != ".json":
             found.append((str(path.parent), body.read_bytes()))
     if shared and (CORPUS / "INDEX.json").exists():
         for case in json.loads((CORPUS / "INDEX.json").read_text()):

@@ -93,7 +93,8 @@ def test_the_recorded_timing_is_kept_and_can_be_sped_up(swink: Any, site: Path) 
 
     recording = site / "lines_provider" / "recordings" / "answer" / "recording.json"
     head = json.loads(recording.read_text())
-    head["chunks"] = [[0.4 + at, size] for at, size in head["chunks"]]
+    response = head["legs"][0]["response"]
+    response["chunks"] = [[0.4 + at, size] for at, size in response["chunks"]]
     recording.write_text(json.dumps(head))
     assert first_token() >= 400
     assert first_token("--speed", "100") < 400

@@ -119,7 +119,7 @@ def test_a_call_is_shown_replayed_and_exported(log: Run, tmp_path: Path) -> None
     assert r"Because of\x1b[31m Rayleigh." in shown
     assert "auth: " in log("show").stdout
     document = json.loads(log("show", old, "--json").stdout)
-    assert document["attempts"][0]["reads"]
+    assert document["attempts"][0]["legs"][0]["response"]["reads"]
 
     assert log("replay", old, "--fast").stdout.endswith("Rayleigh.\n")
     assert "was not answered over HTTP" in log("replay", new).stderr

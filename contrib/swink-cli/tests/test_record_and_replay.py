@@ -192,7 +192,7 @@ def test_what_a_child_process_said_plays_without_it(swink: Any, tmp_path: Path) 
     [
         ({}, "recording.json"),
         ({"recording.json": "{"}, "recording.json"),
-        ({"recording.json": json.dumps({"version": 1, "provider": "nobody"})}, "recording.json"),
+        ({"recording.json": json.dumps({"version": 2, "provider": "nobody"})}, "recording.json"),
     ],
     ids=["no folder", "no JSON", "not all there"],
 )

@@ -573,7 +573,7 @@ async def test_nothing_is_written_where_nothing_was_asked(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"swink_cassette": 2, "attempts": []}', '{"swink_cassette": 1}']
+    "text", ["", "{", "[]", '{"swink_cassette": 3, "attempts": []}', '{"swink_cassette": 2}']
 )
 def test_a_broken_file_says_so(text: str, path: Path) -> None:
     _write(path, text)
@@ -658,7 +658,7 @@ async def test_what_is_not_asked_for_any_more_can_be_found(path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["once", "none"])
 async def test_a_file_without_a_recording_is_to_be_recorded_anew(mode: Any, path: Path) -> None:
-    _write(path, '{"swink_cassette": 1, "attempts": []}')
+    _write(path, '{"swink_cassette": 2, "attempts": []}')
     with Cassette(path, mode):
         end = (await events_of(acme()))[-1]
     assert end.resolution.startswith(f"Record {path} anew with the mode `all`")

@@ -107,7 +107,7 @@ def test_a_body_is_searched_only_where_a_secret_may_be(body: bytes, hidden: byte
     ("change", "said"),
     [
         (lambda data: data[:-1], "the answer is cut off"),
-        (lambda data: data.replace(b'"swink_call":1', b'"swink_call":2'), "version 2"),
+        (lambda data: data.replace(b'"swink_call":2', b'"swink_call":3'), "version 3"),
         (lambda data: data.partition(b"\n")[0], "not enough values"),
         (lambda data: b"{}\n{\n", "here"),
         (lambda data: data.replace(b'{"call":', b'{"caul":'), "call"),

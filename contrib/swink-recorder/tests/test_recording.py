@@ -15,16 +15,14 @@ from hypothesis import strategies as st
 
 from swink_core import AssistantMessage, StopReason, StreamErrorKind, SwinkError, TextBlock
 from swink_recorder import recording as recordings
+from swink_recorder.legs import RecordedRequest, body_file_for
 from swink_recorder.recording import (
-    RecordedRequest,
     Recording,
     RecordingError,
-    body_file_for,
     bundled_recordings,
     find_recordings,
-    scrub_headers,
-    scrub_url,
 )
+from swink_recorder.scrub import scrub_headers, scrub_url
 
 KEY = "sk-canary-1234567890"
 
@@ -210,7 +208,10 @@ def with_text(file: str, text: str) -> Any:
 def with_field(name: str, value: Any) -> Any:
     def change(folder: Path) -> None:
         head = json.loads((folder / "recording.json").read_text())
-        head[name] = value
+        leg = head["legs"][0]
+        for place in (head, leg, leg["response"]):
+            if name in place:
+                place[name] = value
         (folder / "recording.json").write_text(json.dumps(head))
 
     return change
@@ -234,9 +235,10 @@ BROKEN = [
     ("no body", without("body.sse"), "body.sse: No such file"),
     ("not JSON", with_text("recording.json", "{"), "recording.json: Input data was truncated"),
     ("not an object", with_text("recording.json", "[]"), "recording.json: Expected `object`"),
-    ("a field is missing", with_text("recording.json", '{"version": 1}'), "`provider`"),
-    ("a field of the wrong type", with_field("status", "ok"), "$.status"),
-    ("another version", with_field("version", 2), "version 2 of the format"),
+    ("a field is missing", with_text("recording.json", '{"version": 2}'), "`provider`"),
+    ("a field of the wrong type", with_field("status", "ok"), "response.status"),
+    ("another version", with_field("version", 3), "version 3 of the format"),
+    ("no legs", with_field("legs", []), "it has no legs"),
     ("a body elsewhere", with_field("body", "../body.sse"), "is not a file name"),
     ("a body that is a folder", with_field("body", ".."), "is not a file name"),
     ("a body that grew", with_text("body.sse", "x" * 19), "add up to 18 bytes, the body has 19"),

@@ -78,15 +78,16 @@ def test_a_line_of_an_answer_and_an_event_are_a_line_of_the_file() -> None:
         assert line in shown
 
 
-def test_of_several_answers_within_an_attempt_the_last_one_is_kept() -> None:
+def test_of_several_answers_within_an_attempt_all_are_kept_and_the_last_one_counts() -> None:
     call = call_of(object(), swink.Model("acme", "large"))
     tape, attempt = Tape(call), call.attempt
-    attempt.ask(HTTPRequest("http://acme.invalid/chat"))
     for status, data in ((404, b"not here"), (200, b"here")):
+        attempt.ask(HTTPRequest("http://acme.invalid/chat"))
         attempt.answer(swink.ResponseHead(status, {}, call.clock.time()))
         call.tap(data)
     recording = tape.recording()
     assert (recording.status, recording.body, len(recording.chunks)) == (200, b"here", 1)
+    assert [leg.body for leg in recording.legs] == [b"not here", b"here"]
 
 
 SECRET = "sk-Canary+/=0123456789"

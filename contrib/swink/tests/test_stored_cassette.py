@@ -1,4 +1,4 @@
-"""A cassette of an earlier version is replayed, to the same calls.
+"""A cassette of an earlier version is converted and replayed, to the same calls.
 
 Commit 390bb376 wrote `stored/cassette.json`, when messages and events were classes of attrs.
 """
@@ -13,6 +13,7 @@ import pytest
 
 import swink
 from swink_recorder.cassette import Cassette
+from swink_recorder.convert import convert
 
 CASSETTE = Path(__file__).parent / "stored" / "cassette.json"
 
@@ -39,8 +40,11 @@ GIVEN: dict[str, Any] = {
 }
 
 
-async def test_every_take_of_an_earlier_version_is_replayed() -> None:
-    with Cassette(CASSETTE, "none") as cassette:
+async def test_every_take_of_an_earlier_version_is_converted_and_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "cassette.json"
+    path.write_bytes(CASSETTE.read_bytes())
+    assert [*convert(path)] == [str(path)]
+    with Cassette(path, "none") as cassette:
         async with swink.Client() as client:
             chat = await client.complete(
                 "openai/gpt-5.4-mini",
@@ -57,7 +61,7 @@ async def test_every_take_of_an_earlier_version_is_replayed() -> None:
             with pytest.raises(swink.AuthenticationError, match="to fail: auth"):
                 await client.complete("echo/fail-auth", "Hi", retry=False)
     assert cassette.unrecorded == []
-    assert len(json.loads(CASSETTE.read_bytes())["attempts"]) == 4
+    assert len(json.loads(path.read_bytes())["attempts"]) == 4
     assert (chat.text, chat.stop_reason) == ("It rains.", "stop")
     assert chat.usage == swink.Usage(20, 3, total=23, reported=True)
     [call] = claude.tool_calls

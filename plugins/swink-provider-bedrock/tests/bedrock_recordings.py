@@ -23,7 +23,8 @@ from swink_core import (
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_recorder.recording import RecordedRequest, Recording
+from swink_recorder.legs import RecordedRequest
+from swink_recorder.recording import Recording
 
 __all__ = ["SHIPPED", "recordings", "whole_answers"]
 

@@ -11,10 +11,10 @@ tape of its attempt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from attrs import define, evolve
@@ -23,8 +23,8 @@ from swink_core import (
     AssistantMessage,
     AssistantMessageEvent,
     Call,
+    Context,
     Error,
-    ResponseHead,
     Retry,
     TextDelta,
     ThinkingDelta,
@@ -33,8 +33,10 @@ from swink_core import (
     dump,
     replace,
 )
-from swink_core.providers import Attempt, Clock, Leg
-from swink_recorder.recording import RecordedRequest, Recording, body_file_for
+from swink_core.providers import Attempt, Clock, HTTPRequest, Leg
+from swink_recorder.canonical import request_of
+from swink_recorder.legs import RecordedLeg, RecordedRequest, body_file_for
+from swink_recorder.recording import Recording
 
 __all__ = ["AttemptTape", "KeptDeltas", "KeptEvent", "Tape"]
 
@@ -79,10 +81,6 @@ class KeptDeltas:
             yield self.seconds, told
 
 
-_ASIDE = ("token", "abandon")
-"""The kinds of requests that are not for an answer."""
-
-
 class AttemptTape:
     """What one attempt of a call carried; times are in seconds since the answer began.
 
@@ -92,13 +90,14 @@ class AttemptTape:
 
     def __init__(self, attempt: Attempt, clock: Clock) -> None:
         self.attempt = attempt
-        self.reads: list[tuple[float, bytes]] = []
+        self.reads: dict[Leg | None, list[tuple[float, bytes]]] = {}
         self.error: Error | Retry | None = None
         self.kept: list[KeptEvent | KeptDeltas] = []
         self._clock = clock
         self._began = clock.time() if attempt.started_at is None else attempt.started_at
         self._leg: Leg | None = None
-        self._head: ResponseHead | None = None
+        self._reads: list[tuple[float, bytes]] = []
+        self._since = 0.0
         self._now = 0.0
         # the deltas that are kept now: of one kind, of one block, of one network read
         self.kind: type | None = None
@@ -109,19 +108,18 @@ class AttemptTape:
     @property
     def answered(self) -> bool:
         """Whether something was answered, over HTTP or from elsewhere, such as a child process."""
-        asked, head = self.attempt.request, self.attempt.response
-        return head is not None if asked is not None else any(data for _, data in self.reads)
+        return any(leg.response for leg in self.attempt.legs) or any(
+            data for _, data in self.reads.get(None, ())
+        )
 
     def take(self, data: bytes, leg: Leg | None = None) -> None:
-        """Keep a network read of a streamed answer, or of a refusal; the last answer counts."""
-        head = None if leg is None else leg.response
-        if leg is not None:
-            if leg.kind in _ASIDE or (leg.kind == "whole" and head and head.status < 300):
-                return
+        """Keep a network read of an answer; `leg` is `None` where it did not come over HTTP."""
+        if leg is not self._leg or not self._reads:
+            head = None if leg is None else leg.response
             self._leg = leg
-        if head is not self._head:
-            self._head, self.reads = head, []
-        self.reads.append((self._seconds(head.at if head else self._began), data))
+            self._reads = self.reads.setdefault(leg, [])
+            self._since = self._began if head is None else head.at
+        self._reads.append((max(0.0, self._clock.time() - self._since), data))
 
     def feed(self, event: AssistantMessageEvent) -> None:
         """Keep an event. Those of one network read came at one time."""
@@ -147,39 +145,54 @@ class AttemptTape:
         return [event for kept in self.kept for event in kept.data()]
 
     def recording(self) -> Recording:
-        """Return the answer, with all that was sent and came; status 0 where none came."""
+        """Return all that was sent and came; status 0 where none came."""
         attempt = self.attempt
-        leg = self._leg or attempt.leg
-        head = leg and leg.response
-        info, request = attempt.provider_info, leg and leg.request
-        url = urlsplit(request.url if request else "")
-        return Recording(
-            provider=attempt.model.provider,
-            model=attempt.model.id,
-            body=b"".join(data for _, data in self.reads),
-            chunks=[(seconds, len(data)) for seconds, data in self.reads],
+        info = attempt.provider_info
+        sent: list[Leg | None] = [*attempt.legs]
+        sent += [leg for leg in self.reads if leg not in sent]
+        homes = [leg for leg in sent if leg is not None and leg.kind != "token"]
+        asked = [*homes[:1], *(leg for leg in sent if leg is not None)]
+        origins = [*dict.fromkeys(_origin(leg.request.url) for leg in asked)]
+        return Recording.of(
+            [self._recorded(leg, origins) for leg in sent or [None]],
+            attempt.model.provider,
+            attempt.model.id,
             wire_format=info.wire_format if info else "",
-            request=RecordedRequest(
-                request.method if request else "",
+            origins=origins,
+        )
+
+    def _recorded(self, leg: Leg | None, origins: list[str]) -> RecordedLeg:
+        reads = self.reads.get(leg, [])
+        body = b"".join([data for _, data in reads])
+        chunks = [(seconds, len(data)) for seconds, data in reads]
+        if leg is None:
+            return RecordedLeg(body, chunks, request=RecordedRequest("", ""))
+        head = leg.response
+        request = leg.request
+        url = urlsplit(request.url)
+        headers = [*head.headers.items()] if head else []
+        return RecordedLeg(
+            body,
+            chunks,
+            leg.kind,
+            RecordedRequest(
+                request.method,
                 f"{url.path}?{url.query}" if url.query else url.path,
-                dict(request.headers) if request else {},
-                _json(request.body) if request else None,
+                dict(request.headers),
+                _json(request.body) if request.body else None,
+                _form(request),
+                origins.index(_origin(request.url)),
             ),
-            status=head.status if head else 0,
-            headers={
-                name: value
-                for name, value in (head.headers.items() if head else ())
-                if name.lower() not in _OF_THE_CONNECTION
-            },
+            head.status if head else 0,
+            {name: value for name, value in headers if name.lower() not in _OF_THE_CONNECTION},
+            max(0.0, leg.sent_at - self._began),
+            max(0.0, head.at - self._began) if head else 0.0,
         )
 
     def _seconds_of_event(self) -> float:
         ended_at, read_at = self.attempt.ended_at, self.attempt.read_at
         at = read_at if ended_at is None else ended_at
         return 0.0 if at is None else max(0.0, at - self._began)
-
-    def _seconds(self, since: float) -> float:
-        return max(0.0, self._clock.time() - since)
 
 
 class Tape:
@@ -208,10 +221,16 @@ class Tape:
     def _take(self, attempt: Attempt, leg: Leg | None, data: bytes) -> None:
         self.of(attempt).take(data, leg)
 
-    def recording(self, message: AssistantMessage | None = None, note: str = "") -> Recording:
+    def recording(
+        self,
+        message: AssistantMessage | None = None,
+        note: str = "",
+        context: Context | None = None,
+    ) -> Recording:
         """Return the last attempt that was answered, with the message that it made, if given.
 
-        What differs from run to run and is not in the body (cost, request id) is left out of
+        `context` is the conversation, which is kept with the options (`None`: neither is). What
+        differs from run to run and is not in the body (cost, request id) is left out of
         the message, and so is what the call took in all. What came over no HTTP, or by a
         WebSocket, is kept as a stream's body. Raises UsageError where no bytes came.
         """
@@ -226,7 +245,7 @@ class Tape:
             )
         last = answered[-1]
         whole = last.recording()
-        headers = {n: v for n, v in whole.headers.items() if n.lower() in _KEPT_HEADERS}
+        headers = _kept(whole.headers)
         if whole.status in _NO_HTTP_ANSWER:
             provider = last.attempt.target.binding.provider
             headers["Content-Type"] = getattr(provider, "content_types", ("",))[0]
@@ -234,8 +253,33 @@ class Tape:
         said = message and replace(
             message, cost=None, request_id=None, total_usage=None, total_cost=None
         )
-        body_file = body_file_for(headers)
-        return evolve(whole, headers=headers, note=note, message=said, body_file=body_file)
+        return evolve(
+            whole,
+            headers=headers,
+            note=note,
+            message=said,
+            body_file=body_file_for(headers),
+            before=[evolve(leg, headers=_kept(leg.headers)) for leg in whole.before],
+            after=[evolve(leg, headers=_kept(leg.headers)) for leg in whole.after],
+            asked=None if context is None else request_of(last.attempt, context),
+        )
+
+
+def _kept(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() in _KEPT_HEADERS}
+
+
+def _origin(url: str) -> str:
+    """Return an address without its path, and without the user and the password in it."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def _form(request: HTTPRequest) -> dict[str, str] | None:
+    types = [value for name, value in request.headers.items() if name.lower() == "content-type"]
+    if not types or not types[0].startswith("application/x-www-form-urlencoded"):
+        return None
+    return dict(parse_qsl(request.body.decode("latin-1"), keep_blank_values=True))
 
 
 def _json(body: bytes) -> Any:

@@ -1,8 +1,8 @@
 """Documents of calls, as stores keep them: quick to write, since a call's end waits for nobody.
 
     {"call": what a list shows of it}
-    {"swink_call": 1, "attempts": [{as in a cassette, but
-      "reads": [[seconds since the answer began, bytes], …],
+    {"swink_call": 2, "attempts": [{as in a cassette, but
+      "legs": [{…, "response": {…, "chunks": [[seconds since the response's head, bytes], …]}}, …],
       "texts": {the block's index: all of its deltas, …},
       "events": [[seconds since the attempt began, event],
                  [seconds, type, the block's index, [characters of each delta, …]], …]}, …]}
@@ -24,22 +24,26 @@ import msgspec
 
 from swink_recorder.capture import AttemptTape, KeptDeltas
 from swink_recorder.entries import Buffer, Entry, FirstLine
-from swink_recorder.recording import RecordingError
+from swink_recorder.recording import RecordingError, other_version
 from swink_recorder.scrub import hidden, hidden_text
-from swink_recorder.takes import Take, TakeHead, take_from, take_head, take_of, to_json
+from swink_recorder.sources import Sources
+from swink_recorder.takes import Body, Take, TakeHead, take_from, take_head, take_of, to_json
 
 __all__ = ["read_document", "write_document"]
 
-VERSION = 1
+VERSION = 2
 
 PART = 256 * 1024
 """Bytes in which a body is handed on: what a store copies of it stays near the processor."""
 
 
 class _Attempt(TakeHead, kw_only=True):
-    reads: list[tuple[float, int]]
     texts: dict[int, str]
     events: list[list[Any]]
+
+
+class _Version(msgspec.Struct):
+    swink_call: int
 
 
 class _Head(msgspec.Struct):
@@ -51,17 +55,31 @@ def write_document(
     entry: Entry, asked: Sequence[tuple[AttemptTape, dict[str, Any]]], secrets: Iterable[str]
 ) -> list[Buffer]:
     """Return a call's document, in parts: of its tapes, each with what was asked."""
-    secrets = {*secrets}
-    attempts, bodies = [], list[Buffer]()
+    every = {*secrets}
+    attempts: list[dict[str, Any]] = []
+    bodies: list[Buffer] = []
     for tape, request in asked:
         take = take_of(tape, request, with_events=False)
-        body, chunks = take.recording.without(secrets)
-        reads = [(round(at, 6), size) for at, size in chunks]
-        attempts.append({**take_head(take), "reads": reads, **_columns(tape, secrets)})
-        whole = memoryview(body)
-        bodies += [whole[start : start + PART] for start in range(0, len(whole), PART)]
+        legs = take.recording.legs
+        sources = Sources(legs, every, entry.model)
+        every |= sources.secrets
+        rows = []
+        for leg in legs:
+            body, chunks = sources.body(leg)
+            row = sources.row(leg, chunks=[(round(at, 6), size) for at, size in chunks])
+            rows += [row] if row else []
+            whole = memoryview(body)
+            bodies += [whole[start : start + PART] for start in range(0, len(whole), PART)]
+        columns = _columns(tape, sources.secrets)
+        attempts.append({**take_head(take), "legs": _marked(rows, sources), **columns})
     lines = FirstLine(entry), {"swink_call": VERSION, "attempts": attempts}
-    return [*(hidden(to_json(line).encode() + b"\n", secrets) for line in lines), *bodies]
+    return [*(hidden(to_json(line).encode() + b"\n", every) for line in lines), *bodies]
+
+
+def _marked(rows: list[dict[str, Any]], sources: Sources) -> Any:
+    text = to_json(rows).encode()
+    marked = sources.mark(text)
+    return rows if marked == text else json.loads(marked)
 
 
 def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, Any]]:
@@ -71,24 +89,38 @@ def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str,
     """
     try:
         first, second, body = data.split(b"\n", 2)
-        head = msgspec.convert(json.loads(second), _Head, str_keys=True)
-        if head.swink_call != VERSION:
-            raise ValueError(f"version {head.swink_call}; this swink-recorder reads {VERSION}")
-        takes = []
-        for attempt in head.attempts:
-            size = sum(size for _, size in attempt.reads)
-            if size > len(body):
-                raise ValueError("the answer is cut off")
-            events = [*_events(attempt)]
-            takes.append(take_from(attempt, body[:size], attempt.reads, events))
-            body = body[size:]
-        return takes, json.loads(first)["call"]
+        told = json.loads(second)
+        version = msgspec.convert(told, _Version).swink_call
+        if version == VERSION:
+            head = msgspec.convert(told, _Head, str_keys=True)
+            takes = []
+            for attempt in head.attempts:
+                bodies, body = _bodies(attempt, body)
+                takes.append(take_from(attempt, bodies, [*_events(attempt)]))
+            return takes, json.loads(first)["call"]
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise RecordingError(
             f"{where}: {error}",
             title="Broken recording",
             resolution="Delete it with `swink log delete`, or restore it.",
         ) from error
+    raise other_version(where, version, VERSION)
+
+
+def _bodies(attempt: _Attempt, data: bytes) -> tuple[list[Body], bytes]:
+    """Return the bodies of an attempt's legs, each with its chunks, and the rest of the data.
+
+    Raises ValueError where there is too little.
+    """
+    bodies: list[Body] = []
+    for leg in attempt.legs:
+        chunks = leg.response.chunks if leg.response else []
+        size = sum(size for _, size in chunks)
+        if size > len(data):
+            raise ValueError("the answer is cut off")
+        bodies.append((data[:size], chunks))
+        data = data[size:]
+    return bodies, data
 
 
 def _columns(tape: AttemptTape, secrets: Iterable[str]) -> dict[str, Any]:

@@ -146,9 +146,21 @@ class LoopbackServer:
 
     async def start(self) -> None:
         """Listen on a free port."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self), HOST, 0, ssl=self._tls)
+        self._loop = asyncio.get_running_loop()
+        self._server = await self._loop.create_server(
+            lambda: _Connection(self), HOST, 0, ssl=self._tls
+        )
         self._port = self._server.sockets[0].getsockname()[1]
+
+    def listen(self, other: LoopbackServer) -> None:
+        """Listen on a free port in the loop of another server, from whichever thread."""
+        listening = socket.create_server((HOST, 0))
+        self._port = listening.getsockname()[1]
+        self._loop = other._loop
+        asyncio.run_coroutine_threadsafe(self._accept(listening), other._loop)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        self._server = await self._loop.create_server(lambda: _Connection(self), sock=listening)
 
     async def caught_up(self) -> None:
         """Wait until the server has seen what clients did before: which of them have left.

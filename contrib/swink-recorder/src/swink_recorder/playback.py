@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from copy import copy
 from datetime import datetime
-from typing import Any, cast, get_args
-from urllib.parse import urljoin
+from typing import Any, Self, cast, get_args
+from urllib.parse import urljoin, urlsplit
 
 import msgspec
 from attrs import evolve
@@ -21,10 +21,11 @@ from swink_core import (
     ProviderFailure,
     ResponseHead,
     StreamErrorKind,
+    StreamOptions,
     load,
 )
 from swink_core.providers import Clock, HTTPProvider, HTTPRequest, Phase
-from swink_recorder.recording import STREAMED
+from swink_recorder.legs import STREAMED, RecordedLeg
 from swink_recorder.takes import Take
 
 __all__ = ["AtOnce", "play"]
@@ -63,7 +64,8 @@ def play(
     `speed` 0 is at once. `cut` makes what is raised after the end of a take that was not recorded
     to its end. `hint` is what to do about credentials that were refused or missing: nobody asks for
     any now. A provider that is asked over HTTP is asked for the events of the recorded bytes: of a
-    copy of it, which goes nowhere for them.
+    copy of it, which goes nowhere for them. One that made several requests makes them once more,
+    without credentials, and each gets its recorded answer.
     """
     provider = call.attempt.target.binding.provider
     if speed == 0 and not isinstance(call.clock, AtOnce):
@@ -73,7 +75,11 @@ def play(
     if not isinstance(provider, HTTPProvider):
         return _events(take, call, speed, cut)
     player = copy(provider)
-    player.exchange = lambda x: _reads(take, call, provider, speed, cut)  # type: ignore[method-assign]  # of this one object
+    if len([leg for leg in take.recording.legs if leg.kind != "token"]) > 1:
+        call.http = _Answers(take, call, speed, cut)
+        player.credential = _no_credential  # type: ignore[method-assign]  # of this one object
+    else:
+        player.exchange = lambda x: _reads(take, call, provider, speed, cut)  # type: ignore[method-assign]  # likewise
     return player.stream(call.model, call.context, call.options, call)
 
 
@@ -125,6 +131,97 @@ async def _reads(
         raise cut()
     if failure is not None and failure.code != "cut":  # that is what the end itself says
         raise ProviderFailure(_told(take))
+
+
+def _no_credential(request: HTTPRequest, options: StreamOptions) -> None:
+    """Return `None`, so that nothing is signed; stands in for `HTTPProvider.credential`."""
+
+
+class _Answers:
+    """An HTTP client that answers requests from the legs of a take, in their order."""
+
+    def __init__(
+        self, take: Take, call: Call, speed: float, cut: Callable[[], ProviderFailure]
+    ) -> None:
+        self._take = take
+        self._left = [leg for leg in take.recording.legs if leg.kind != "token"]
+        self._call = call
+        self._speed = speed
+        self._cut = cut
+        self._began = call.clock.time()
+        if take.charged is not None:
+            call.attempt.charge(take.charged)
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:
+        """Return the answer to a request. Raises ProviderFailure where none is recorded."""
+        asked = request.method, urlsplit(request.url).path
+        leg = next(
+            (
+                leg
+                for leg in self._left
+                if (leg.request.method, urlsplit(leg.request.path).path) == asked
+            ),
+            None,
+        )
+        if leg is None:
+            raise self._cut()
+        self._left.remove(leg)
+        await _wait(self._call, self._began, leg.answered_at, self._speed)
+        if not leg.status:
+            raise self._end() or self._cut()
+        is_answer = leg == self._take.recording.answer
+        return _Answer(leg, self._call, self._speed, self._end if is_answer else _whole)
+
+    def _end(self) -> ProviderFailure | None:
+        """Return the failure that ended the take's answer, or `None`."""
+        failure = self._take.failure
+        if failure is None or failure.code == "cut" or failure.phase == "request":
+            return None
+        if failure.kind is StreamErrorKind.CANCELLED:
+            return self._cut()
+        return ProviderFailure(_told(self._take))
+
+    def close_idle(self) -> None:
+        """Do nothing, for want of connections."""
+
+    async def aclose(self) -> None:
+        """Do nothing likewise."""
+
+
+def _whole() -> None:
+    """Return `None`, for an answer that came to its end."""
+
+
+class _Answer:
+    """A recorded answer, as an HTTP client returns one."""
+
+    def __init__(
+        self, leg: RecordedLeg, call: Call, speed: float, end: Callable[[], ProviderFailure | None]
+    ) -> None:
+        self.status = leg.status
+        self.headers = _headers(leg.headers)
+        self._call = call
+        self._speed = speed
+        self._end = end
+        self._began = call.clock.time()
+        self._pieces = iter(leg.pieces())
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for seconds, piece in self._pieces:
+            await _wait(self._call, self._began, seconds, self._speed)
+            if piece:
+                return piece
+        failure = self._end()
+        if failure is not None:
+            raise failure
+        raise StopAsyncIteration
+
+    def close(self) -> None:
+        """Read no further."""
+        self._pieces = iter(())
 
 
 async def _wait(call: Call, began: float, seconds: float, speed: float) -> None:

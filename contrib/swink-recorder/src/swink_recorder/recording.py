@@ -1,26 +1,39 @@
-"""Recordings: captured bytes with their times, and the message that they should make.
+"""Recordings: what an attempt of a call sent and what came, with times, and what it should make.
 
-A recording is a folder of three files, or four:
+A recording is an exchange: all requests in their order, each with its answer. Most have one. It is
+a folder:
 
-    recording.json   {"version": 1, "provider", "model", "wire_format", "note",
-                      "request": {"method", "path", "headers", "body"},
-                      "status", "headers", "body": "body.sse",
-                      "chunks": [[seconds since the response's start, size in bytes], …]}
-    body.sse         the body as it was read, decompressed (.sse, .ndjson, .json or .bin)
+    recording.json   {"version": 2, "provider", "model", "wire_format", "note",
+                      "asked": the call (model, address, options, context) or absent,
+                      "origins": ["https://api.example.com", …],
+                      "legs": [{"kind", "at",
+                                "request": {"method", "path", "headers", "origin", "body", "form"},
+                                "response": {"status", "headers", "at", "body": "body.sse",
+                                             "chunks": [[seconds, size in bytes], …]}}, …]}
+    body.sse         the answer's body as it was read, decompressed (.sse, .ndjson, .json or .bin);
+                     those of other legs are 0.json, 1.sse, …, by their place in `legs`
     message.json     the expected AssistantMessage as `codec.dump` writes it; a failed answer has
                      stop_reason "error" and an error_kind. Absent: nobody has said yet
     notices.json     the notices that the answer makes, a list of `code: detail`, each as much of
                      it as matters. Absent: it makes none
 
-Nothing that looks like a credential is ever written: `save` hides headers and query parameters
-by their names, and the secrets that it is told of wherever they occur.
+A leg's `kind` is `stream` (which is left out), `whole` (its answer was read whole), `token` (it
+fetched a credential) or `abandon` (it ended work that was left). The answer is the last `stream`,
+or else the last `whole`. `at` is in seconds since the attempt began, the times of chunks are since
+the response's head came. `origin` counts in `origins`, of which the first is that of the call's
+address; 0 is left out. `body` of a request is JSON, `form` the fields of a form. A leg without
+`response` was not answered, one without `request` did not go over HTTP.
+
+Nothing that looks like a credential is ever written. In its place stands its source: `Bearer [key]`
+is the caller's, or one that an earlier call fetched; `Bearer [0.access_token]` is that field of the
+first leg's answer; `[hidden]` is any other. Streams have as many asterisks.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
@@ -29,34 +42,31 @@ import msgspec
 from attrs import Factory, define, field
 
 from swink_core import AssistantMessage, CodecError, UsageError, dump, load
-from swink_recorder.scrub import HIDDEN, hidden, scrub_headers, scrub_url, scrubbed
+from swink_recorder.legs import (
+    LegFile,
+    LegKind,
+    RecordedLeg,
+    RecordedRequest,
+    answer_of,
+    body_file_for,
+)
+from swink_recorder.scrub import hidden
+from swink_recorder.sources import Sources
 
 __all__ = [
-    "STREAMED",
-    "RecordedRequest",
     "Recording",
     "RecordingError",
-    "body_file_for",
     "bundled_recordings",
     "find_recordings",
+    "other_version",
 ]
 
-STREAMED = (0, 101, 200)
-"""Statuses of an answer whose body is a stream; one that did not come over HTTP has 0."""
-
-VERSION = 1
+VERSION = 2
 HEAD_FILE = "recording.json"
 MESSAGE_FILE = "message.json"
 NOTICES_FILE = "notices.json"
 BUNDLE = "recordings"
 """The folder of a provider package that holds its recordings, as package data."""
-
-_SUFFIXES = {
-    "text/event-stream": "body.sse",
-    "application/x-ndjson": "body.ndjson",
-    "application/jsonl": "body.ndjson",
-    "application/json": "body.json",
-}
 
 
 class RecordingError(UsageError):
@@ -65,50 +75,30 @@ class RecordingError(UsageError):
     title = "Broken recording"
 
 
-class _RequestFile(msgspec.Struct):
-    method: str = "POST"
-    path: str = "/"
-    headers: dict[str, str] = {}
-    body: Any = None
+class _Version(msgspec.Struct):
+    version: int
 
 
 class _HeadFile(msgspec.Struct):
     version: int
     provider: str
     model: str
-    body: str
-    chunks: list[tuple[float, int]]
+    legs: list[LegFile]
     wire_format: str = ""
     note: str = ""
-    request: _RequestFile = msgspec.field(default_factory=_RequestFile)
-    status: int = 200
-    headers: dict[str, str] = {}
-
-
-def body_file_for(headers: Mapping[str, str]) -> str:
-    """Name the body's file after the media type in response headers."""
-    types = [value for name, value in headers.items() if name.lower() == "content-type"]
-    media_type = types[0].partition(";")[0].strip().lower() if types else ""
-    return _SUFFIXES.get(media_type, "body.bin")
-
-
-@define
-class RecordedRequest:
-    """What was asked. `path` has the query; `body` is JSON data, `None` where there was none."""
-
-    method: str = "POST"
-    path: str = "/"
-    headers: dict[str, str] = field(factory=dict, repr=False)
-    body: Any = field(default=None, repr=False)
+    asked: dict[str, Any] | None = None
+    origins: list[str] = []
 
 
 @define
 class Recording:
-    """One answer of a provider as it came.
+    """One answer of a provider as it came, and the requests `before` and `after` it.
 
     `model` is the bare id. `chunks` are the network reads: when each came, in seconds since the
-    response's start, and its size in bytes. `message` is what the answer should become, `None`
-    where nobody has said yet, and `notices` are those that it makes.
+    response's start, and its size in bytes. `kind`, `request`, `status`, `headers`, `sent_at` and
+    `answered_at` are of the answer's leg. `asked` is the canonical request of the call (`None`: not
+    known), `origins` are the addresses without paths that requests went to. `message` is what the
+    answer should become, `None` where nobody has said yet, and `notices` are those that it makes.
     """
 
     provider: str
@@ -127,41 +117,85 @@ class Recording:
     )
     name: str = ""
     """The folder's name."""
+    kind: LegKind = "stream"
+    sent_at: float = 0.0
+    answered_at: float = 0.0
+    before: list[RecordedLeg] = field(factory=list)
+    after: list[RecordedLeg] = field(factory=list)
+    origins: list[str] = field(factory=list)
+    asked: dict[str, Any] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, legs: Sequence[RecordedLeg], provider: str, model: str, **facts: Any) -> Self:
+        """Return the recording of legs in their order; `facts` are its other fields.
+
+        Without any, nothing was sent and nothing came.
+        """
+        legs = legs or [RecordedLeg(request=RecordedRequest("", ""))]
+        place = answer_of([leg.kind for leg in legs])
+        answer = legs[place]
+        return cls(
+            provider,
+            model,
+            answer.body,
+            answer.chunks,
+            request=answer.request,
+            status=answer.status,
+            headers=answer.headers,
+            body_file=answer.body_file,
+            kind=answer.kind,
+            sent_at=answer.sent_at,
+            answered_at=answer.answered_at,
+            before=[*legs[:place]],
+            after=[*legs[place + 1 :]],
+            **facts,
+        )
+
+    @property
+    def legs(self) -> list[RecordedLeg]:
+        """All requests in their order, each with its answer."""
+        return [*self.before, self.answer, *self.after]
+
+    @property
+    def answer(self) -> RecordedLeg:
+        """The leg of the answer."""
+        return RecordedLeg(
+            self.body,
+            self.chunks,
+            self.kind,
+            self.request,
+            self.status,
+            self.headers,
+            self.sent_at,
+            self.answered_at,
+            self.body_file,
+        )
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a recording. Raises RecordingError, which says what is wrong with it."""
         folder = Path(folder)
         path = folder / HEAD_FILE
+        data = _read(path)
         try:
-            head = msgspec.json.decode(_read(path), type=_HeadFile)
+            version = msgspec.json.decode(data, type=_Version).version
+            if version != VERSION:
+                raise other_version(folder, version, VERSION)
+            head = msgspec.json.decode(data, type=_HeadFile)
         except msgspec.DecodeError as error:
             raise _broken(path, str(error)) from error
-        if head.version != VERSION:
-            raise RecordingError(
-                f"{path}: version {head.version} of the format; this swink-core reads {VERSION}",
-                resolution="Record it again, or use the swink-core that recorded it.",
-            )
-        if Path(head.body).name != head.body or head.body == "..":
-            raise _broken(path, f"the body {head.body!r} is not a file name")
-        _check_headers(path, head.headers)
-        body = _read(folder / head.body)
-        _check_chunks(path, head.chunks, len(body))
-        return cls(
-            provider=head.provider,
-            model=head.model,
-            body=body,
-            chunks=head.chunks,
+        if not head.legs:
+            raise _broken(path, "it has no legs")
+        return cls.of(
+            [_load_leg(path, row) for row in head.legs],
+            head.provider,
+            head.model,
             wire_format=head.wire_format,
             note=head.note,
-            request=RecordedRequest(
-                head.request.method, head.request.path, head.request.headers, head.request.body
-            ),
-            status=head.status,
-            headers=head.headers,
+            asked=head.asked,
+            origins=head.origins,
             message=_load_message(folder / MESSAGE_FILE),
             notices=_load_notices(folder / NOTICES_FILE),
-            body_file=head.body,
             name=folder.name,
         )
 
@@ -172,55 +206,54 @@ class Recording:
         so that the sizes still hold. Raises RecordingError where the sizes do not add up to it.
         """
         folder = Path(folder)
-        _check_chunks(folder / HEAD_FILE, self.chunks, len(self.body))
-        secrets = {*secrets}
-        body, chunks = self.without(secrets)
-        request = self.request
+        legs = self.legs
+        for leg in legs:
+            _check_chunks(folder / HEAD_FILE, leg.chunks, len(leg.body))
+        sources = Sources(legs, secrets, f"{self.provider}/{self.model}")
+        rows = []
+        bodies: dict[str, bytes] = {}
+        for number, leg in enumerate(legs):
+            file = leg.body_file
+            if number != len(self.before):
+                file = f"{number}{Path(file).suffix}"
+            body, chunks = sources.body(leg)
+            row = sources.row(leg, body=file)
+            if "response" in row:
+                bodies[file] = body
+            rows.append(_leg_text(row, chunks))
         head = {
             "version": VERSION,
             "provider": self.provider,
             "model": self.model,
             "wire_format": self.wire_format,
             "note": self.note,
-            "request": {
-                "method": request.method,
-                "path": scrub_url(request.path),
-                "headers": scrub_headers(request.headers),
-                "body": request.body,
-            },
-            "status": self.status,
-            "headers": scrub_headers(self.headers),
-            "body": self.body_file,
         }
-        rows = ",\n  ".join(json.dumps([round(at, 6), size]) for at, size in chunks)
-        text = f'{_pretty(head)[:-2]},\n "chunks": [\n  {rows}\n ]\n}}'  # a chunk a line
+        if self.asked is not None:
+            head["asked"] = self.asked
+        if self.origins:
+            head["origins"] = self.origins
+        text = f'{_pretty(head)[:-2]},\n "legs": [\n' + ",\n".join(rows) + "\n ]\n}"
         folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / HEAD_FILE, text, secrets)
-        _inside(folder / self.body_file).write_bytes(body)
+        _inside(folder / HEAD_FILE).write_bytes(sources.mark(text.encode()) + b"\n")
+        for file, body in bodies.items():
+            _inside(folder / file).write_bytes(body)
         if self.message is not None:
-            _write(folder / MESSAGE_FILE, _pretty(dump(self.message)), secrets)
+            _write(folder / MESSAGE_FILE, _pretty(dump(self.message)), sources.secrets)
         if self.notices:
-            _write(folder / NOTICES_FILE, _pretty(self.notices), secrets)
-
-    def without(self, secrets: set[str]) -> tuple[bytes, list[tuple[float, int]]]:
-        """Return the body without secrets, and its chunks.
-
-        A stream stays as long as it was, since its frames may count their bytes. A refusal, whose
-        text is shown, has what the failure had where it was told, and is one chunk if it had any.
-        """
-        body = self.body
-        if self.status not in STREAMED:
-            body = hidden(body, secrets, HIDDEN)
-        body, kept = scrubbed(body, secrets), body is self.body or len(body) == len(self.body)
-        return body, self.chunks if kept else [(self.chunks[-1][0], len(body))]
+            _write(folder / NOTICES_FILE, _pretty(self.notices), sources.secrets)
 
     def pieces(self) -> list[tuple[float, bytes]]:
-        """Return each network read with its time in seconds."""
-        pieces, start = [], 0
-        for seconds, size in self.chunks:
-            pieces.append((seconds, self.body[start : start + size]))
-            start += size
-        return pieces
+        """Return each network read of the answer with its time in seconds."""
+        return self.answer.pieces()
+
+
+def other_version(where: str | Path, version: int, read: int) -> RecordingError:
+    """Return the error of a file whose form is of another version than the one that is read."""
+    older = f"Convert it: python -m swink_recorder.convert {where}"
+    return RecordingError(
+        f"{where}: version {version} of the format; this swink-recorder reads version {read}",
+        resolution=older if version < read else "Install the swink-recorder that wrote it.",
+    )
 
 
 def find_recordings(folder: str | Path) -> list[Path]:
@@ -236,6 +269,28 @@ def bundled_recordings(package: str, bundle: str = BUNDLE) -> list[Path]:
         return []
     folders = (spec.submodule_search_locations or ()) if spec else ()
     return [path for folder in folders for path in find_recordings(Path(folder) / bundle)]
+
+
+def _load_leg(path: Path, row: LegFile) -> RecordedLeg:
+    said = row.response
+    if said is None:
+        return row.leg(b"", [])
+    file = said.body or ""
+    if Path(file).name != file or file in ("", ".."):
+        raise _broken(path, f"the body {file!r} is not a file name")
+    _check_headers(path, said.headers)
+    body = _read(path.parent / file)
+    _check_chunks(path, said.chunks, len(body))
+    return row.leg(body, said.chunks)
+
+
+def _leg_text(row: dict[str, Any], chunks: list[tuple[float, int]]) -> str:
+    """Return a leg as a file has it, a chunk a line."""
+    text = _pretty(row)
+    if "response" in row:
+        lines = ",\n   ".join(json.dumps([round(at, 6), size]) for at, size in chunks)
+        text = f'{text[:-5]},\n  "chunks": [\n   {lines}\n  ]\n }}\n}}'
+    return "  " + text.replace("\n", "\n  ")
 
 
 def _check_headers(path: Path, headers: Mapping[str, str]) -> None:

@@ -5,20 +5,122 @@
         async with client.stream("acme/large", "Hello", base_url=base_url, api_key="test") as s: …
     assert server.exchanges[0].json["stream"] is True
 
-Whatever follows the key in a request's path is the provider's own business and is not looked at.
+A recording with one request answers any request: whatever follows the key in its path is the
+provider's own business and is not looked at. A recording with several answers each request with the
+next leg of the same method and path. Each origin then has a loopback address, which stands in the
+answers in place of the recorded one.
+
+    server.problems("case") == []       # every leg was requested, and nothing else was
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import urlsplit
+
+from attrs import define, evolve, field
 
 from swink_core import providers
-from swink_core.providers import Clock, HTTPProvider, LoopClock
+from swink_core.providers import (
+    Clock,
+    HTTPClient,
+    HTTPProvider,
+    HTTPRequest,
+    HTTPResponse,
+    LoopClock,
+)
+from swink_recorder.legs import RecordedLeg
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording
 
-__all__ = ["ReplayServer"]
+__all__ = ["ReplayServer", "Rerouted"]
+
+
+class _Played:
+    """A recording that is being played."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self._left = recording.legs
+        self._one = self._left[0] if len(self._left) == 1 else None
+
+    def next(self, origin: int, exchange: Exchange, below: str) -> RecordedLeg | None:
+        """Take the next leg that answers a request; `None` if no leg is left for it."""
+        if self._one is not None:
+            found = self._left[:1]
+        else:
+            found = [leg for leg in self._left if _is_of(leg, origin, exchange.method, below)]
+        if not found:
+            return None
+        self._left = [leg for leg in self._left if leg is not found[0]]
+        return found[0]
+
+    def unasked(self) -> list[str]:
+        """Name the legs that were not asked for."""
+        return [
+            f"not asked for: {leg.kind} {leg.request.method} {leg.request.path}"
+            for leg in self._left
+        ]
+
+
+def _is_of(leg: RecordedLeg, origin: int, method: str, path: str) -> bool:
+    """Tell whether a leg answers a request; a recorded path may begin with that of the address."""
+    asked = leg.request
+    recorded = urlsplit(asked.path).path
+    return (asked.origin, asked.method) == (origin, method) and f"/{recorded}".endswith(f"/{path}")
+
+
+@define
+class _Key:
+    """The recordings of a key, in turn, with what was wrong and the addresses of the origins."""
+
+    waiting: list[Recording]
+    now: _Played
+    addresses: dict[str, str] = field(factory=dict)
+    problems: list[str] = field(factory=list)
+
+    def next(self, origin: int, exchange: Exchange, below: str) -> RecordedLeg | None:
+        """Take the leg that answers a request; `None` if it is not recorded."""
+        leg = self.now.next(origin, exchange, below)
+        if leg is None:
+            following = _Played(self.waiting[min(1, len(self.waiting) - 1)])
+            leg = following.next(origin, exchange, below)
+            if leg is None:
+                self.problems.append(f"not recorded: {exchange.method} {below}")
+                return None
+            self.problems += self.now.unasked()
+            self.now = following
+            if len(self.waiting) > 1:
+                del self.waiting[0]
+        self._check(leg, exchange)
+        return leg
+
+    def _check(self, leg: RecordedLeg, exchange: Exchange) -> None:
+        """Compare the scheme of a credential, and the field of an answer that it is to be."""
+        headers = {name.lower(): value for name, value in leg.request.headers.items()}
+        recorded = headers.get("authorization")
+        if recorded is None or len(self.now.recording.legs) == 1:
+            return
+        scheme, _, source = recorded.rpartition(" ")
+        sent, _, value = exchange.headers.get("authorization", "").rpartition(" ")
+        is_known = source not in ("[key]", "[hidden]")
+        if sent != scheme or (is_known and value != source):
+            what = f"{leg.request.method} {leg.request.path}"
+            self.problems.append(f"{what}: its Authorization is not {recorded}")
+
+
+class _Origin(LoopbackServer):
+    """A further origin of the recordings of one key."""
+
+    def __init__(self, server: ReplayServer, key: str, number: int) -> None:
+        super().__init__()
+        self._replay = server
+        self._key = key
+        self._number = number
+
+    async def respond(self, exchange: Exchange) -> None:
+        await self._replay.answer(exchange, self._key, self._number, exchange.path)
 
 
 class ReplayServer(LoopbackServer):
@@ -32,17 +134,53 @@ class ReplayServer(LoopbackServer):
         super().__init__()
         self.speed = speed
         self._clock = clock or LoopClock()
-        self._recordings: dict[str, list[Recording]] = {}
+        self._keys: dict[str, _Key] = {}
+        self._origins: list[_Origin] = []
 
     def add(self, key: str, *recordings: Recording) -> str:
-        """Serve recordings below `/key`, one to a request, and return the base URL.
+        """Serve recordings below `/key`, one to a call, and return the base URL.
 
-        The last one answers all further requests. The server must have been started.
+        The last one answers all further calls. The server must have been started.
         """
         if not recordings or not key or "/" in key:
             raise ValueError("add(key, recording, …) wants a key without a slash and a recording")
-        self._recordings[key] = list(recordings)
-        return f"{self.url}/{key}"
+        url = f"{self.url}/{key}"
+        served = self._keys[key] = _Key([*recordings], _Played(recordings[0]))
+        for recording in recordings:
+            for number, origin in enumerate(recording.origins):
+                if number and origin not in served.addresses and len(recording.legs) > 1:
+                    further = _Origin(self, key, number)
+                    further.listen(self)
+                    self._origins.append(further)
+                    served.addresses[origin] = further.url
+            if recording.origins:
+                served.addresses.setdefault(recording.origins[0], url)
+        return url
+
+    def address(self, key: str, origin: str) -> str:
+        """Return where requests to a recorded origin are answered."""
+        return self._keys[key].addresses[origin]
+
+    def through(self, http: HTTPClient, key: str) -> Rerouted:
+        """Return an HTTP client that sends requests to recorded origins here.
+
+        For addresses that are in a provider's own code, such as that of a service of tokens.
+        """
+        return Rerouted(http, {**self._keys[key].addresses})
+
+    def problems(self, key: str) -> list[str]:
+        """List requests that are not recorded, and legs that nothing has requested.
+
+        Recordings with several requests also list credentials that differ from the recorded ones.
+        """
+        served = self._keys[key]
+        return [*served.problems, *served.now.unasked()]
+
+    async def aclose(self) -> None:
+        """Break off all connections. Raises what `respond` raised meanwhile."""
+        for origin in self._origins:
+            await origin.aclose()
+        await super().aclose()
 
     def play(self, provider: Any, key: str, *recordings: Recording) -> str:
         """Serve recordings to a provider and return the base URL.
@@ -50,45 +188,96 @@ class ReplayServer(LoopbackServer):
         One that asks no server, but a child process or what else it reads, reads them instead of
         that whenever it is given this address.
         """
+        self.stand_in(provider)
+        return self.add(key, *recordings)
+
+    def stand_in(self, provider: Any) -> None:
+        """Have a provider that asks no server read recordings instead, as `play` does."""
         is_elsewhere = isinstance(provider, HTTPProvider) and not provider.speaks_http
         if is_elsewhere:
             provider.exchange = self._chunks
-        return self.add(key, *recordings)
 
     def exchanges_of(self, key: str) -> list[Exchange]:
         """List the exchanges of one key, in order."""
         return [exchange for exchange in self.exchanges if _key(exchange) == key]
 
     async def respond(self, exchange: Exchange) -> None:
-        """Replay the recording that is next for the request's key."""
-        waiting = self._recordings.get(_key(exchange))
-        if waiting is None:
-            await exchange.start(404, {"Content-Type": "text/plain"})
-            await exchange.write(f"no recording is served below /{_key(exchange)}".encode())
-            await exchange.end()
+        """Replay the leg that is next for the request's key."""
+        key = _key(exchange)
+        if key not in self._keys:
+            await _refuse(exchange, f"no recording is served below /{key}")
             return
-        recording = _next(waiting)
-        await exchange.start(recording.status, recording.headers)
-        async for piece in self._in_time(recording):
+        await self.answer(exchange, key, 0, exchange.path.removeprefix(f"/{key}"))
+
+    async def answer(self, exchange: Exchange, key: str, origin: int, path: str) -> None:
+        """Answer a request to an origin of a key's recordings."""
+        served = self._keys[key]
+        leg = served.next(origin, exchange, path.lstrip("/"))
+        if leg is None:
+            await _refuse(exchange, served.problems[-1])
+            return
+        if not leg.status and not leg.body:
+            exchange.reset()  # no answer came
+            return
+        await exchange.start(leg.status, leg.headers)
+        async for piece in self._in_time(_here(leg, served.addresses)):
             await exchange.write(piece)
         await exchange.end()
 
     async def _chunks(self, x: providers.Exchange) -> AsyncIterator[bytes]:
         """Yield what a request would be answered; stands in for `HTTPProvider.exchange`."""
         key = (x.options.base_url or "").rpartition("/")[2]
-        async for piece in self._in_time(_next(self._recordings[key])):
+        waiting = self._keys[key].waiting
+        recording = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        async for piece in self._in_time(recording.pieces()):
             yield piece
 
-    async def _in_time(self, recording: Recording) -> AsyncIterator[bytes]:
+    async def _in_time(self, pieces: list[tuple[float, bytes]]) -> AsyncIterator[bytes]:
         began = self._clock.time()
-        for seconds, piece in recording.pieces():
+        for seconds, piece in pieces:
             if self.speed > 0:
                 await self._clock.sleep(began + seconds / self.speed - self._clock.time())
             yield piece
 
 
-def _next(waiting: list[Recording]) -> Recording:
-    return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+class Rerouted:
+    """An HTTP client that sends requests for some origins to other addresses."""
+
+    def __init__(self, http: HTTPClient, addresses: dict[str, str]) -> None:
+        self._http = http
+        self._addresses = addresses
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        """Send a request to where it goes now."""
+        for origin, address in self._addresses.items():
+            if request.url.startswith(f"{origin}/"):
+                request = evolve(request, url=address + request.url.removeprefix(origin))
+                break
+        return await self._http.send(request, connect_timeout)
+
+    def close_idle(self) -> None:
+        """Close idle connections."""
+        self._http.close_idle()
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+
+def _here(leg: RecordedLeg, addresses: dict[str, str]) -> list[tuple[float, bytes]]:
+    """Return a leg's reads, with the addresses in them that origins have here."""
+    body = leg.body
+    for origin, address in addresses.items():
+        body = body.replace(origin.encode(), address.encode())
+    if body == leg.body:
+        return leg.pieces()
+    return [(leg.chunks[-1][0], body)]
+
+
+async def _refuse(exchange: Exchange, why: str) -> None:
+    await exchange.start(404, {"Content-Type": "text/plain"})
+    await exchange.write(why.encode())
+    await exchange.end()
 
 
 def _key(exchange: Exchange) -> str:

@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 from swink_core.providers import codings_of_secret
 
 __all__ = [
-    "HIDDEN", "SHORTEST_SECRET", "hidden", "hidden_text", "scrub_headers", "scrub_url", "scrubbed",
+    "HIDDEN", "SHORTEST_SECRET", "hidden", "hidden_text", "is_mark", "is_secret", "replaced",
+    "scheme_of", "scrub_headers", "scrub_url", "scrubbed",
 ]  # fmt: skip
 
 HIDDEN = "[hidden]"
@@ -25,9 +26,33 @@ _HARMLESS_WORDS = ("ratelimit", "idempotency")
 """What is about tokens or keys without being one: allowances and request numbers."""
 
 
+_MARK = re.compile(r"\[[\w.]+\]")
+
+_SCHEME = re.compile(
+    r"(Bearer|Basic|Token|Key|ApiKey|Api-Key|Digest|DPoP|Negotiate|AWS4-HMAC-SHA256) +(?=\S)", re.I
+)
+
+
 def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """Hide the values of headers that carry credentials, by their names."""
-    return {name: HIDDEN if _is_secret(name) else value for name, value in headers.items()}
+    """Hide the values of headers that carry credentials, by their names.
+
+    A value that is hidden already stays, with its scheme.
+    """
+    return {
+        name: HIDDEN if is_secret(name) and not is_mark(scheme_of(value)[1]) else value
+        for name, value in headers.items()
+    }
+
+
+def is_mark(text: str) -> bool:
+    """Tell whether a text stands in place of a secret."""
+    return _MARK.fullmatch(text) is not None
+
+
+def scheme_of(value: str) -> tuple[str, str]:
+    """Return the scheme in a header's value, with the space after it, and the credential."""
+    found = _SCHEME.match(value)
+    return (found[0], value[found.end() :]) if found else ("", value)
 
 
 def scrub_url(url: str) -> str:
@@ -39,9 +64,9 @@ def scrub_url(url: str) -> str:
     host = parts.netloc.rpartition("@")[2]
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = parts.query
-    if any(_is_secret(name) or name == "sig" for name, _ in pairs):
+    if any(is_secret(name) or name == "sig" for name, _ in pairs):
         query = "&".join(
-            f"{quote(name)}={HIDDEN if _is_secret(name) or name == 'sig' else quote(value)}"
+            f"{quote(name)}={HIDDEN if is_secret(name) or name == 'sig' else quote(value)}"
             for name, value in pairs
         )
     if host == parts.netloc and query == parts.query:
@@ -69,6 +94,13 @@ def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
     return data
 
 
+def replaced(data: bytes, marks: Mapping[str, str]) -> bytes:
+    """Put its mark in place of each secret that stands in one piece."""
+    for secret in _worth_hiding(marks):
+        data = hidden(data, [secret], marks[secret])
+    return data
+
+
 def hidden_text(text: str, secrets: Iterable[str]) -> str:
     """Hide secrets in a text likewise; it stays as long as it is, in characters."""
     for secret in _worth_hiding(secrets):
@@ -82,7 +114,8 @@ def _worth_hiding(secrets: Iterable[str]) -> list[str]:
     return sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
 
 
-def _is_secret(name: str) -> bool:
+def is_secret(name: str) -> bool:
+    """Tell by the name of a header, a parameter or a field whether it holds a credential."""
     lower = name.lower()
     return any(word in lower for word in _SECRET_WORDS) and not any(
         word in lower for word in _HARMLESS_WORDS

@@ -1,11 +1,11 @@
 """Takes: recorded attempts with what was asked for them, and the one file that holds several.
 
-    {"swink_cassette": 1,
-     "attempts": [{"asked": the canonical request,
-                   "status", "headers", "request": {"method", "path", "headers", "body"},
-                   "reads": [[seconds since the answer began, line, …, or {"base64": …}], …],
-                   "events": [[seconds since the attempt began, event], …],
-                   "failure": {"kind", "message", …}}, …]}
+    {"swink_cassette": 2,
+     "attempts": [{"asked": the canonical request, "provider", "model", "wire_format", "origins",
+                   "failure": {"kind", "message", …},
+                   "legs": as in recordings, with the bytes of each answer in it:
+                           "response": {…, "reads": [[seconds, line, …, or {"base64": …}], …]},
+                   "events": [[seconds since the attempt began, event], …]}, …]}
 
 A line of an answer, or an event, is a line of the file, so that two of them can be compared by eye.
 Like every recording, it holds nothing that looks like a credential.
@@ -17,17 +17,20 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from attrs import define, field
 
 from swink_core import Error, Retry, StreamErrorKind
 from swink_recorder.capture import AttemptTape
-from swink_recorder.recording import RecordedRequest, Recording, RecordingError
-from swink_recorder.scrub import hidden, scrub_headers, scrub_url, scrubbed
+from swink_recorder.legs import LegFile, RecordedLeg
+from swink_recorder.recording import Recording, RecordingError, other_version
+from swink_recorder.scrub import hidden, scrubbed
+from swink_recorder.sources import Sources
 
 __all__ = [
+    "Body",
     "Take",
     "TakeFailure",
     "TakeHead",
@@ -39,7 +42,10 @@ __all__ = [
     "write_takes",
 ]
 
-VERSION = 1
+VERSION = 2
+
+Body: TypeAlias = "tuple[bytes, list[tuple[float, int]]]"
+"""The body of an answer, with its chunks."""
 
 
 class TakeFailure(msgspec.Struct, omit_defaults=True):
@@ -62,35 +68,26 @@ class TakeFailure(msgspec.Struct, omit_defaults=True):
         self.rule = None
 
 
-class _Piece(msgspec.Struct):
-    base64: str
-
-
-class _RequestFile(msgspec.Struct):
-    method: str = "POST"
-    path: str = "/"
-    headers: dict[str, str] = {}
-    body: Any = None
-
-
 class TakeHead(msgspec.Struct):
-    """What a file says of a take beside its reads and events."""
+    """What a file says of a take beside its events."""
 
     asked: dict[str, Any]
     provider: str
     model: str
-    status: int = 0
     wire_format: str = ""
-    headers: dict[str, str] = {}
-    request: _RequestFile = msgspec.field(default_factory=_RequestFile)
+    origins: list[str] = []
+    legs: list[LegFile] = []
     failure: TakeFailure | None = None
     request_id: str | None = None
     charged: float | None = None
 
 
 class _TakeFile(TakeHead):
-    reads: list[list[float | str | _Piece]] = []
     events: list[tuple[float, dict[str, Any]]] = []
+
+
+class _Version(msgspec.Struct):
+    swink_cassette: int
 
 
 class _File(msgspec.Struct):
@@ -134,13 +131,15 @@ def _failure(error: Error | Retry) -> TakeFailure:
 def write_takes(
     takes: Sequence[Take], call: dict[str, Any] | None = None, secrets: Iterable[str] = ()
 ) -> bytes:
-    """Return the file of some takes; `call` is what else is known of theirs."""
-    named = " ".join(take.asked.get("model", "") for take in takes)
-    secrets = {secret for secret in secrets if secret not in named}  # a key of "ollama" is none
-    attempts = ",\n".join(_indented(_take_text(take, secrets)) for take in takes)
+    """Return the file of some takes; `call` has further facts of the call."""
+    secrets = {*secrets}
+    named = " ".join(take.asked.get("model", "") for take in takes)  # a key of "ollama" is none
+    sources = [Sources(take.recording.legs, secrets, named) for take in takes]
+    texts = [_take_text(take, of_it) for take, of_it in zip(takes, sources, strict=True)]
+    attempts = ",\n".join(map(_indented, texts))
     about = f' "call": {to_json(call)},\n' if call else ""
     text = f'{{\n "swink_cassette": {VERSION},\n{about} "attempts": [\n{attempts}\n ]\n}}\n'
-    return hidden(text.encode(), secrets)
+    return hidden(text.encode(), {secret for each in sources for secret in each.secrets})
 
 
 def read_takes(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, Any]]:
@@ -149,86 +148,93 @@ def read_takes(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, An
     Raises RecordingError, which names `where` and says what is wrong.
     """
     try:
-        file = msgspec.convert(json.loads(data), _File)
-        if file.swink_cassette != VERSION:
-            raise ValueError(f"version {file.swink_cassette}; this swink-recorder reads {VERSION}")
-        return [_take(row) for row in file.attempts], file.call
-    except (ValueError, RecursionError) as error:
+        told = json.loads(data)
+        version = msgspec.convert(told, _Version).swink_cassette
+        if version == VERSION:
+            file = msgspec.convert(told, _File)
+            return [_take(row) for row in file.attempts], file.call
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise RecordingError(
             f"{where}: {error}",
             title="Broken cassette",
             resolution="Delete it and record it again, or restore it.",
         ) from error
+    raise other_version(where, version, VERSION)
 
 
 def _take(row: _TakeFile) -> Take:
-    reads = [(float(at), b"".join(map(_bytes, pieces))) for at, *pieces in row.reads]  # type: ignore[arg-type]  # the first is a number
-    body, chunks = b"".join(piece for _, piece in reads), [(at, len(piece)) for at, piece in reads]
-    return take_from(row, body, chunks, [*row.events])
+    bodies: list[Body] = []
+    for leg in row.legs:
+        rows = leg.response.reads if leg.response else []
+        reads = [(float(at), b"".join(map(_bytes, pieces))) for at, *pieces in rows]
+        body = b"".join([piece for _, piece in reads])
+        bodies.append((body, [(at, len(piece)) for at, piece in reads]))
+    return take_from(row, bodies, [*row.events])
 
 
 def take_from(
-    head: TakeHead, body: bytes, chunks: list[tuple[float, int]], events: list[tuple[float, Any]]
+    head: TakeHead,
+    bodies: Sequence[Body],
+    events: list[tuple[float, Any]],
 ) -> Take:
-    """Return the take of a head, with its reads and events."""
-    request = head.request
-    recording = Recording(
-        provider=head.provider,
-        model=head.model,
-        body=body,
-        chunks=chunks,
+    """Make a take from a head, bodies with chunks for its legs, and events."""
+    recording = Recording.of(
+        [row.leg(*body) for row, body in zip(head.legs, bodies, strict=True)],
+        head.provider,
+        head.model,
         wire_format=head.wire_format,
-        request=RecordedRequest(request.method, request.path, request.headers, request.body),
-        status=head.status,
-        headers=head.headers,
+        origins=head.origins,
     )
     return Take(head.asked, recording, events, head.failure, head.request_id, head.charged)
 
 
 def take_head(take: Take) -> dict[str, Any]:
-    """Return as JSON data what there is of a take beside its reads and events."""
-    recording, request = take.recording, take.recording.request
+    """Return a take as JSON data, without its legs and events."""
+    recording = take.recording
     head: dict[str, Any] = {
         "asked": take.asked,
         "provider": recording.provider,
         "model": recording.model,
         "wire_format": recording.wire_format,
-        "request": {
-            "method": request.method,
-            "path": scrub_url(request.path),
-            "headers": scrub_headers(request.headers),
-            "body": request.body,
-        }
-        if request.method
-        else None,
-        "status": recording.status,
-        "headers": scrub_headers(recording.headers),
+        "origins": recording.origins,
         "request_id": take.request_id,
         "charged": take.charged,
         "failure": msgspec.to_builtins(take.failure),
     }
-    return {name: value for name, value in head.items() if value not in (None, "", {})}
+    return {name: value for name, value in head.items() if value not in (None, "", [])}
 
 
-def _take_text(take: Take, secrets: set[str]) -> str:
-    recording, head = take.recording, take_head(take)
-    body, chunks = recording.without(secrets)
-    rows, start = [], 0
-    for at, size in chunks:
-        cells = [round(at, 6), *_readable(body[start : start + size])]
-        rows.append("[" + _lines(cells).replace("\n", ",\n   ") + "]")
-        start += size
+def _take_text(take: Take, sources: Sources) -> str:
+    secrets = sources.secrets
+    legs = [_leg_text(leg, sources) for leg in take.recording.legs]
     events = _lines([(round(at, 6), event) for at, event in take.events]).encode()
     clean = scrubbed if _comes_in_pieces(take.events, secrets) else hidden
     shown = clean(events, secrets).decode().replace("\n", ",\n  ")
-    text = to_json(head, 1)[:-2]
-    for name, lines in (("reads", ",\n  ".join(rows)), ("events", shown)):
-        if lines:
-            text += f',\n "{name}": [\n  {lines}\n ]'
+    text = to_json(take_head(take), 1)[:-2]
+    for name, lines in (("legs", ",\n".join(filter(None, legs))), ("events", f"  {shown}")):
+        if lines.strip():
+            text += f',\n "{name}": [\n{lines}\n ]'
     return text + "\n}"
 
 
-def _comes_in_pieces(events: list[tuple[float, Any]], secrets: set[str]) -> bool:
+def _leg_text(leg: RecordedLeg, sources: Sources) -> str:
+    """Return a leg with its reads, a line of the answer a line; nothing for one without halves."""
+    row = sources.row(leg)
+    if not row:
+        return ""
+    text = sources.mark(to_json(row, 1).encode()).decode()
+    body, chunks = sources.body(leg)
+    rows, start = [], 0
+    for at, size in chunks:
+        cells = [round(at, 6), *_readable(body[start : start + size])]
+        rows.append("[" + _lines(cells).replace("\n", ",\n    ") + "]")
+        start += size
+    if rows and "response" in row:
+        text = text[:-5] + ',\n  "reads": [\n   ' + ",\n   ".join(rows) + "\n  ]\n }\n}"
+    return _indented(text)
+
+
+def _comes_in_pieces(events: list[tuple[float, Any]], secrets: Iterable[str]) -> bool:
     """Tell whether a secret stands in the deltas of a block, one after the other."""
     pieces: dict[Any, list[str]] = {}
     for _, event in events:
@@ -245,7 +251,7 @@ def _readable(piece: bytes) -> list[Any]:
 
 
 def _bytes(piece: Any) -> bytes:
-    return piece.encode() if isinstance(piece, str) else b64decode(piece.base64)
+    return piece.encode() if isinstance(piece, str) else b64decode(piece["base64"])
 
 
 def to_json(data: Any, indent: int = 0) -> str:

@@ -110,15 +110,19 @@ def record(
     step = seconds / max(1, len(pieces))
     folder.mkdir(parents=True)
     (folder / "body.ndjson").write_text("".join(pieces))
+    response = {
+        "status": 200,
+        "headers": {"Content-Type": "application/x-ndjson"},
+        "body": "body.ndjson",
+        "chunks": [[step * number, len(piece)] for number, piece in enumerate(pieces)],
+    }
+    response |= {name: head.pop(name) for name in [*head] if name in response}
     data = {
-        "version": 1,
+        "version": 2,
         "provider": provider,
         "model": "large",
         "wire_format": "lines",
-        "body": "body.ndjson",
-        "status": 200,
-        "headers": {"Content-Type": "application/x-ndjson"},
-        "chunks": [[step * number, len(piece)] for number, piece in enumerate(pieces)],
+        "legs": [{"response": response}],
         **head,
     }
     (folder / "recording.json").write_text(json.dumps(data))

@@ -19,7 +19,7 @@ from swink_cli.listing import reads
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
 from swink_cli.terminal import say
-from swink_core.providers import HTTPProvider
+from swink_core.providers import AiohttpClient, HTTPProvider
 from swink_recorder.capture import Tape
 from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
@@ -119,7 +119,7 @@ async def _keep(
     tape = Tape(stream.call)
     is_done = show_end(stream, await show_call(stream, make_sink(plain=True)))
     try:
-        recording = tape.recording(stream.message, note)
+        recording = tape.recording(stream.message, note, stream.call.context)
     except swink.SwinkError:
         if is_done:
             raise
@@ -128,8 +128,12 @@ async def _keep(
     if below:  # the times are those of this machine
         recording.chunks = [(0.0, len(recording.body))]
         recording.request.path = recording.request.path.removeprefix(below)
+        recording.origins = []
+        recording.asked = None
     recording.save(folder, stream.call.secrets)
-    say(f"recorded {len(recording.body)} bytes in {reads(len(recording.chunks))}: {folder}")
+    others = len(recording.legs) - 1
+    more = f", and {others} more request{'s' * (others > 1)}" if others else ""
+    say(f"recorded {len(recording.body)} bytes in {reads(len(recording.chunks))}{more}: {folder}")
     return exit_code(stream.message, call.options)
 
 
@@ -155,14 +159,20 @@ def play_recording(recording: Recording, fast: bool, plain: bool) -> int:
 
 
 async def _replay(recording: Recording, speed: float, plain: bool) -> int:
-    async with ReplayServer(speed) as server, swink.Client() as client:
-        provider = client.host.bind(recording.provider).provider
-        stream = client.stream(
-            f"{recording.provider}/{recording.model}",
-            "What was recorded?",
-            base_url=server.play(provider, "case", recording),
-            api_key="replay-needs-no-key",
-            retry=swink.RetryPolicy.none(),
-        )
-        display = await show_call(stream, make_sink(plain=plain))
-        return 0 if show_end(stream, display) else EXIT_FAILURE
+    async with ReplayServer(speed) as server:
+        url = server.add("case", recording)
+        async with swink.Client(http=server.through(AiohttpClient(), "case")) as client:
+            server.stand_in(client.host.bind(recording.provider).provider)
+            stream = client.stream(
+                f"{recording.provider}/{recording.model}",
+                "What was recorded?",
+                base_url=url,
+                api_key="replay-needs-no-key",
+                retry=swink.RetryPolicy.none(),
+            )
+            display = await show_call(stream, make_sink(plain=plain))
+            is_done = show_end(stream, display)
+    if len(recording.legs) > 1:
+        for problem in server.problems("case"):
+            say(problem)
+    return 0 if is_done else EXIT_FAILURE

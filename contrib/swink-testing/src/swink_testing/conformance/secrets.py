@@ -15,7 +15,8 @@ from typing import Any
 from unittest.mock import patch
 
 from swink_core import StreamError, dump
-from swink_recorder.recording import RecordedRequest, Recording
+from swink_recorder.legs import RecordedRequest
+from swink_recorder.recording import Recording
 from swink_recorder.scrub import scrub_headers, scrub_url
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import CANARY_KEY, Subject
@@ -29,13 +30,14 @@ _REFUSAL = {"error": {"message": f"Incorrect API key provided: {CANARY_KEY}", "c
 def check_no_secret_leaks(subject: Subject) -> None:
     """The key never shows in a repr, log, print, event, exception, traceback or recording."""
     for recording in subject.recordings:
-        request = recording.request
-        require(
-            scrub_headers(request.headers) == request.headers
-            and scrub_headers(recording.headers) == recording.headers
-            and scrub_url(request.path) == request.path,
-            f"recording {recording.name} holds what looks like a credential",
-        )
+        for leg in recording.legs:
+            request = leg.request
+            require(
+                scrub_headers(request.headers) == request.headers
+                and scrub_headers(leg.headers) == leg.headers
+                and scrub_url(request.path) == request.path,
+                f"recording {recording.name} holds what looks like a credential",
+            )
     if not (subject.speaks_http or subject.can_be_called):
         raise DoesNotApply("it answers from somewhere else: use --offline or --live")
     asyncio.run(_look(subject, subject.call_options()))

@@ -1,0 +1,145 @@
+"""Legs: the requests of a call, each with its answer, and how a file says them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from attrs import Factory, define, evolve, field
+
+__all__ = [
+    "STREAMED",
+    "LegFile",
+    "LegKind",
+    "RecordedLeg",
+    "RecordedRequest",
+    "RequestFile",
+    "ResponseFile",
+    "answer_of",
+    "body_file_for",
+]
+
+LegKind: TypeAlias = Literal["stream", "whole", "token", "abandon"]
+
+STREAMED = (0, 101, 200)
+"""Statuses of an answer whose body is a stream; one that did not come over HTTP has 0."""
+
+_SUFFIXES = {
+    "text/event-stream": "body.sse",
+    "application/x-ndjson": "body.ndjson",
+    "application/jsonl": "body.ndjson",
+    "application/json": "body.json",
+}
+
+
+def body_file_for(headers: Mapping[str, str]) -> str:
+    """Name the body's file after the media type in response headers."""
+    types = [value for name, value in headers.items() if name.lower() == "content-type"]
+    media_type = types[0].partition(";")[0].strip().lower() if types else ""
+    return _SUFFIXES.get(media_type, "body.bin")
+
+
+@define
+class RecordedRequest:
+    """A request. `path` has the query; `body` is JSON data, `form` the fields of a form, and each
+    is `None` for a request without it. `origin` is a place in the recording's `origins`."""
+
+    method: str = "POST"
+    path: str = "/"
+    headers: dict[str, str] = field(factory=dict, repr=False)
+    body: Any = field(default=None, repr=False)
+    form: dict[str, str] | None = field(default=None, repr=False)
+    origin: int = 0
+
+
+@define
+class RecordedLeg:
+    """One request, and the bytes that answered it.
+
+    `kind` is `stream` (its answer is streamed), `whole` (read whole), `token` (it fetched a
+    credential) or `abandon` (it ended work that was abandoned). `chunks` are the network reads:
+    when each came, in seconds since the response's start, and its size in bytes. `status` is 0
+    where no answer came over HTTP. `sent_at` and `answered_at` are seconds since the attempt began.
+    """
+
+    body: bytes = field(default=b"", repr=False)
+    chunks: list[tuple[float, int]] = field(factory=list, repr=False)
+    kind: LegKind = "stream"
+    request: RecordedRequest = field(factory=RecordedRequest)
+    status: int = 0
+    headers: dict[str, str] = field(factory=dict, repr=False)
+    sent_at: float = 0.0
+    answered_at: float = 0.0
+    body_file: str = field(
+        default=Factory(lambda self: body_file_for(self.headers), takes_self=True)
+    )
+
+    def pieces(self) -> list[tuple[float, bytes]]:
+        """Return each network read with its time in seconds."""
+        pieces = []
+        start = 0
+        for seconds, size in self.chunks:
+            pieces.append((seconds, self.body[start : start + size]))
+            start += size
+        return pieces
+
+
+def answer_of(kinds: Sequence[LegKind]) -> int:
+    """Return which leg is the answer: the last `stream`, or else the last `whole`, or the last."""
+    for wanted in ("stream", "whole"):
+        found = [number for number, kind in enumerate(kinds) if kind == wanted]
+        if found:
+            return found[-1]
+    return len(kinds) - 1
+
+
+class RequestFile(msgspec.Struct, omit_defaults=True):
+    """A request in a file."""
+
+    method: str
+    path: str
+    headers: dict[str, str] = {}
+    origin: int = 0
+    body: Any = None
+    form: dict[str, str] | None = None
+
+
+class ResponseFile(msgspec.Struct, omit_defaults=True):
+    """An answer in a file: `body` names the file with its bytes, or `reads` holds them."""
+
+    status: int
+    headers: dict[str, str] = {}
+    at: float = 0.0
+    body: str | None = None
+    chunks: list[tuple[float, int]] = []
+    reads: list[list[Any]] = []
+
+
+class LegFile(msgspec.Struct, omit_defaults=True):
+    """A leg in a file; without a request none was made, without a response none came."""
+
+    kind: LegKind = "stream"
+    at: float = 0.0
+    request: RequestFile | None = None
+    response: ResponseFile | None = None
+
+    def leg(self, body: bytes, chunks: list[tuple[float, int]]) -> RecordedLeg:
+        """Return the leg with its bytes."""
+        asked = self.request or RequestFile("", "/")
+        leg = RecordedLeg(
+            body,
+            chunks,
+            self.kind,
+            RecordedRequest(
+                asked.method, asked.path, asked.headers, asked.body, asked.form, asked.origin
+            ),
+            status=0,
+            sent_at=self.at,
+        )
+        said = self.response
+        if said is None:
+            return leg
+        headers = said.headers
+        file = said.body or body_file_for(headers)
+        return evolve(leg, status=said.status, headers=headers, answered_at=said.at, body_file=file)

@@ -1,0 +1,188 @@
+"""Where the credentials of a call come from, which is what stands in files in their place.
+
+    Authorization: Bearer [key]                 the caller gave it, or an earlier call fetched it
+    Authorization: Bearer [0.access_token]      it is that field of the first answer
+    Cookie: [hidden]                            nothing is known of it but its name
+
+So the scheme stays, and it can be checked which answer a credential was taken from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from swink_core.providers import codings_of_secret
+from swink_recorder.legs import STREAMED, LegFile, RecordedLeg, RequestFile, ResponseFile
+from swink_recorder.scrub import (
+    HIDDEN,
+    SHORTEST_SECRET,
+    hidden,
+    is_mark,
+    is_secret,
+    replaced,
+    scheme_of,
+    scrub_headers,
+    scrub_url,
+    scrubbed,
+)
+
+__all__ = ["KEY", "Sources"]
+
+KEY = "[key]"
+
+LONG = 12
+"""Characters from which a text in an answer to a request for a token counts as a credential."""
+
+SIGNED = 40
+"""Characters from which a field of such a request does."""
+
+_HARMLESS_FIELDS = ("_type", "scope", "error", "description", "uri", "url", "audience")
+"""How the names of fields end that hold no credential in requests and answers of tokens."""
+
+
+class Sources:
+    """The texts that replace the secrets of some legs, which are in their order.
+
+    `secrets` are those that are known; others are found by the names of headers, parameters and
+    fields that hold them. A text that occurs in `named`, the models' names, stays everywhere else.
+    """
+
+    def __init__(
+        self, legs: Sequence[RecordedLeg], secrets: Iterable[str], named: str = ""
+    ) -> None:
+        known = {secret for secret in secrets if secret}
+        sent = [{text for text in _sent(leg) if not is_mark(text)} for leg in legs]
+        every = known.union(*sent)
+        labels: dict[str, str] = {}
+        for number, leg in enumerate(legs):
+            for value in sent[number]:
+                labels.setdefault(value, KEY if value in known else HIDDEN)
+            for place, value in _given(leg, every):
+                labels.setdefault(value, f"[{number}.{place}]")
+        for secret in known:
+            labels.setdefault(secret, KEY)
+        self._labels = labels
+        self._replaced = {
+            text: mark for text, mark in labels.items() if _is_long(text) and text not in named
+        }
+        self.secrets = {*self._replaced}
+
+    def mark(self, data: bytes) -> bytes:
+        """Return JSON in which each secret has become its source."""
+        return replaced(data, self._replaced)
+
+    def row(self, leg: RecordedLeg, **content: Any) -> dict[str, Any]:
+        """Return a leg as JSON data for a file, which `mark` has still to change.
+
+        `content` has the fields for the bytes.
+        """
+        asked = leg.request
+        request = None
+        if asked.method:
+            request = RequestFile(
+                asked.method,
+                scrub_url(self._text(asked.path)),
+                {name: self._header(name, value) for name, value in asked.headers.items()},
+                asked.origin,
+                asked.body,
+                asked.form,
+            )
+        response = None
+        if leg.status or leg.body:
+            headers = scrub_headers(leg.headers)
+            response = ResponseFile(leg.status, headers, round(leg.answered_at, 6), **content)
+        row = LegFile(leg.kind, round(leg.sent_at, 6), request, response)
+        data: dict[str, Any] = msgspec.to_builtins(row, enc_hook=repr)
+        for timed in (data, data.get("response", {})):
+            if timed.get("at") == 0:
+                del timed["at"]
+        return data
+
+    def body(self, leg: RecordedLeg) -> tuple[bytes, list[tuple[float, int]]]:
+        """Return a leg's body without secrets, and its chunks.
+
+        A stream keeps its length, since its frames may count their bytes. A refusal has the mark
+        that its error message has; an answer that was read whole has the sources. Both become one
+        chunk if their size has changed.
+        """
+        body = leg.body
+        if leg.kind in ("token", "whole") and 200 <= leg.status < 300:
+            body = self.mark(body)
+            if leg.kind == "token" and _json(leg.body) is None:
+                body = HIDDEN.encode() if body else body
+        elif leg.status not in STREAMED:
+            body = hidden(body, self.secrets, HIDDEN)
+        body = scrubbed(body, self.secrets)
+        kept = body is leg.body or len(body) == len(leg.body)
+        return body, leg.chunks if kept else [(leg.chunks[-1][0], len(body))]
+
+    def _text(self, text: str) -> str:
+        """Return a path or the value of a header without secrets."""
+        for secret in sorted(self._replaced, key=len, reverse=True):
+            for form in codings_of_secret(secret):
+                text = text.replace(form, self._replaced[secret])
+        return text
+
+    def _header(self, name: str, value: str) -> str:
+        if not is_secret(name):
+            return self._text(value)
+        scheme, rest = scheme_of(value)
+        return scheme + (rest if is_mark(rest) else self._labels.get(rest, HIDDEN))
+
+
+def _is_long(text: str) -> bool:
+    return len(text) >= SHORTEST_SECRET
+
+
+def _sent(leg: RecordedLeg) -> Iterator[str]:
+    """Yield the credentials of a request, which the names of headers and fields show."""
+    request = leg.request
+    for name, value in request.headers.items():
+        if is_secret(name):
+            yield scheme_of(value)[1]
+    for name, value in parse_qsl(urlsplit(request.path).query):
+        if is_secret(name) or name == "sig":
+            yield value
+    if leg.kind != "token":
+        return
+    for name, value in (*_texts(request.form), *_texts(request.body)):
+        if _counts(name, value, SIGNED):
+            yield value
+
+
+def _given(leg: RecordedLeg, secrets: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the credentials in an answer that was read whole, each after the name of a field."""
+    if leg.kind not in ("token", "whole") or not 200 <= leg.status < 300:
+        return
+    for name, value in _texts(_json(leg.body)):
+        if value in secrets or (leg.kind == "token" and _counts(name, value, LONG)):
+            yield name, value
+
+
+def _counts(name: str, value: str, long: int) -> bool:
+    field = name.lower().rpartition(".")[2]
+    if field.endswith(_HARMLESS_FIELDS) or is_mark(value):
+        return False
+    return _is_long(value) and (is_secret(field) or "assertion" in field or len(value) >= long)
+
+
+def _texts(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the strings in JSON data, each with the names that lead there, with dots between."""
+    if isinstance(data, str):
+        yield place, data
+    named: Mapping[Any, Any] = data if isinstance(data, dict) else {}
+    if isinstance(data, list):
+        named = dict(enumerate(data))
+    for name, value in named.items():
+        yield from _texts(value, f"{place}.{name}" if place else str(name))
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
