@@ -23,6 +23,8 @@ NAMES = (PROVIDERS - {"local", "echo", "proxy"}) | {
 """Those that are not also words."""
 
 ON_PURPOSE = {
+    "flipped_bits.py": NAMES,  # which parser reads which recordings
+    "work_per_read.py": NAMES,  # the gateway's protocols
     "recorded_chat.py": {"groq"},  # a field of its frames
     "test_architecture.py": NAMES,
     "test_corpus.py": {"anthropic"},

@@ -251,6 +251,17 @@ CODES: dict[str, CodeRow] = {
     ),
     "closed": CodeRow("left by the caller", Kind.CANCELLED),
     "plugin": CodeRow("a plugin raised", Kind.INTERNAL),
+    "token": CodeRow(
+        "no token for the credentials", Kind.AUTH,
+        "No token was issued",
+        "Check the credentials that are exchanged for the token, and the address of its issuer.",
+        unsent=True,
+    ),
+    "answer": CodeRow(
+        "an answer of another form", Kind.PROTOCOL,
+        "The answer does not have the expected form",
+        "Check the address: another service may answer there.",
+    ),
     "body": CodeRow(
         "a plugin returned no body", Kind.INTERNAL,
         "A plugin returned no request body",

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import pytest
 from sdks import CLIENTS, Ask
 from serving import serving
-from test_recordings import BEGUN_ANEW, CANNOT_TAKE_BACK
-from upstream import EVERYTHING, Answers, Upstream, about, shipped
+from upstream import BEGUN_ANEW, CANNOT_TAKE_BACK, EVERYTHING, Answers, Upstream, about, shipped
 
 import swink_core as swink
 

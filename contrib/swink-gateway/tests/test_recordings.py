@@ -14,7 +14,18 @@ import pytest
 from judging import check
 from sdks import CLIENTS, Ask, Read
 from serving import ask, serving
-from upstream import EVERYTHING, FOLDERS, Answers, Upstream, Vendor, about, corpus, shipped
+from upstream import (
+    BEGUN_ANEW,
+    CANNOT_TAKE_BACK,
+    EVERYTHING,
+    FOLDERS,
+    Answers,
+    Upstream,
+    Vendor,
+    about,
+    corpus,
+    shipped,
+)
 
 from swink_core import replace
 
@@ -24,13 +35,8 @@ GROUPS = shipped()
 ASK = Ask()
 
 
-BEGUN_ANEW = ("anthropic/vercel-spliced-message-start", "anthropic/begun-anew")
-"""Answers that begin anew, which these cannot take back: a failure."""
-
 GOES_ON = "gemini/to-be-continued"
 """An answer at whose end Google's SDK asks again by itself."""
-
-CANNOT_TAKE_BACK = ("chat", "responses", "socket", "messages")
 
 MORE_CACHED = "azure/ruby-llm-chat-function-calling-azure-grok-4-1-fast-non-reasoning-can-use-2"
 """Of whose prompt more is said to be cached than it has, and Messages counts the rest alone."""

@@ -136,6 +136,13 @@ def corpus(folder: str, most: int) -> list[Upstream]:
     return found[:: max(1, len(found) // most)]
 
 
+BEGUN_ANEW = ("anthropic/vercel-spliced-message-start", "anthropic/begun-anew")
+"""Recorded answers that begin anew."""
+
+CANNOT_TAKE_BACK = ("chat", "responses", "socket", "messages")
+"""Protocols for which an answer that begins anew is a failure."""
+
+
 class Vendor(LoopbackServer):
     """Answers everything with what was recorded of a vendor, as it was."""
 
