@@ -24,6 +24,7 @@ from swink_core.failures.faults import not_a_body
 from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
+from swink_core.plugins.changes import gathered_changes
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import Done, Error, Event, Notice
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
@@ -119,6 +120,7 @@ class Attempt:
     ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
     _rest: Iterator[Event] = field(factory=lambda: iter(()), repr=False, init=False)
+    _changes: list[Notice] = field(factory=list, repr=False, init=False)
 
     @options.default
     def _options_of_the_target(self) -> StreamOptions:
@@ -210,9 +212,18 @@ class Attempt:
         """Whether events of the last network read are still to be handed out."""
         return length_hint(self._rest) > 0
 
-    def notice(self, code: str, detail: str) -> None:
-        """Have observers told, with the next events, of something that is not content."""
-        self.notices.append(Notice(code, detail))
+    def notice(self, code: str, detail: str, *paths: str) -> None:
+        """Have observers told, with the next events, of something that is not content.
+
+        `paths` are those of `Notice`.
+        """
+        self.notices.append(Notice(code, detail, paths))
+
+    def tell_changes(self, notices: Sequence[Notice]) -> None:
+        """Have observers told what the conversion changed, each change once."""
+        new = [notice for notice in notices if notice not in self._changes]
+        self._changes += new
+        self.notices += new
 
     def take_notices(self) -> list[Notice]:
         """Return what is to be told, once."""
@@ -298,23 +309,29 @@ class Call:
 
     # -- for plugins -------------------------------------------------------------------------
 
-    def notice(self, code: str, detail: str) -> None:
-        """Tell observers something of the current attempt that is not content."""
-        self.attempt.notice(code, detail)
+    def notice(self, code: str, detail: str, *paths: str) -> None:
+        """Tell observers something of the current attempt that is not content.
+
+        `paths` are those of `Notice`.
+        """
+        self.attempt.notice(code, detail, *paths)
 
     def convert(self) -> dict[str, Any]:
         """Return the whole JSON body of the request, through the hook `convert_messages`.
 
         The hook gets conversation and options as the attempt's plan has them, if there is one.
+        Observers are told what the conversion leaves out or changes.
         Raises ProviderFailure (`internal`) if the result is not a dict, and whatever the hook's
         implementations raise, such as wrappers that refuse the call.
         """
         binding, plan = self.attempt.target.binding, self.attempt.plan
         if plan is None:
             plan = Plan(self.context, self.options)
-        body = binding.hook.convert_messages(
-            model=self.model, context=plan.context, options=plan.options
-        )
+        with gathered_changes(self.model) as notices:
+            body = binding.hook.convert_messages(
+                model=self.model, context=plan.context, options=plan.options
+            )
+        self.attempt.tell_changes(notices)
         if not isinstance(body, dict):
             raise ProviderFailure(not_a_body(binding.converters(), body))
         return body

@@ -11,23 +11,30 @@ from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.binding import first_set
 from swink_core.plugins.call import Attempt, Gate
 from swink_core.plugins.catalog import Catalog
+from swink_core.plugins.changes import report_change
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.clock import LoopClock
 from swink_core.providers.commands import end_group, not_started
 from swink_core.providers.conversion import (
+    SENT_ELSEWHERE,
+    LeftOut,
     MessageConverter,
+    Turn,
     accepted_id,
     arguments_object,
     called_ids,
     folded_system,
+    last_text_path,
     marked_system,
     merged_turns,
     normalise,
+    paths_inside,
     required_features,
     system_blocks,
     text_of,
     unparsed,
+    without_leading,
 )
 from swink_core.providers.features import API, context_notices
 from swink_core.providers.fields import (
@@ -56,19 +63,23 @@ from swink_core.vocabulary.options import THINKING_BUDGETS, TargetOptions
 from swink_core.vocabulary.prices import cost_of
 
 __all__ = [
-    "API", "CODES", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "OPTIONS", "THINKING_BUDGETS",
+    "API", "CODES", "DEFAULT_FRAME_LIMIT", "KINDS", "MOST_BLOCKS", "OPTIONS",
+    "SENT_ELSEWHERE", "THINKING_BUDGETS",
     "TUNING", "AiohttpClient", "Attempt", "Automaton", "Catalog", "Clock", "Convert", "Decoder",
     "EventSource", "EventWriter", "Fitted", "FrameError", "FrameTooLong", "Gate", "HTTPClient",
-    "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "LoopClock", "MalformedFrame",
+    "HTTPProvider", "HTTPRequest", "HTTPResponse", "Knobs", "LeftOut", "LoopClock",
+    "MalformedFrame",
     "MessageConverter", "NDJSONDecoder", "Option", "Parser", "Phase", "SSEDecoder", "Source",
-    "TargetOptions", "Timer", "accepted_id", "arguments_object", "by_tables", "called_ids",
+    "TargetOptions", "Timer", "Turn", "accepted_id", "arguments_object", "by_tables", "called_ids",
     "check_json", "closed_schema", "context_notices", "cost_of", "duration_seconds", "end_group",
     "failure_of", "first_set", "folded_system", "health_of", "inlined_schema", "is_own_address",
-    "is_synthetic_id", "kept_of", "load_event", "marked_system", "media_base64", "media_form",
+    "is_synthetic_id", "kept_of", "last_text_path", "load_event", "marked_system", "media_base64",
+    "media_form",
     "media_type_of", "merge_fields", "merged_turns", "model_path", "normalise", "not_started",
-    "package_catalog", "parse_arguments", "redact", "repaired_json", "required_features",
+    "package_catalog", "parse_arguments", "paths_inside", "redact", "repaired_json",
+    "report_change", "required_features",
     "retry_after_seconds", "rewritten_schema", "rule_of", "sent_options", "synthetic_id",
     "system_blocks", "takes_options", "text_field", "text_of", "unparsed", "unsupported",
     "with_extra",
-    "with_metadata",
+    "with_metadata", "without_leading",
 ]  # fmt: skip

@@ -33,7 +33,7 @@ from swink_core.plugins.call import Call, Plan
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
-from swink_core.providers.conversion import is_text
+from swink_core.providers.conversion import FittedContext, is_text
 from swink_core.providers.exchange import (
     Body,
     failure_of_answer,
@@ -47,7 +47,7 @@ from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
 from swink_core.providers.knobs import Knobs, fields_of
 from swink_core.providers.media import MOST_ENCODED_AT_ONCE
-from swink_core.providers.rules import Fitted, FittedContext
+from swink_core.providers.rules import Fitted
 from swink_core.providers.source import EventSource, Parser
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead

@@ -21,6 +21,7 @@ from msgspec.structs import asdict
 from swink_core.failures.failure import Failure
 from swink_core.providers.conversion import (
     ASSISTANT,
+    FittedContext,
     accepted_id,
     assistant_media,
     folded_system,
@@ -83,15 +84,6 @@ def _laid_over(rules: Iterable[Rule]) -> Rule:
     return Rule(**said)
 
 
-class FittedContext(Context):
-    """A conversation that was fitted: the provider converts it unchanged."""
-
-    @classmethod
-    def keep(cls, context: Context) -> Self:
-        """Return a conversation with the messages and tools of another."""
-        return cls(context.messages, context.system_prompt, context.tools)
-
-
 @define
 class Fitted:
     """A call and what became of it.
@@ -137,9 +129,12 @@ class Fitted:
         choosing = (r for r in reversed(self.model.rules) if r.api and not r.apis)
         return next((rule.api for rule in choosing if self.meets(rule)), None)
 
-    def tell(self, what: str, code: str = "option_changed") -> None:
-        """Say how the call goes out otherwise than it was given."""
-        self.notices.append(Notice(code, f"{self.model}{what}"))
+    def tell(self, what: str, code: str = "option_changed", *paths: str) -> None:
+        """Say how the call goes out otherwise than it was given.
+
+        `paths` name what is left out or changed, as those of `Notice` do.
+        """
+        self.notices.append(Notice(code, f"{self.model}{what}", paths))
 
     def refuse(self, feature: str, what: str) -> None:
         """Refuse the call, whose meaning would be lost; the first reason stays."""
@@ -181,7 +176,7 @@ class Fitted:
         marks = getattr(api, "system_marks", None)
         self.notices += context_notices(has, model, self.context, marks)
         if "system_messages" not in has and marks is None:
-            self.context = folded_system(self.context)
+            self.context = folded_system(FittedContext.keep(self.context))
         if known:
             self._apply(rule)
             self._think(rule)
@@ -207,14 +202,15 @@ class Fitted:
     def _leave_out(self, name: str, what: str = "no option") -> None:
         if name in TUNING:
             self._set(name, None)
-            self.tell(f" has {what} {name}; it was not sent", "option_ignored")
+            self.tell(f" has {what} {name}; it was not sent", "option_ignored", f"options.{name}")
         else:
             self.refuse(name, f"does not support {name.replace('_', ' ')}")
 
     def _change(self, name: str, value: Any) -> None:
         if value != (given := getattr(self.options, name)):
             self._set(name, value)
-            self.tell(f": {name} is {value} here, not {'unset' if given is None else given}")
+            what = f": {name} is {value} here, not {'unset' if given is None else given}"
+            self.tell(what, "option_changed", f"options.{name}")
 
     def _think(self, rule: Rule) -> None:
         level, tokens = self.options.thinking_level, self.options.thinking_budget
@@ -246,7 +242,8 @@ class Fitted:
             self._bound(name, rule.least.get(name, -inf), rule.most.get(name, inf))
         if rule.schema:
             self.context = replace(
-                self.context, tools=[self._plain(tool, rule.schema) for tool in self.context.tools]
+                self.context,
+                tools=[self._plain(n, t, rule.schema) for n, t in enumerate(self.context.tools)],
             )
         if rule.tool_name:
             self._rename(re.compile(rule.tool_name))
@@ -260,11 +257,13 @@ class Fitted:
         elif isinstance(value, int | float):
             self._change(name, min(max(value, least), most))
 
-    def _plain(self, tool: Tool, refused: tuple[str, ...]) -> Tool:
+    def _plain(self, number: int, tool: Tool, refused: tuple[str, ...]) -> Tool:
         if tool.parameters.get("type", "object") != "object":
             self.refuse("tools", f"takes no tool whose parameters are no object: {tool.name}")
-        if gone := ", ".join(sorted(tool.parameters.keys() & set(refused))):
-            self.tell(f": {gone} at the root of the schema of {tool.name} went out joined")
+        if gone := sorted(tool.parameters.keys() & set(refused)):
+            what = f": {', '.join(gone)} at the root of the schema of {tool.name} went out joined"
+            paths = [f"tools[{number}].parameters.{name}" for name in gone]
+            self.tell(what, "option_changed", *paths)
         return replace(tool, parameters=rewritten_schema(joined_root, tool.parameters, refused))
 
     def _rename(self, accepted: re.Pattern[str]) -> None:

@@ -28,14 +28,21 @@ from swink_core import (
     FileIdSource,
     Model,
     StreamOptions,
+    SystemMessage,
     TextBlock,
+    ThinkingBlock,
+    ToolResultMessage,
     UrlSource,
+    UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import by_tables
+from swink_core.providers import Turn, by_tables
 from swink_provider_openai import ChatConverter, OpenAIProvider
 
 __all__ = ["MistralProvider"]
+
+ANSWER = "OK."
+"""What the model is made to say between the results of tools and the user's next turn."""
 
 TOOL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -65,15 +72,33 @@ def tool_id(given: str) -> str:
 class MistralConverter(ChatConverter):
     """Chat Completions' messages, as Mistral wants them."""
 
-    def conversation(self, model: Model, context: Context) -> dict[str, Any]:
+    _follows_results = False
+
+    def system(self, message: SystemMessage) -> list[Any]:
+        """Convert an instruction, which may stand after results."""
+        self._follows_results = False
+        return super().system(message)
+
+    def user(self, message: UserMessage) -> list[Any]:
         """Put an assistant turn between a tool's results and what the user says next."""
-        native = super().conversation(model, context)
-        messages: list[dict[str, Any]] = []
-        for message in native["messages"]:
-            if message["role"] == "user" and messages and messages[-1]["role"] == "tool":
-                messages.append({"role": "assistant", "content": "OK."})
-            messages.append(message)
-        return {**native, "messages": messages}
+        native = super().user(message)
+        return self._answered_first(native, message) if self._follows_results else native
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        """Put an assistant turn before the media of results, which are the user's."""
+        native = super().tool_results(messages)
+        self._follows_results = native[-1]["role"] == "tool"
+        if self._follows_results:
+            return native
+        return [*native[:-1], *self._answered_first(native[-1:], messages[-1])]
+
+    def _answered_first(self, native: list[Any], message: Turn) -> list[Any]:
+        self._follows_results = False
+        if not native or native[0]["role"] != "user":
+            return native
+        what = f"an answer, {ANSWER!r}, was added between the results of tools and the user's turn"
+        self.report(message, what)
+        return [{"role": "assistant", "content": ANSWER}, *native]
 
     def tool_id(self, tool_call_id: str) -> str:
         """Map an id to nine letters and digits."""
@@ -81,6 +106,7 @@ class MistralConverter(ChatConverter):
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """Write reasoning as a chunk before the text, and references where they were."""
+        self._follows_results = False
         native = super().assistant(message)
         chunks: list[dict[str, Any]] = []
         for block in message.content:
@@ -95,6 +121,10 @@ class MistralConverter(ChatConverter):
             return native
         first = native[0] if native else {"role": "assistant"}
         return [{**first, "content": chunks}, *native[1:]]
+
+    def leave_out_reasoning(self, message: AssistantMessage) -> None:
+        """Report nothing: reasoning is a chunk of the content."""
+        self.take(message, ThinkingBlock)
 
     def part(self, block: Block) -> dict[str, Any]:
         """Write audio as its data."""
