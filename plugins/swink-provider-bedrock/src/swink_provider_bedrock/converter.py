@@ -39,6 +39,7 @@ from swink_core.providers import (
     closed_schema,
     inlined_schema,
     merged_turns,
+    report_change,
     rewritten_schema,
     rule_of,
     system_blocks,
@@ -72,6 +73,7 @@ VENDORS = re.compile(
 )
 """Who made a model, which its id or ARN says unless it is a profile of the account's own."""
 
+RENAMED = "a document's name was rewritten in characters that the API takes"
 BLANK = LeftOut("blank text, which the API refuses, was left out")
 NEVER_RAN = LeftOut("a call of a server's tool without its result was left out")
 NOT_SIGNED = LeftOut("reasoning without a signature was left out", "thinking_left_out")
@@ -206,6 +208,8 @@ class _Converter(MessageConverter):
             number += 1
             name = f"{stem} {number}"
         self._names.add(name.lower())
+        if block.name and name != _SUFFIX.sub("", block.name):
+            report_change(f"{self.path(block)}.name", RENAMED, "content_changed")
         return name
 
 

@@ -139,7 +139,11 @@ class BedrockProvider(HTTPProvider):
             changed.append("tool_choice: any of one tool; the others are not sent")
         if options.cache and options.cache.ttl and facts.get("cache_ttl") is False:
             changed.append("cache: it is kept as long as the model does; the ttl was left out")
-        return super().notices(model, options) + changed_options(model, changed)
+        notices = changed_options(model, changed)
+        for notice in notices:
+            if notice.paths == ("options.tool_choice",):
+                notice.paths = (*notice.paths, "tools")
+        return super().notices(model, options) + notices
 
     def parser(self, model: Model) -> ConverseParser:
         """Make a parser for one answer."""

@@ -27,7 +27,7 @@ from swink_core import (
 __all__ = ["Said", "Value", "encoded"]
 
 _MARK = "nonce"
-"""How each value begins that was made for its conversation alone."""
+"""What is in each value that was made for its conversation alone."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -116,7 +116,7 @@ def _name(name: str) -> tuple[str, ...]:
 
 def _nonces(path: str, data: object) -> Iterator[Value]:
     if isinstance(data, str):
-        if data.startswith(_MARK) or (data and not data.strip()):
+        if _MARK in data or (data and not data.strip()):
             yield Value(path, (data,))
     elif isinstance(data, dict):
         for name, value in data.items():

@@ -183,7 +183,8 @@ def _alone(outcome: Outcome) -> str | None:
     """Name a call's id that stands once: in the call without its result, or the other way round."""
     messages = outcome.said.context.messages
     given = {m.tool_call_id for m in messages if isinstance(m, ToolResultMessage)}
-    given |= {c.id for m in messages if isinstance(m, AssistantMessage) for c in m.tool_calls}
+    answers = [m for m in messages if isinstance(m, AssistantMessage)]
+    given |= {c.id for m in answers for c in m.tool_calls if c.state == "complete"}
     counts = Counter(text for text in outcome.strings if text in given)
     alone = sorted(id for id, count in counts.items() if count % 2)
     return f"the other half of {', '.join(alone)}" if alone else None
