@@ -35,6 +35,7 @@ from swink_core.vocabulary.messages import (
     AssistantMessage,
     Context,
     Message,
+    SystemMessage,
     TextBlock,
     Tool,
     ToolCallBlock,
@@ -175,7 +176,8 @@ class Fitted:
                 self._leave_out(name)
         marks = getattr(api, "system_marks", None)
         self.notices += context_notices(has, model, self.context, marks)
-        if "system_messages" not in has and marks is None:
+        leads = self.context.messages and isinstance(self.context.messages[0], SystemMessage)
+        if leads and "system_messages" not in has and marks is None:
             self.context = folded_system(FittedContext.keep(self.context))
         if known:
             self._apply(rule)

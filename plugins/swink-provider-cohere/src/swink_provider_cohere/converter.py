@@ -32,6 +32,7 @@ from swink_core.providers import (
     arguments_object,
     media_base64,
     media_form,
+    report_change,
     system_blocks,
     unsupported,
     with_metadata,
@@ -97,6 +98,9 @@ class _Converter(MessageConverter):
         parts = self.blocks(message, _said)
         if not parts:  # a message must say something, so a document alone is what it says
             parts = [{"type": "text", "text": _document_text(block)} for block in documents]
+            for block in documents:
+                if block.name:
+                    report_change(f"{self.path(block)}.name", NAMELESS, "metadata_left_out")
         else:
             for block in documents:
                 self.documents.append(_document(block, f"doc:{len(self.documents)}"))
@@ -171,6 +175,7 @@ class _Converter(MessageConverter):
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
 
 
+NAMELESS = "the name of a document that is a whole message was left out"
 THOUGHT = "thinking_left_out"
 BLANK = LeftOut("blank text was left out")
 NO_PLACE = LeftOut("the API has no place for this content; it was left out")

@@ -136,6 +136,7 @@ class MistralConverter(ChatConverter):
     def document(self, block: DocumentBlock) -> dict[str, Any]:
         """Write a document as an uploaded file, or as an address, of data if need be."""
         if isinstance(block.source, FileIdSource):
+            self.leave_out_name(block)
             return {"type": "file", "file_id": block.source.id}
         native = super().document(block)
         source = block.source

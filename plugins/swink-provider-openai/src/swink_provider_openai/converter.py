@@ -40,6 +40,7 @@ from swink_core.providers import (
     is_synthetic_id,
     media_base64,
     media_type_of,
+    report_change,
     rule_of,
     system_blocks,
     with_metadata,
@@ -111,6 +112,12 @@ class OpenAIConverter(MessageConverter):
             return self.blocks(message, self.part)
         return self.text(message)
 
+    def leave_out_name(self, block: DocumentBlock) -> None:
+        """Report a document's name, for which its form in the request has no field."""
+        if block.name:
+            what = "the name of a document was left out"
+            report_change(f"{self.path(block)}.name", what, "metadata_left_out")
+
     def part(self, block: Block) -> dict[str, Any]:
         """Convert a block of what goes in."""
         raise NotImplementedError("part() has to be written")
@@ -156,7 +163,9 @@ class ChatConverter(OpenAIConverter):
         content = message.content
         if isinstance(content, list):
             if self.dialect.document_ids and (ids := [*filter(None, map(_document_id, content))]):
-                self.take(message, DocumentBlock)
+                for block in self.take(message, DocumentBlock):
+                    if _document_id(block) is not None:
+                        self.leave_out_name(block)
                 rest = [block for block in content if _document_id(block) is None]
                 named = ",".join(f"{self.dialect.document_ids}{id}" for id in ids)
                 return [
@@ -304,12 +313,15 @@ class ChatConverter(OpenAIConverter):
         """Convert a document in the dialect's form of it."""
         form, source = self.dialect.documents, block.source
         if isinstance(source, FileIdSource):
+            self.leave_out_name(block)
             return {"type": "file", "file": {"file_id": source.id}}
         if is_video(block) and "video" in self.dialect.adds:
+            self.leave_out_name(block)
             return {"type": "video_url", "video_url": {"url": media_url(block)}}
         check_document("Chat Completions", block)
         check_place(block, self.dialect, self.provider)
         if form == "file_url":
+            self.leave_out_name(block)
             return {"type": "file_url", "file_url": {"url": media_url(block)}}
         file = {"filename": block.name or "document.pdf"}
         if form == "media":

@@ -225,7 +225,9 @@ _MADE: dict[str, Callable[[], Context]] = {
     "image of another type": lambda: _asked(ImageBlock(Base64Source("image/tiff", PNG))),
     "image by URL": lambda: _asked(ImageBlock(UrlSource("https://nonce.example/i.png"))),
     "document": lambda: _asked(DocumentBlock(Base64Source("application/pdf", PDF), _NAME)),
-    "document by URL": lambda: _asked(DocumentBlock(UrlSource("https://nonce.example/d.pdf"))),
+    "document by URL": lambda: _asked(
+        DocumentBlock(UrlSource("https://nonce.example/d.pdf"), "noncename")
+    ),
     "text document": lambda: _asked(DocumentBlock(Base64Source("text/plain", TEXT), "nonce.txt")),
     "document alone": lambda: Context(
         [UserMessage([DocumentBlock(Base64Source("application/pdf", PDF))])]
@@ -351,7 +353,7 @@ def _extended(provider: str) -> Context:
 
 _OWN: dict[str, Callable[[str], Context]] = {
     "document by its id": lambda provider: _asked(
-        DocumentBlock(FileIdSource(provider, "file_nonce1"))
+        DocumentBlock(FileIdSource(provider, "file_nonce1"), "noncename")
     ),
     "image by its id": lambda provider: _asked(ImageBlock(FileIdSource(provider, "file_nonce2"))),
     "own thinking": _thought,

@@ -250,8 +250,10 @@ class ResponsesConverter(OpenAIConverter):
                 return {"type": "input_image", "image_url": media_url(block), "detail": "auto"}
             case DocumentBlock(source=UrlSource(url=url)):
                 check_document("The Responses API", block)
+                self.leave_out_name(block)
                 return {"type": "input_file", "file_url": url}
             case DocumentBlock(source=FileIdSource(id=id)):
+                self.leave_out_name(block)
                 return {"type": "input_file", "file_id": id}
             case ExtensionBlock():
                 return dict(block.data)
