@@ -97,7 +97,7 @@ def _outcome(case: Case, row: dict[str, Any]) -> Outcome | None:
 
 
 EVERYTHING = ("messages", "options", "system_prompt", "tools")
-"""What the words of a library are taken to be about, since they name no path."""
+"""Paths assumed for notices of other libraries, which name none."""
 
 
 # -- what became of them -------------------------------------------------------------------------

@@ -320,7 +320,7 @@ class Call:
         """Return the whole JSON body of the request, through the hook `convert_messages`.
 
         The hook gets conversation and options as the attempt's plan has them, if there is one.
-        Observers are told what the conversion leaves out or changes.
+        Values that the conversion leaves out or changes are reported to observers.
         Raises ProviderFailure (`internal`) if the result is not a dict, and whatever the hook's
         implementations raise, such as wrappers that refuse the call.
         """

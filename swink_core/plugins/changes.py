@@ -1,7 +1,7 @@
-"""What a request says otherwise than the call that it was made of, gathered during conversion.
+"""Reports of values that a request leaves out or changes, collected during conversion.
 
-Plans report what is known before a call is converted. Converters find out the rest block by
-block: they report it here, and `Call.convert` makes notices of it.
+Converters report each value here, block by block, and `Call.convert` turns the reports into
+notices. A plan has its own notices, made before the conversion.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _gathered: ContextVar[dict[tuple[str, str], list[str]] | None] = ContextVar(
 
 
 def report_change(path: str, what: str, code: str = "content_left_out") -> None:
-    """Report that a value of the call is left out of its request, or changed.
+    """Report that the request leaves out or changes a value.
 
     `path` names the value as `Notice.paths` does; `what` says in a few words what became of it.
     Values with the same code and words become one notice. Without a call that is being converted,

@@ -3,7 +3,7 @@
 `normalise` states the rules by which a conversation begun on one provider continues on another;
 no converter changes the context it is given.
 
-1. What another provider marked as its own (thinking, extensions, metadata) is left out: a
+1. Whatever another provider marked as its own (thinking, extensions, metadata) is left out: a
    signature is worth nothing elsewhere, and reasoning is not speech. Text and tool calls stay.
    An extension that another gave in this one's name is not this one's.
 2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
@@ -15,7 +15,7 @@ no converter changes the context it is given.
    has a form for it; one between a call and its results comes after these, which APIs want to
    have together.
 
-What is left out and what becomes something else is reported with its path, see `report_change`.
+Each value that is left out or changed is reported with its path, see `report_change`.
 Only text of no characters vanishes without a report.
 """
 
@@ -65,8 +65,7 @@ B = TypeVar("B")
 class FittedContext(Context):
     """A conversation that was fitted: the provider converts it unchanged.
 
-    `first` is the index of its first message in the caller's conversation, of which leading
-    messages may have been taken.
+    `first` counts the messages of the caller's conversation that were taken off its beginning.
     """
 
     first: int = 0
@@ -338,8 +337,8 @@ THOUGHT = "thinking_left_out"
 METADATA = "metadata_left_out"
 """The code of notices about metadata of blocks."""
 
-UNANSWERED = "a tool call without a result got one that says so"
-IN_WORDS = "a result whose tool call is gone went out as the user's words"
+UNANSWERED = "an error result was added for a tool call without a result"
+IN_WORDS = "a tool result without a tool call was sent as a user message"
 EMPTY = "a message without content was left out"
 CUT_OFF = "a tool call that was cut off was left out"
 ELSEWHERE = "what another provider made was left out"
@@ -376,7 +375,7 @@ def _in_words(message: ToolResultMessage, at: int) -> _Placed:
 
 
 def _user(message: UserMessage, at: int) -> _Placed | None:
-    """Return what the user says without empty texts; `None` where nothing is left."""
+    """Return a user message without its empty texts, or `None` if nothing remains."""
     content = message.content
     if isinstance(content, str):
         return _Placed(message, at) if content else None
@@ -395,8 +394,8 @@ def _user(message: UserMessage, at: int) -> _Placed | None:
 def _kept(
     message: AssistantMessage, at: int, provider: str, own: bool
 ) -> tuple[_Placed | None, list[tuple[int, ToolCallBlock]]]:
-    """Return an answer as `provider` may see it, the same where it may see all; and its calls,
-    each with its place in what is kept."""
+    """Return the part of an answer that `provider` may see, and the tool calls in it with their
+    indexes. An answer that it may see whole is returned unchanged."""
     cut = message.stop_reason in _CUT
     calls: list[tuple[int, ToolCallBlock]] = []
     content: list[Block] = []
@@ -425,9 +424,9 @@ _CUT = (StopReason.ERROR, StopReason.ABORTED)
 
 @frozen
 class LeftOut:
-    """What a converter returns for a block that has no place in the request.
+    """Returned by a converter for a block that has no place in the request.
 
-    `what` says in a few words what becomes of it, for the notice that names its path.
+    `what` is a short explanation for the notice that names the path.
     """
 
     what: str
@@ -615,17 +614,17 @@ class MessageConverter(ABC):
         return text_of(message.content)
 
     def leave_out(self, block: Block, what: str, code: str = "content_left_out") -> None:
-        """Report that a block has no place in the request; `what` says so in a few words."""
+        """Report that a block has no place in the request; `what` is a short explanation."""
         self._open.left.pop(id(block), None)
         if not isinstance(block, TextBlock) or block.text:
             report_change(self._open.path(block), what, code)
 
     def path(self, part: Turn | Block) -> str:
-        """Return the path of a message under conversion, or of one of its blocks."""
+        """Return the path of a message under conversion, or of a block in it."""
         return self._open.path(part)
 
     def report(self, part: Turn | Block, what: str, code: str = CHANGED) -> None:
-        """Report what becomes of a message, or of a block, that goes out in another form."""
+        """Report that a message or block goes out in another form; `what` is the explanation."""
         report_change(self._open.path(part), what, code)
 
     def has_place(self, message: ToolResultMessage) -> bool:

@@ -104,7 +104,7 @@ class Extension(AssistantMessageEvent, tag="extension"):
 class Notice(AssistantMessageEvent, tag="notice"):
     """Something that is not content; callers may ignore it. `code` is stable, `detail` is prose.
 
-    Where something of the call is left out of its request or changed, `paths` names what:
+    If the request leaves out or changes a value, `paths` names it:
     `messages[3].content[1].source`, `system_prompt`, `options.temperature`,
     `tools[2].parameters.properties.x.format`. A path stands for everything below it. Indexes count
     the call's own messages, blocks and tools. Of other notices `paths` is empty.

@@ -1,4 +1,4 @@
-"""What conversion leaves out or changes is reported with its path, and nothing can be forgotten."""
+"""Conversion reports each value that it leaves out or changes, with the path."""
 
 from __future__ import annotations
 

@@ -501,6 +501,7 @@ class Turns(MessageConverter):
         return ["user"]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
+        self.take(message, ToolCallBlock)
         return ["assistant"]
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:

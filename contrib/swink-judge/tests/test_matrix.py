@@ -127,6 +127,10 @@ def test_a_sample_is_the_same_every_time_and_no_other_than_the_whole() -> None:
 # -- what is found -------------------------------------------------------------------------------
 
 
+UNPAIRED = ("call without a result", "result without a call", "unfinished answer")
+"""Conversations with calls or results that stand alone; `Faithful` sends them unchanged."""
+
+
 class Faithful(AcmeProvider):
     """Sends all that a call says, in no API's words but at Chat Completions' address."""
 
@@ -210,13 +214,13 @@ class TellsOfSomethingElse(DropsResults):
 
 
 class TellsOfResults(TellsOfSomethingElse):
-    """Forgets what tools found, and says so."""
+    """Forgets what tools found, with a notice that names it."""
 
     told = ("messages[2]",)
 
 
 class TellsOfOptions(DropsFalsy):
-    """Takes zero for nothing, and says so of the seed."""
+    """Takes zero for nothing, with a notice about the seed."""
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
         """Add a notice."""
@@ -277,7 +281,7 @@ def test_nothing_is_lost_where_all_is_sent() -> None:
                 if outcome.asked is not None:
                     plain = await asker.outcome(Case("acme", model, case.conversation, {}))
                     missing = lost_values(outcome, plain)
-                    odd = case.conversation in ("call without a result", "result without a call")
+                    odd = case.conversation in UNPAIRED
                     assert missing == [] or odd, case
 
     asyncio.run(ask())

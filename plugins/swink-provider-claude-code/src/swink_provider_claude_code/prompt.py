@@ -59,7 +59,7 @@ def prompt_of(context: Context, provider: str, goes_on: bool) -> str | list[dict
 
 
 class _Converter(MessageConverter):
-    """Pairs each message with the parts of its content; see `_line` for its words."""
+    """Pairs each message with its converted content."""
 
     block_fields = ()
 

@@ -42,7 +42,7 @@ from swink_provider_openai import ChatConverter, OpenAIProvider
 __all__ = ["MistralProvider"]
 
 ANSWER = "OK."
-"""What the model is made to say between the results of tools and the user's next turn."""
+"""The assistant turn that is inserted between tool results and a user turn."""
 
 TOOL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

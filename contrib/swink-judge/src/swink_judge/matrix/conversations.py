@@ -124,7 +124,7 @@ _MARKS = {
 """What a block's metadata may say of the cache, to one API or another."""
 
 _BLANKS = [" " * (5 + n) + "\n" + "\t" * (3 + n) for n in range(5)]
-"""Blank texts, each of which is one of its kind."""
+"""Blank texts, no two of them alike."""
 
 _MADE: dict[str, Callable[[], Context]] = {
     "plain": lambda: Context([UserMessage("nonce_question")]),

@@ -27,7 +27,7 @@ from swink_core import (
 __all__ = ["Said", "Value", "encoded"]
 
 _MARK = "nonce"
-"""What is in each value that was made for its conversation alone."""
+"""A word in each value that was made for a single conversation."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -58,7 +58,7 @@ class Said:
 
     @cached_property
     def values(self) -> list[Value]:
-        """What of it must be in the request, or be reported with its path."""
+        """The values that must be in the request or be reported with their paths."""
         found = [*_values(self.context), *(Value("", (text,)) for text in self.also)]
         return list(dict.fromkeys(found))
 
@@ -105,7 +105,7 @@ def _of_block(path: str, block: Block) -> Iterator[Value]:
 
 
 def _stem(name: str) -> str:
-    """Return how a document's name begins where an API takes few characters."""
+    """Return the beginning of a document's name, up to the first unusual character."""
     return _NOT_IN_NAMES.split(name)[0]
 
 
