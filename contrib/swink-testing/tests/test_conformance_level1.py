@@ -35,7 +35,7 @@ PROMISE = tomllib.loads((FIXTURE / "promise.toml").read_text("utf-8"))
 
 FROZEN = {
     "models.toml.txt": "ab56a91648d9071e83445b8db7857158f56d35791bcc103b2ed8464323aea9c7",
-    "plugin.py.txt": "8c92e752ef3f7de56c5dd6361e6f0f00f6323567d79c1d11f08ddcb8fb87457c",
+    "plugin.py.txt": "d69e4c0d21ff3d4f7017d4072c7cb9f6001c9ca618b4406ee3d4be6f58333711",
 }
 """SHA-256 of what must not change: a level is kept for plugins that are out of our hands."""
 
