@@ -7,6 +7,9 @@ PYTEST_ARGS ?=
 CLIENTS_ARGS ?=
 STREAMS ?= 1000000
 REFUSALS ?= 100000
+FLIPS ?= all
+CORPUS_FLIPS ?= 100
+LONGEST_ANSWER ?= 8388608
 CALLS ?= 3000
 MINUTES ?= 10
 # tests wait now and then, for a process or a socket: one more than there are processors
@@ -66,10 +69,11 @@ help:
 	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal'
 	@echo 'make reality      compare with recorded traffic of other projects: FOLDERS="one two"'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
-	@echo '                  (REFUSALS=…) to all providers, half over HTTP, then run the'
+	@echo '                  (REFUSALS=…) to all providers, half over HTTP, flip every bit of'
+	@echo '                  all recordings (FLIPS=50: of 50 bytes of each), measure the'
+	@echo '                  work for each read of answers of 8 MB, then run the'
 	@echo '                  property tests with many fresh examples'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq");'
-	@echo '                  all of it writes the page of what each provider takes'
 	@echo 'make mutants      mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make moving       run the programs of the pages of moving to swink, installing what they move from'
@@ -156,10 +160,12 @@ reality: $(VENV)/.installed-dev
 
 fuzz: $(VENV)/.installed-dev
 	$(PY) -m lab.fuzz --streams $(STREAMS) --refusals $(REFUSALS)
+	$(PY) -m lab.fuzz --flips $(FLIPS) --corpus $(CORPUS_FLIPS) --seed $(SEED)
+	$(PY) -m lab.fuzz --work $(LONGEST_ANSWER)
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
 
 judge: $(VENV)/.installed-dev
-	$(PY) tools/generate_takes.py $(PROVIDERS)
+	$(PY) -m swink_judge.matrix $(PROVIDERS)
 
 mutants: $(VENV)/.installed-dev
 	$(PY) -m lab.mutants.providers $(PROVIDERS)

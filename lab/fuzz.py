@@ -1,10 +1,17 @@
-"""Feed broken answers to every installed provider: `fuzz.py --streams N --refusals N`.
+"""Feed broken answers to every installed provider: `fuzz.py --streams N --refusals N --flips all`.
 
 Every second stream comes over loopback HTTP, cut anywhere and sometimes broken off; the others go
 straight to decoder and parser. Whatever comes must end in exactly one terminal event that keeps
 to the grammar, make a message that can be written as JSON, and hold the event loop for no longer
 than a moment. Each is made of its number alone (see `swink_test_helpers.mutated_answers`), so that
 a failure is repeated with `--only NUMBER`, or `--only NUMBER --refusals 1`.
+
+`--flips` flips each bit of every byte of the recordings that the providers ship (`--flips N`: of N
+bytes of each), and `--corpus N` those of N bytes of each stream of the corpus, chosen by `--seed`.
+See `swink_test_helpers.flipped_bits` for what a damaged answer may be.
+
+`--work` measures the work for each read while an answer grows to so many characters; see
+`swink_test_helpers.work_per_read`.
 """
 
 from __future__ import annotations
@@ -32,10 +39,12 @@ from swink_core.plugins.host import bind_hooks
 from swink_core.providers import AiohttpClient, EventSource, HTTPClient
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_test_helpers.flipped_bits import RecordedBody, corpus_bodies, flips, recorded_bodies
 from swink_test_helpers.mutated_answers import Mutated, Refusal, Stream, mutated, refusal, stream
+from swink_test_helpers.work_per_read import FLAT, PARTS, growth, growth_of_end
 from swink_testing.calls import call_of
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold
-from swink_testing.freeze import FREEZE
+from swink_testing.freeze import FREEZE, LINEAR
 
 STUCK_SECONDS = 20
 """An answer is a few kilobytes; one that takes longer hangs."""
@@ -231,11 +240,78 @@ def feed_all(first: int, count: int, refused: bool) -> None:
     print(f"no surprise in {count} {what}, {time.monotonic() - began:.0f} s", flush=True)
 
 
+@cache
+def bodies(corpus: bool) -> list[RecordedBody]:
+    """Return the recorded bodies, or those of the corpus."""
+    return corpus_bodies() if corpus else recorded_bodies()
+
+
+def flip(given: tuple[bool, int, int | None, int]) -> tuple[int, list[str]]:
+    """Flip bits of one body in a process of the pool. Return their number and the faults."""
+    logging.disable()
+    corpus, index, sample, seed = given
+    body = bodies(corpus)[index]
+
+    async def flip_each() -> tuple[int, list[str]]:
+        count = 0
+        faults: list[str] = []
+        for place, bit in flips(body, sample, seed):
+            count += 1
+            try:
+                fault = await body.fault(place, bit)
+            except Exception:
+                fault = traceback.format_exc()
+            if fault is not None:
+                faults.append(f"{body.name}, bit {bit} of byte {place}: {fault:.2000}")
+        return count, faults
+
+    return asyncio.run(flip_each())
+
+
+def flip_all(corpus: bool, sample: int | None, seed: int) -> None:
+    """Flip bits of `sample` bytes of each body (`None`: all); exit if one is unnoticed."""
+    began, what = time.monotonic(), "bodies of the corpus" if corpus else "recorded bodies"
+    given = [(corpus, index, sample, seed) for index in range(len(bodies(corpus)))]
+    total = 0
+    faults: list[str] = []
+    with multiprocessing.Pool(os.cpu_count()) as pool:
+        for count, found in pool.imap_unordered(flip, given):
+            total += count
+            faults += found
+    seconds = time.monotonic() - began
+    print(f"{total} flipped bits in {len(given)} {what}, {seconds:.0f} s, seed {seed}", flush=True)
+    if faults:
+        sys.exit("\n".join([*faults[:20], f"{len(faults)} flipped bits are unnoticed"]))
+
+
+async def measure(size: int) -> None:
+    """Measure the work of each part for answers of `size` characters; exit if one grows."""
+    growing: list[str] = []
+    for name in PARTS:
+        times = await growth(name, size)
+        at_end = await growth_of_end(name, size)
+        said = f"the last eighth takes {times:.1f} times the first"
+        print(f"{name}: {said}, the end {at_end:.1f} times that of an eighth", flush=True)
+        if times >= FLAT or at_end >= LINEAR:
+            growing.append(name)
+    if growing:
+        sys.exit(f"the work grows with the answer: {', '.join(growing)}")
+
+
+def bytes_of(text: str) -> int | None:
+    """Read a number of bytes; `None` for `all`."""
+    return None if text == "all" else int(text)
+
+
 def main() -> None:
     """Feed as many answers as were asked for."""
     parser = argparse.ArgumentParser(description="Feed broken answers to installed providers.")
     parser.add_argument("--streams", type=int, default=0, help="how many broken streams")
     parser.add_argument("--refusals", type=int, default=0, help="how many broken HTTP errors")
+    parser.add_argument("--flips", type=bytes_of, default=0, help="bytes of each recording")
+    parser.add_argument("--corpus", type=bytes_of, default=0, help="the same for the corpus")
+    parser.add_argument("--work", type=int, default=0, help="characters of answers to measure")
+    parser.add_argument("--seed", type=int, default=1, help="chooses the bytes that are flipped")
     parser.add_argument("--first", type=int, default=0, help="the number to begin with")
     parser.add_argument("--only", type=int, help="feed this one alone")
     given = parser.parse_args()
@@ -247,6 +323,11 @@ def main() -> None:
     for count, refused in ((given.streams, False), (given.refusals, True)):
         if count:
             feed_all(given.first, count, refused)
+    for corpus, sample in ((False, given.flips), (True, given.corpus)):
+        if sample != 0:
+            flip_all(corpus, sample, given.seed)
+    if given.work:
+        asyncio.run(measure(given.work))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from attrs import fields
 
 from swink_core.failures.exceptions import InvalidContext, InvalidOption, UsageError
 from swink_core.failures.redaction import address_fault, credentials_in, public_url
+from swink_core.vocabulary.habits import CONTEXT_WORDS, in_own_words
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import ProviderInfo
 from swink_core.vocabulary.option_table import OPTIONS
@@ -26,22 +27,17 @@ from swink_core.vocabulary.outcome import StreamErrorKind
 
 _FIELDS = StreamOptions.names()
 
-_ELSEWHERE = {
-    "api_base": "base_url",
-    "max_completion_tokens": "max_tokens",
-    "max_output_tokens": "max_tokens",
-    "max_retries": "retry",
-    "messages": "context",
-    "num_retries": "retry",
-    "reasoning_effort": "thinking",
-    "stop_sequences": "stop",
-}
-"""What other libraries call what has another name here."""
-
 
 def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with what a shorthand stands for in its place. Raises InvalidOption."""
-    options = dict(given)
+    """Return options by swink's names, with what a shorthand stands for in its place.
+
+    Raises InvalidOption.
+    """
+    try:
+        options = in_own_words(given)
+    except ValueError as error:
+        fault, advice = error.args
+        raise InvalidOption(fault, resolution=advice) from None
     if (seconds := options.pop("timeout", None)) is not None:
         if options.get("timeouts") is not None:
             raise InvalidOption(
@@ -90,8 +86,17 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
         if name not in _FIELDS:
             from difflib import get_close_matches
 
+            if name in OPTIONS:
+                raise InvalidOption(
+                    f"{name} is an option of a call alone", resolution="Pass it to each call."
+                )
+            if name in CONTEXT_WORDS:
+                raise InvalidOption(
+                    f"no option {name!r}",
+                    resolution=f"Pass {name} as context, the second argument.",
+                )
             known = sorted(OPTIONS)
-            near = _ELSEWHERE.get(name) or next(iter(get_close_matches(name, known)), None)
+            near = next(iter(get_close_matches(name, known)), None)
             raise InvalidOption(
                 f"no option {name!r}" + (f"; did you mean {near!r}?" if near else ""),
                 resolution=f"Options are {', '.join(known)}.",
@@ -99,7 +104,7 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
     try:
         address_of((options := StreamOptions(**values)).base_url)
     except (TypeError, ValueError) as error:
-        raise InvalidOption(str(error)) from error
+        raise InvalidOption(str(error)) from None
     return options
 
 

@@ -23,10 +23,11 @@ from swink_core.failures.exceptions import InvalidModel, InvalidOption, UsageErr
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Attempt, Call, Gate
 from swink_core.plugins.catalog import Catalog
+from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.plugins.host import Host
 from swink_core.providers.aiohttp_client import AiohttpClient
+from swink_core.providers.answers import override
 from swink_core.providers.clock import LoopClock
-from swink_core.providers.exchange import override
 from swink_core.providers.fields import merge_fields
 from swink_core.streaming.breaker import CircuitBreaker
 from swink_core.streaming.driver import Driver
@@ -62,7 +63,8 @@ class Client:
     the parts that find plugins, send requests and tell the time; `default` is the model of calls
     that name none (`None`: that of the environment's `SWINK_MODEL`); `gates` are asked, in order,
     before each attempt, after the circuit breaker, which `breaker=False` leaves out; `providers`
-    has options for one provider each, credentials and address among them, by its name; keyword
+    has options for one provider each, credentials and address among them, by its name, or the
+    class of a provider that is not installed, `{"acme": Acme}`; keyword
     options are the defaults of every call. Raises UsageError for one that is unknown, or would
     hand a credential to every provider.
 
@@ -80,7 +82,7 @@ class Client:
         default: ModelChain | None = None,
         gates: Iterable[Gate] = (),
         breaker: bool = True,
-        providers: Mapping[str, Mapping[str, Any]] | None = None,
+        providers: Mapping[str, Mapping[str, Any] | Callable[[str], Any]] | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
         if TYPE_CHECKING:
@@ -91,7 +93,13 @@ class Client:
             ("gates", gates, Iterable), ("providers", providers, Mapping | None),
         ):  # fmt: skip
             expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
-        self.host = host or Host(plugins)
+        classes = {name: each for name, each in (providers or {}).items() if callable(each)}
+        if host is not None and classes:
+            raise UsageError(
+                f"the client has a host, and the classes of providers: {', '.join(classes)}",
+                resolution="Write Client(host=Host(providers={…})).",
+            )
+        self.host = host or Host(plugins, providers=classes)
         self.catalog = Catalog(self.host)
         self._installed = frozenset(self.host.provider_names())
         self._http = http or AiohttpClient()
@@ -106,12 +114,16 @@ class Client:
         self._defaults = _impersonal(full_options(defaults))
         self._providers: dict[str, dict[str, Any]] = {}
         self._totals = Totals()
+        self._tasks = ClientTasks()
         self._on_close: Callable[[], Awaitable[None]] | None = None  # of each stream
         self._remembered: dict[Hashable, tuple[Any, list[Target]]] = {}
         options_of(self._defaults)
         for name, given in (providers or {}).items():
+            if name in classes:
+                continue
             self.host.entry(name)
-            own = self._providers[name] = _of_provider(name, given)
+            own = _of_provider(name, given)
+            self._providers[name] = own
             check_settings(name, self.catalog.provider(name), options_of(own).settings)
         self.host.join()
 
@@ -142,8 +154,9 @@ class Client:
             call_options(**options)
         if self._closed:
             raise UsageError("the client is closed", resolution="Make calls before it is closed.")
-        asked: dict[str, Any] = {**options}
-        system_prompt, tools = asked.pop("system_prompt", None), asked.pop("tools", None)
+        asked = full_options(options)
+        system_prompt = asked.pop("system_prompt", None)
+        tools = asked.pop("tools", None)
         conversation = context_of(context, system_prompt, tools)
         targets = self._targets(model, asked)
         check_context(conversation, targets[0].continues)
@@ -154,6 +167,7 @@ class Client:
             context=conversation,
             clock=self._clock,
             http=self._http,
+            tasks=self._tasks,
             shared_totals=self._totals,
         )
         return EventStream(Driver(call, targets, self._gates, self._on_close))
@@ -187,6 +201,7 @@ class Client:
         if not self._closed:
             self._closed = True
             try:
+                await self._tasks.aclose()
                 await self._http.aclose()
             finally:
                 await self.host.leave()
@@ -213,11 +228,13 @@ class Client:
             return self._resolved(chain, options)
         found = self._remembered.get(key)
         if found is None:
-            chain, options = _copied(chain), _copied(options)
+            chain = _copied(chain)
+            options = _copied(options)
             if len(self._remembered) >= MOST_REMEMBERED:
                 del self._remembered[next(iter(self._remembered))]
             # the chain is kept too, since the key has the identities of what stands in its models
-            found = self._remembered[key] = chain, self._resolved(chain, options)
+            found = (chain, self._resolved(chain, options))
+            self._remembered[key] = found
         return [target.again() for target in found[1]]
 
     def _key(self, chain: Sequence[Any], options: Mapping[str, Any]) -> Hashable | None:
@@ -243,7 +260,8 @@ class Client:
         for choice in chain:
             name, own = _with_options(choice)
             if isinstance(name, Target):
-                model, given = name.model, dict(name.given)
+                model = name.model
+                given = dict(name.given)
             else:
                 model = self.catalog.resolve(name)
                 given = {**self._defaults, **self._providers.get(model.provider, {})}
@@ -295,7 +313,7 @@ _CREDENTIALS = frozenset({"api_key", "headers"})
 
 _PERSONAL = frozenset(name for name, each in OPTIONS.items() if each.kind == "provider")
 
-_STEERING = _PERSONAL | {"transport", "rules"}
+_STEERING = _PERSONAL | {"transport", "rules", "retired"}
 """Options that are no part of what is said in a request's body."""
 
 

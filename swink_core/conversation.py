@@ -14,8 +14,9 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import product
 from operator import attrgetter
+from pathlib import PurePath
 from types import NoneType
-from typing import Any
+from typing import Any, cast, get_args
 from uuid import UUID
 
 import msgspec
@@ -60,30 +61,97 @@ from swink_core.vocabulary.outcome import Cost, Usage
 from swink_core.vocabulary.structs import replace
 
 _FORM = (
-    "In swink's form (docs/reference/messages.md) a developer's role is system and a tool's "
-    "tool_result; a picture is an image block with a source, tool calls are blocks of the content."
+    'Write messages as {"role": "user", "content": "…"}. In swink\'s form a developer\'s role is '
+    "system and a tool's tool_result; pictures are made by image(…), and tool calls are blocks of "
+    "an answer's content: append the answer itself."
 )
+
+_PIECES = (
+    "Pass a string, a message, or a list of strings, media and messages: "
+    '["What is this?", image("a.png")].'
+)
+
+_PART = TextBlock | MediaBlock | ExtensionBlock
+"""Blocks of a user message."""
 
 
 def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context:
     """Return the conversation that a call is given. Raises InvalidContext."""
-    try:
-        given: Any = prompt
-        if isinstance(prompt, list | tuple) and not _PARTS_OF.keys() >= {*map(type, prompt)}:
-            given = []
-            for each in prompt:
-                given.append(load(Message, each, exact=True) if isinstance(each, Mapping) else each)
-        context = Context.of(given)
-    except CodecError as error:
-        raise InvalidContext(f"message {len(given)}: {error}", resolution=_FORM) from error
-    except TypeError as error:
-        raise InvalidContext(str(error)) from error
+    context = Context.of(_prompt_of(prompt))
     if system_prompt is not None:
         context = replace(context, system_prompt=system_prompt)
     if tools is not None:
-        expect(tools, Sequence, "tools are", "Pass a list of Tool.")
-        context = replace(context, tools=list(tools))
+        expect(tools, Sequence, "tools are", "Pass a list of tools.")
+        context = replace(context, tools=tools_of(tools))
     return context
+
+
+def _prompt_of(prompt: Any) -> Any:
+    """Return a prompt with objects for its mappings. Raises InvalidContext."""
+    if isinstance(prompt, list | tuple):
+        if _PARTS_OF.keys() >= {*map(type, prompt)}:
+            return prompt
+        return [_piece(each, f"part {number} of the prompt") for number, each in enumerate(prompt)]
+    if isinstance(prompt, str | Context):
+        return prompt
+    if isinstance(prompt, Mapping) and "messages" in prompt:
+        return _loaded(Context, prompt, "the prompt")
+    return [_piece(prompt, "the prompt")]
+
+
+_PIECES_OF_PROMPT = (str, *get_args(Message), *get_args(_PART))
+
+
+def _piece(given: Any, where: str) -> Any:
+    if isinstance(given, _PIECES_OF_PROMPT):
+        return given
+    if isinstance(given, Mapping):
+        kind: Any = Message if "role" in given or "type" not in given else _PART
+        return _loaded(kind, given, where)
+    raise InvalidContext(
+        f"{where} is of type {type(given).__name__}", resolution=_remedy_for(given)
+    )
+
+
+def _remedy_for(given: Any) -> str:
+    if isinstance(given, PurePath):
+        return "Name the kind of the file: image(path), document(path) or audio(path)."
+    if isinstance(given, bytes):
+        return "Decode text, and name the kind of other bytes: image(…), document(…) or audio(…)."
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(e, str) for e in given):
+        return 'Write {"role": "user", "content": "…"}, or UserMessage("…").'
+    return _PIECES
+
+
+def _loaded(kind: Any, given: Mapping[str, Any], where: str) -> Any:
+    try:
+        return load(kind, given, exact=True)
+    except CodecError as error:
+        raise InvalidContext(f"{where}: {error}", resolution=_FORM) from error
+
+
+def tools_of(given: Sequence[Any]) -> list[Any]:
+    """Return tools, read from other APIs' dictionaries where they are such. Raises
+    InvalidContext."""
+    return [_tool_of(each) if isinstance(each, Mapping) else each for each in given]
+
+
+def _tool_of(given: Mapping[str, Any]) -> Tool:
+    """Read a tool in swink's JSON form, or as Chat Completions, Responses or Messages write it.
+
+    Sources: the API references of `tools`. In each form the fields mean the same: a name, a
+    description, a JSON schema of the arguments.
+    """
+    function = given.get("function", given) if given.get("type", "function") == "function" else {}
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise InvalidContext(
+            f"a tool of type {given.get('type')!r} has no name and no schema",
+            resolution='Pass a provider\'s own tools by extra={"tools": [{…}]}.',
+        )
+    fields = {key: value for key, value in function.items() if key != "type"}
+    if "input_schema" in fields:
+        fields["parameters"] = fields.pop("input_schema")
+    return cast("Tool", _loaded(Tool, fields, f"tool {function['name']!r}"))
 
 
 def check_context(context: Context, continued: bool = False) -> None:
@@ -97,7 +165,8 @@ def check_context(context: Context, continued: bool = False) -> None:
     expect(context.tools, list | tuple, "the tools are", "Pass a list of Tool.")
     is_sound = _is_sound(context)
     calls: set[str] = set()
-    left = _Left()
+    files_left = MOST_CALL_BYTES
+    characters_left = MOST_CHECKED_AT_ONCE  # of media: the rest is checked in a thread
     for number, message in enumerate(context.messages):
         if not is_sound:
             _check_message(number, message)
@@ -109,7 +178,13 @@ def check_context(context: Context, continued: bool = False) -> None:
                 if isinstance(block, ToolCallBlock):
                     calls.add(block.id)
                 elif isinstance(block, MediaBlock):
-                    left.take(block.source, number)
+                    source = block.source
+                    if isinstance(source, FileSource):
+                        files_left -= check_file(source, min(files_left, MOST_FILE_BYTES))
+                    elif isinstance(source, Base64Source):
+                        characters_left -= len(source.data)
+                        if characters_left >= 0:
+                            check_base64(source, f"message {number}")
                 elif isinstance(message, AssistantMessage):
                     calls |= called_ids(block)
         if isinstance(message, ToolResultMessage) and not (
@@ -132,22 +207,6 @@ _PLAIN = frozenset({TextBlock, ThinkingBlock})
 """Blocks that name nothing outside the message."""
 
 
-class _Left:
-    """Follows how many bytes of files, and characters of media to check at once, are left."""
-
-    def __init__(self) -> None:
-        self.file_bytes, self.characters = MOST_CALL_BYTES, MOST_CHECKED_AT_ONCE
-
-    def take(self, source: Source, number: int) -> None:
-        """Take one source of a message. Raises InvalidContext or MediaError."""
-        if isinstance(source, FileSource):
-            self.file_bytes -= check_file(source, min(self.file_bytes, MOST_FILE_BYTES))
-        elif isinstance(source, Base64Source):
-            self.characters -= len(source.data)
-            if self.characters >= 0:
-                check_base64(source, f"message {number}")
-
-
 # -- what compiled code checks -------------------------------------------------------------------
 
 _OTHERS = (bytes, bytearray, memoryview, date, time, timedelta, datetime, Decimal, UUID)
@@ -162,7 +221,7 @@ _PARTS_OF: dict[type, frozenset[type]] = {
 }
 """Messages by their class, and the blocks in them that compiled code reads."""
 
-_OFTEN_TEXT = frozenset({UserMessage, ToolResultMessage})
+_TEXT_OR_NONE = frozenset({str, NoneType})
 
 _SOURCES = frozenset({Base64Source, UrlSource, FileSource, FileIdSource})
 
@@ -181,11 +240,17 @@ def _is_sound(context: Context) -> bool:
     `False` may also be due to a subclass, for example: whoever asks looks more closely.
     """
     try:
+        is_text = True
         for message in context.messages:
-            if type(message) in _OFTEN_TEXT and type(message.content) is str:
+            if type(message) is UserMessage and type(message.content) is str:
+                continue
+            is_text = False
+            if type(message) is ToolResultMessage and type(message.content) is str:
                 continue
             if not _has_classes(message):
                 return False
+        if is_text and not context.tools and type(context.system_prompt) in _TEXT_OR_NONE:
+            return True
         if not all(map(_is_tool, context.tools)):
             return False
         plain = msgspec.to_builtins(context, builtin_types=_OTHERS, str_keys=True)
@@ -242,8 +307,10 @@ def _check_message(number: int, message: Message) -> None:
 
 
 def _says_something(message: Message) -> bool:
-    if isinstance(message, SystemMessage | ToolResultMessage):
-        return isinstance(message, ToolResultMessage)  # an instruction is nothing to answer
+    if isinstance(message, SystemMessage):  # an instruction is nothing to answer
+        return False
+    if isinstance(message, ToolResultMessage):
+        return True
     if isinstance(message.content, str):
         return bool(message.content)
     return any(not isinstance(b, TextBlock) or b.text or b.metadata for b in message.content)
@@ -267,9 +334,7 @@ def _check_content(where: str, message: Message) -> None:
             expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
 
 
-_PARTS = TextBlock | MediaBlock | ExtensionBlock
-
-_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PARTS, ToolResultMessage: _PARTS}
+_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PART, ToolResultMessage: _PART}
 """Blocks that a message may hold; an answer holds any."""
 
 

@@ -162,7 +162,6 @@ LAYERS: dict[str, tuple[frozenset[str], ...]] = {
                 "calling",
                 "clients",
                 "completion",
-                "credentials",
                 "key_file",
                 "keys",
                 "mcp_servers",
@@ -262,6 +261,28 @@ def _code_words(path: Path) -> set[str]:
 def test_the_core_names_no_provider() -> None:
     providers = set(PROVIDERS) - COMMON_WORDS
     assert _told({module: _code_words(path) & providers for module, path in BY_NAME.items()}) == {}
+
+
+_FILE_OF_THE_DOCS = re.compile(r"(?<![\w./])docs/[a-z-]+/[a-z-]+\.md")
+
+FOR_A_PAGE = {ROOT / "contrib/swink-gateway/src/swink_gateway/protocols/table.py"}
+"""Modules whose data is written into a page."""
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """Yield all strings of a module except its docstring."""
+    tree = ast.parse(path.read_text("utf-8"))
+    first = tree.body[0] if tree.body else None
+    own = first.value if isinstance(first, ast.Expr) else None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node is not own:
+            yield node.value
+
+
+def test_no_message_and_no_help_names_a_file_that_a_wheel_lacks() -> None:
+    modules = {*MODULES, *OUTSIDE} - FOR_A_PAGE
+    named = {path: _FILE_OF_THE_DOCS.findall("\n".join(_texts(path))) for path in modules}
+    assert _told(named) == {}
 
 
 OUTSIDE = sorted(

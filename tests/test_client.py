@@ -38,6 +38,7 @@ from swink_core import (
     InvalidModel,
     InvalidOption,
     ModelInfo,
+    RetryPolicy,
     UnknownProvider,
     UsageError,
 )
@@ -46,6 +47,7 @@ from swink_core.providers import (
     Catalog,
     with_extra,
 )
+from swink_core.vocabulary.habits import CONTEXT_WORDS, HABITS
 from swink_testing.calls import client_with
 
 # -- mistakes of the caller's --------------------------------------------------------------------
@@ -65,11 +67,13 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("an_unknown_option", MODEL, "Hi", {"temprature": 1}, InvalidOption,
      "no option 'temprature'; did you mean 'temperature'?"),
     ("what_another_library_calls_it", MODEL, "Hi", {"max_retries": 1}, InvalidOption,
-     "no option 'max_retries'; did you mean 'retry'?"),
+     "no option 'max_retries'\nFailures that may pass are retried"),
     ("tools_by_half", MODEL, "Hi", {"tool": []}, InvalidOption,
      "no option 'tool'; did you mean 'tools'?"),
-    ("the_system_prompt_by_half", MODEL, "Hi", {"system": "Be brief."}, InvalidOption,
-     "did you mean 'system_prompt'?"),
+    ("the_system_prompt_by_half", MODEL, "Hi", {"sys": "Be brief."}, InvalidOption,
+     "no option 'sys'"),
+    ("the_system_prompt_twice", MODEL, "Hi", {"system": "a", "system_prompt": "b"}, InvalidOption,
+     "system and system_prompt are the same option"),
     ("the_system_prompt_misspelt", MODEL, "Hi", {"sistem_prompt": "x"}, InvalidOption,
      "did you mean 'system_prompt'?"),
     ("a_word_for_a_number", MODEL, "Hi", {"max_tokens": "ten"}, InvalidOption,
@@ -84,19 +88,22 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("a_message_of_no_role", MODEL, [{"content": "Hi"}], {}, InvalidContext, "unknown role None"),
     ("a_message_of_others", MODEL,
      [swink.UserMessage("Hi"), {"role": "user", "content": "a", "name": "f"}], {}, InvalidContext,
-     "message 1: extra fields found (name)"),
-    ("another_name_of_an_address", MODEL, "Hi", {"api_base": "http://a"}, InvalidOption,
-     "did you mean 'base_url'?"),
+     "part 1 of the prompt: extra fields found (name)"),
+    ("another_name_of_an_address", MODEL, "Hi", {"api_base": "a"}, InvalidOption,
+     "base_url='a': expected an address"),
     ("a_message_that_names_a_file", MODEL,
      [{"role": "user", "content": [{"type": "image", "source": {"type": "file", "path": "/x"}}]}],
      {}, InvalidContext, "allow_files=True"),
     ("a_bad_option", MODEL, "Hi", {"max_tokens": 0}, InvalidOption, "max_tokens=0: expected"),
     ("a_bad_option_in_a_chain", [MODEL, ("toy/b", {"seed": "x"})], "Hi", {}, InvalidOption,
      "seed='x': expected `int"),
-    ("no_conversation", MODEL, 5, {}, InvalidContext, "not int"),
+    ("no_conversation", MODEL, 5, {}, InvalidContext, "the prompt is of type int"),
     ("an_empty_conversation", MODEL, [], {}, InvalidContext, "the conversation is empty"),
     ("tools_as_one_tool", MODEL, "Hi", {"tools": swink.Tool("f")}, InvalidContext, "tools"),
-    ("tools_as_dicts", MODEL, "Hi", {"tools": [{"name": "f"}]}, InvalidContext, "of type dict"),
+    ("a_tool_of_a_provider", MODEL, "Hi", {"tools": [{"type": "web_search"}]}, InvalidContext,
+     "a tool of type 'web_search' has no name and no schema"),
+    ("a_tool_with_a_field_of_no_tool", MODEL, "Hi", {"tools": [{"name": "f", "x": 1}]},
+     InvalidContext, "tool 'f': extra fields found (x)"),
     ("a_system_prompt_of_another_type", MODEL, "Hi", {"system_prompt": 5}, InvalidContext,
      "the system prompt is of type int"),
     ("a_missing_file", MODEL,
@@ -224,22 +231,145 @@ def test_a_call_that_names_no_model_is_made_on_the_default(listed: pytest.Monkey
     assert asked(None, default="toy/new") == "toy/new"
 
 
-# (another library's name, ours)
-ELSEWHERE = [
-    ("max_completion_tokens", "max_tokens"),
-    ("max_output_tokens", "max_tokens"),
-    ("max_retries", "retry"),
-    ("messages", "context"),
-    ("reasoning_effort", "thinking"),
-    ("stop_sequences", "stop"),
-    ("system", "system_prompt"),
+# (another library's name, its value, swink's option, what becomes of the value)
+UNDERSTOOD: list[tuple[str, Any, str, Any]] = [
+    ("api_base", "http://a/v1", "base_url", "http://a/v1"),
+    ("budget_tokens", 2000, "thinking", 2000),
+    ("extra_body", {"a": 1}, "extra", {"a": 1}),
+    ("extra_headers", {"a": "1"}, "headers", {"a": "1"}),
+    ("max_completion_tokens", 5, "max_tokens", 5),
+    ("max_new_tokens", 5, "max_tokens", 5),
+    ("max_output_tokens", 5, "max_tokens", 5),
+    ("max_retries", 0, "retry", RetryPolicy.none()),
+    ("max_tokens_to_sample", 5, "max_tokens", 5),
+    ("num_retries", 0, "retry", RetryPolicy.none()),
+    ("random_seed", 7, "seed", 7),
+    ("reasoning", {"effort": "low"}, "thinking", swink.ThinkingLevel.LOW),
+    ("reasoning", {"max_tokens": 2000}, "thinking", 2000),
+    ("reasoning_effort", "none", "thinking", swink.ThinkingLevel.OFF),
+    ("reasoning_effort", "xhigh", "thinking", swink.ThinkingLevel.EXTRA_HIGH),
+    ("retries", 0, "retry", RetryPolicy.none()),
+    ("stop_sequences", ["END"], "stop", ("END",)),
+    ("thinking", {"type": "enabled", "budget_tokens": 2000}, "thinking", 2000),
+    ("thinking", {"type": "disabled"}, "thinking", swink.ThinkingLevel.OFF),
+    ("thinking_budget", 0, "thinking", 0),
+    ("tool_choice", {"type": "any"}, "tool_choice", "required"),
+    ("tool_choice", {"type": "tool", "name": "f"}, "tool_choice", "f"),
+    ("tool_choice", {"type": "function", "name": "f"}, "tool_choice", "f"),
+    ("tool_choice", {"type": "function", "function": {"name": "f"}}, "tool_choice", "f"),
+    ("n", 1, "temperature", None),
 ]
 
 
-@pytest.mark.parametrize(("theirs", "ours"), ELSEWHERE)
-def test_what_other_libraries_call_an_option_is_known(theirs: str, ours: str) -> None:
-    with pytest.raises(InvalidOption, match=f"no option '{theirs}'; did you mean '{ours}'"):
-        client_of().stream(MODEL, "Hi", **{theirs: "x"})
+@pytest.mark.parametrize(("theirs", "given", "ours", "value"), UNDERSTOOD)
+def test_an_option_that_another_library_calls_otherwise_is_understood(
+    theirs: str, given: Any, ours: str, value: Any
+) -> None:
+    options: dict[str, Any] = {"tools": [swink.Tool("f")], theirs: given}
+    assert getattr(client_of().stream(MODEL, "Hi", **options).call.options, ours) == value
+
+
+@pytest.mark.parametrize("name", ["instructions", "system", "system_instruction"])
+def test_an_instruction_that_another_library_calls_otherwise_is_understood(name: str) -> None:
+    options: dict[str, Any] = {name: "Be brief."}
+    assert client_of().stream(MODEL, "Hi", **options).call.context.system_prompt == "Be brief."
+
+
+def test_every_name_of_another_library_is_understood_or_answered() -> None:
+    understood = {row[0] for row in UNDERSTOOD} | {"instructions", "system", "system_instruction"}
+    for name, habit in HABITS.items():
+        assert (name in understood) == (habit.option is not None or name == "n"), name
+
+
+ANSWERED = sorted({*HABITS, *CONTEXT_WORDS} - {row[0] for row in UNDERSTOOD if row[0] != "n"})
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in ANSWERED if name not in HABITS or HABITS[name].option is None]
+)
+def test_another_name_of_another_library_is_answered_with_what_to_write(name: str) -> None:
+    options: dict[str, Any] = {name: object()}
+    with pytest.raises(InvalidOption, match=f"no option '{name}'") as caught:
+        client_of().stream(MODEL, "Hi", **options)
+    assert re.search(r"Write|Pass|Put|Call|Leave|write", caught.value.resolution)
+
+
+# (name, a tool as another API has it)
+PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}}
+FOREIGN_TOOLS: list[tuple[str, dict[str, Any]]] = [
+    ("chat_completions", {"type": "function", "function": {
+        "name": "f", "description": "F.", "parameters": PARAMETERS, "strict": True}}),
+    ("responses", {"type": "function", "name": "f", "description": "F.", "parameters": PARAMETERS,
+                   "strict": True}),
+    ("messages", {"name": "f", "description": "F.", "input_schema": PARAMETERS, "strict": True}),
+    ("our_own", {"name": "f", "description": "F.", "parameters": PARAMETERS, "strict": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "tool", [row[1] for row in FOREIGN_TOOLS], ids=[row[0] for row in FOREIGN_TOOLS]
+)
+def test_a_tool_as_another_api_writes_it_is_a_tool(tool: dict[str, Any]) -> None:
+    options: dict[str, Any] = {"tools": [tool]}
+    call = client_of().stream(MODEL, "Hi", **options).call
+    assert call.context.tools == [swink.Tool("f", "F.", PARAMETERS, True)]
+
+
+PICTURE = swink.ImageBlock(swink.UrlSource("https://a.example/b.png"))
+LOOK = [swink.UserMessage([swink.TextBlock("Look"), PICTURE])]
+
+# (name, prompt, messages)
+PROMPTS: list[tuple[str, Any, list[swink.Message]]] = [
+    ("a_string", "Hi", [swink.UserMessage("Hi")]),
+    ("a_message", swink.UserMessage("Hi"), [swink.UserMessage("Hi")]),
+    ("a_mapping", {"role": "user", "content": "Hi"}, [swink.UserMessage("Hi")]),
+    ("a_block", PICTURE, [swink.UserMessage([PICTURE])]),
+    ("a_string_and_a_block", ["Look", PICTURE], LOOK),
+    ("blocks_as_mappings", ["Look", swink.dump(PICTURE)], LOOK),
+    ("a_message_of_a_string_and_a_block", swink.UserMessage(["Look", PICTURE]), LOOK),
+    ("a_conversation_as_a_mapping", swink.dump(swink.Context(LOOK)), LOOK),
+    (
+        "messages_between_strings",
+        ["Hi", swink.AssistantMessage("Yes?"), {"role": "user", "content": "Wait."}, "Look"],
+        [
+            swink.UserMessage([swink.TextBlock("Hi")]),
+            swink.AssistantMessage("Yes?"),
+            swink.UserMessage("Wait."),
+            swink.UserMessage([swink.TextBlock("Look")]),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "messages"), [row[1:] for row in PROMPTS], ids=[row[0] for row in PROMPTS]
+)
+def test_a_prompt_is_a_string_a_message_or_a_list_of_parts(
+    prompt: Any, messages: list[swink.Message]
+) -> None:
+    assert client_of().stream(MODEL, prompt).call.context.messages == messages
+
+
+# (a prompt, the fault, what to do)
+NO_PROMPTS: list[tuple[Any, str, str]] = [
+    (None, "the prompt is of type NoneType", "Pass a string"),
+    (Path("a.png"), "the prompt is of type PosixPath", "image(path)"),
+    (["Look", Path("a.png")], "part 1 of the prompt is of type PosixPath", "image(path)"),
+    ([b"Hi"], "part 0 of the prompt is of type bytes", "Decode text"),
+    ([("human", "Hi")], "part 0 of the prompt is of type tuple", '"role": "user"'),
+    ([{"role": "human", "content": "Hi"}], "unknown role 'human'", "Write messages as"),
+    ([{"type": "image_url", "image_url": {}}], "unknown type 'image_url'", "image(…)"),
+    ({"Hi"}, "the prompt is of type set", "Pass a string"),
+]
+
+
+@pytest.mark.parametrize(("prompt", "fault", "remedy"), NO_PROMPTS)
+def test_what_is_no_prompt_is_refused_with_what_to_pass(
+    prompt: Any, fault: str, remedy: str
+) -> None:
+    with pytest.raises(InvalidContext, match=re.escape(fault)) as caught:
+        client_of().stream(MODEL, prompt)
+    assert remedy in caught.value.resolution
 
 
 async def test_a_closed_client_makes_no_calls() -> None:

@@ -168,29 +168,6 @@ def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
     assert sorted(listed) == sorted(written)
 
 
-# (name, what comes, the frames)
-NAMED = [
-    ("a_name_and_data", b"event: a\ndata: {}\n\n", [b'{"type":"a","data":{}}']),
-    ("a_heartbeat", b"event: ping\n\nevent: a\ndata: {}\n\n", [b'{"type":"a","data":{}}']),
-    ("its_data_first", b"data: {}\nevent: a\n\n", [b'{"type":"a","data":{}}']),
-    ("no_name", b'data: {"type":"x"}\n\n', [b'{"type":"message","data":{"type":"x"}}']),
-    ("returns_alone", b"event:a\rdata:{}\r\r", [b'{"type":"a","data":{}}']),
-    ("two_lines", b"\xef\xbb\xbfevent: a\r\ndata: [1,\r\ndata: 2]\r\n\r\n",
-     [b'{"type":"a","data":[1,\n2]}']),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("sent", "frames"), [c[1:] for c in NAMED], ids=[c[0] for c in NAMED])
-def test_the_decoder_of_the_page_reads_events_as_their_specification_does(
-    sent: bytes, frames: list[bytes]
-) -> None:
-    page: dict[str, Any] = {"__name__": "page"}
-    exec(python_blocks(ROOT / "docs/how-to/events-with-names.md")[0], page)
-    for cut in range(len(sent)):
-        decoder = page["NamedEvents"]()
-        assert decoder.feed(sent[:cut]) + decoder.feed(sent[cut:]) == frames
-
-
 async def test_the_endpoint_of_the_page_stops_when_the_browser_goes(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

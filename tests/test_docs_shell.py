@@ -30,8 +30,6 @@ NOT_RUN = {
     "docs/how-to/tools-in-the-terminal.md swink ask -m openai/": "its server would be downloaded",
     "docs/tutorials/a-real-api.md ": "tests/test_real_api.py takes these steps",
     "docs/tutorials/write-a-provider.md ": "tests/test_template.py takes these steps",
-    'contrib/swink-cli/README.md eval "$(_SWINK_COMPLETE=zsh': "a line of another shell",
-    "contrib/swink-cli/README.md _SWINK_COMPLETE=fish": "a line of another shell",
     "plugins/swink-provider-claude-code/README.md swink": "the vendor's command is not here",
     "plugins/swink-provider-local/README.md swink": "it would download a model",
     "plugins/swink-provider-local/README.md python -m swink_provider_local pull": "the same",
@@ -46,6 +44,8 @@ REPLACED = [
     (r"swink (gateway|tail|top)\b.*", r"swink \1 --help"),  # they end by Ctrl-C alone
     (r"(?=swink.* keys set)", "echo sk-test | "),  # which a person would be asked for
     (r"openai/gpt-5\.4-mini(?= --schema)", "echo/echo"),  # a recording keeps to no schema
+    (r"completion --install", "completion bash --install"),
+    (r"--code\b", "--raw"),  # the answers of the stand-ins have no code
     (r"path/to/a/recording", "--help"),
     (r"\bc1c8\b", "$(swink log conversations | awk 'NR == 2 {print substr($1, 1, 6)}')"),
     (r"\bd974\b", "$(swink log list | awk 'NR == 2 {print substr($1, 1, 6)}')"),

@@ -93,8 +93,11 @@ def taken_port() -> Iterator[str]:
 
 def reports(stderr: str) -> str:
     """Return standard error without tracebacks, and without what is logged for debugging."""
-    trace = r"(?m)^Traceback.*\n(?:[ \t].*\n)*(?:.*\n\n(?:The above|During).*\n)?"
-    return re.sub(r"(?m)^(DEBUG|INFO) .*\n", "", re.sub(trace, "", stderr))
+    traceback = r"Traceback.*\n(?:[ \t].*\n)*"
+    for_debugging = rf"(?m)^DEBUG .*\n(?:{traceback}.*\n(?:\n(?:The above|During).*\n\n)?)+"
+    trace = rf"(?m)^{traceback}(?:.*\n\n(?:The above|During).*\n)?"
+    shown = re.sub(trace, "", re.sub(for_debugging, "", stderr))
+    return re.sub(r"(?m)^(DEBUG|INFO) .*\n", "", shown)
 
 
 # the log and the observers see the errors of calls

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ import pytest
 from documents import MOVING, ROOT, programs_of
 
 import swink_core as swink
+from swink_core.vocabulary.habits import HABITS
 from swink_gateway.serving.server import Gateway
 from swink_testing.command_line import clean_environment
 
@@ -99,3 +101,35 @@ def test_both_programs_of_a_pair_print_the_same(
         pytest.skip(f"{peer} is not installed; `make moving` installs it")
     theirs = run(python, [old for old, _ in pairs.values()], gateway, tmp_path)
     assert dict(zip(pairs, theirs, strict=True)) == printed
+
+
+# (page, options of the library that its table must show)
+SHOWN: dict[str, set[str]] = {
+    "openai": {
+        "max_completion_tokens", "max_output_tokens", "reasoning_effort", "reasoning",
+        "instructions", "extra_body", "extra_headers", "n", "max_retries", "logprobs",
+    },
+    "anthropic": {"system", "stop_sequences", "extra_body", "extra_headers", "max_retries"},
+    "litellm": {
+        "api_base", "max_completion_tokens", "reasoning_effort", "num_retries", "extra_body",
+        "extra_headers", "mock_response", "fallbacks", "n",
+    },
+    "langchain": {"stop_sequences", "max_tokens_to_sample", "max_retries"},
+    "llm": {"system", "attachments", "schema"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", MOVING, ids=lambda page: page.stem.removeprefix("move-from-"))
+def test_a_page_shows_the_options_that_are_understood_or_answered(page: Path) -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", page.read_text("utf-8"), re.MULTILINE)
+    shown = {}
+    for theirs, ours in rows:
+        for name in re.findall(r"`(\w+)(?==|`)", theirs):
+            if name in HABITS:
+                shown[name] = ours
+    assert SHOWN[page.stem.removeprefix("move-from-")] <= shown.keys()
+    assert {
+        name: ours
+        for name, ours in shown.items()
+        if (option := HABITS[name].option) is not None and f"`{option}" not in ours
+    } == {}

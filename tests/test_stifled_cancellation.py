@@ -1,6 +1,6 @@
 """A plugin's iterator that catches our cancellation and goes on takes nothing away.
 
-At every await of every provider's `chunks()`: what it yields after it should have ended is handed
+At every await of every provider's `exchange()`: what it yields after it should have ended is handed
 on, and then exactly one terminal follows, that of whoever cancelled.
 """
 
@@ -72,7 +72,7 @@ async def test_what_a_stifled_cancellation_yields_is_kept_and_one_terminal_follo
     chunks = [answer.body[a:b] for a, b in pairwise(ends)]
     for place in places(len(chunks)):
         stubborn = Stubborn(chunks, place)
-        monkeypatch.setattr(type(subject.provider), "chunks", lambda *_, it=stubborn: it)
+        monkeypatch.setattr(type(subject.provider), "exchange", lambda *_, it=stubborn: it)
         observer, clock = Observer(), ManualClock()
         host = swink.Host([observer])
         client = swink.Client(host=host, clock=clock, retry=swink.RetryPolicy.none())

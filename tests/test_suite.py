@@ -28,6 +28,7 @@ ON_PURPOSE = {
     "test_corpus.py": {"anthropic"},
     "test_suite.py": NAMES,
     "test_docs_shell.py": NAMES,  # pages of plugins whose lines need what is not here
+    "test_errors_once.py": {"gpt", "openai"},  # a provider that wants a key
     "test_host.py": {"anthropic", "grok", "groq"},  # names that people do take for each other
     "test_moving.py": {"anthropic", "claude", "gpt", "openai"},  # what pages move from
     "test_template.py": {"openai"},  # a kind of the template, named after the wire format

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tomllib
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import limits
@@ -236,3 +236,17 @@ capabilities = ["audio"]
     assert known["max_output"] == 384_000
     assert unknown["max_output"] == 7
     assert unknown["capabilities"] == ["audio", "json"]
+
+
+@pytest.mark.parametrize("file", CATALOGUES, ids=lambda file: file.parent.name)
+def test_every_rule_price_and_retirement_says_on_which_day_it_was_checked(file: Path) -> None:
+    data = tomllib.loads(file.read_text("utf-8"))
+    days = [str(data["rules_as_of"])] if "rules_as_of" in data else []
+    rules = data.get("rules", ())
+    days += [rule["as_of"] for rule in rules if "as_of" in rule]
+    days += [row["as_of"] for row in data.get("models", ()) if any(row.get("prices", {}).values())]
+
+    undated = [rule["name"] for rule in rules if "as_of" not in rule and "rules_as_of" not in data]
+    assert undated == []
+    assert [rule["name"] for rule in rules if "retires" in rule and "as_of" not in rule] == []
+    assert all("2026-01-01" <= day <= date.today().isoformat() for day in days)

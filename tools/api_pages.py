@@ -10,7 +10,7 @@ from reference_parts import MARK, about, code, fields, joined, section, signatur
 
 import swink
 import swink_core
-from swink import answers, batches, loop, media, sync, sync_streams, tools
+from swink import answers, approvals, batches, loop, media, sync, sync_streams, tools
 from swink import client as swink_client
 from swink import events as run_events
 from swink_core.failures import exceptions
@@ -116,8 +116,8 @@ def errors() -> str:
         "do. What each kind of failure means, and what is done about it, is on the page of\n"
         "[failures](failures.md).",
         table(("exception", "kind", "what"), kinds),
-        "`swink` has two more, [`BadAnswer`](swink.md#badanswer) and\n"
-        "[`TooManyTurns`](swink.md#toomanyturns).",
+        "`swink` has three more, [`BadAnswer`](swink.md#badanswer),\n"
+        "[`RunPaused`](swink.md#runpaused) and [`TooManyTurns`](swink.md#toomanyturns).",
         "## Fields of a `StreamError`",
         fields(exceptions.StreamError),
     )
@@ -132,7 +132,8 @@ def swink_package() -> str:
         "# swink",
         MARK,
         "The package that applications install. Its own names, and below those of the core.",
-        "A `Prompt` is a string, a list of [messages](messages.md), or a `Context`.",
+        "A [`Prompt`](types.md#prompt) is a string, a [message](messages.md), or a list of\n"
+        "strings, media and messages.",
         section(swink_client.Client),
         section(sync.SyncClient),
         *functions(swink_client, "stream", "stream_answer", "complete", "answer"),
@@ -147,12 +148,17 @@ def swink_package() -> str:
         section(tools.FunctionTool),
         section(loop.Run),
         section(loop.TooManyTurns),
+        section(approvals.PausedRun),
+        section(approvals.RunPaused),
+        "## `PAUSE`",
+        "Returned by `approve` to pause the run until the call is decided.",
         "## Events of a run",
         "`RunEvent` is one of these, or an event of a stream.",
         "## `Outcome`",
         "How a run ended, as a string that type checkers know: "
         + ", ".join(map(code, get_args(run_events.Outcome)))
-        + ".\nThat is with an answer, at its limit, in a failed call, because it was left.",
+        + ".\nThat is with an answer, to wait for approvals, at its limit of turns, with an\n"
+        "error, or because it was closed.",
         *(section(kind) for kind in events if inspect.isclass(kind)),
         section(sync_streams.SyncStream),
         section(sync_streams.SyncAnswerStream),

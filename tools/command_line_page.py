@@ -46,9 +46,8 @@ CODES = (
 
 
 COMPLETION = """```bash
-eval "$(_SWINK_COMPLETE=bash_source swink)"      # in ~/.bashrc
-eval "$(_SWINK_COMPLETE=zsh_source swink)"       # in ~/.zshrc
-_SWINK_COMPLETE=fish_source swink | source       # in ~/.config/fish/config.fish
+swink completion --install        # of the shell in the variable SHELL
+swink completion zsh --install    # or bash, or fish
 ```"""
 
 

@@ -46,7 +46,7 @@ def kinds() -> Iterator[str]:
     info = ProviderInfo("acme", "Acme")
     for kind, row in KINDS.items():
         failure = swink.Failure("streaming", kind=kind)
-        title = advise(kind, failure, swink.Model("acme", "large"), info).title
+        title, _ = advise(kind, failure, swink.Model("acme", "large"), info)
         exception = swink.StreamError.for_kind(kind).__name__
         cells = (
             f"`{kind}`",
@@ -112,6 +112,8 @@ no code.
   handed on, with a `Notice` (`malformed_frame`) and a warning in the log, and the attempt ends as
   `Error(protocol)`. `malformed="skip"` takes what came for the answer; `"fail"` ends at the first
   such frame, as all do after {MALFORMED_IN_A_ROW} in a row or {MALFORMED_IN_ALL} in all.
+* A last frame that is cut or damaged after the provider completed its answer is a `Notice`
+  (`cut_frame`): it held no content, though perhaps usage or an error.
 * A frame that is no JSON and has none of the characters `{{ }} [ ] "` held no content (a keep-alive
   word, say): it is a `Notice` (`noise`) and no more.
 * Tool arguments that do not parse are no failure of the stream: the block keeps its raw text and

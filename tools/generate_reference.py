@@ -23,7 +23,7 @@ import config_page
 import failure_table
 import generate_gateway
 import generate_providers
-import generate_takes
+import other_names_page
 from reference_parts import (
     ALIASES,
     MARK,
@@ -245,13 +245,13 @@ PAGES: dict[str, Callable[[], str]] = {
     "messages.md": api_pages.messages,
     "models-toml.md": author_pages.models_toml,
     "options.md": options,
+    "other-names.md": other_names_page.page,
     "provider-toolbox.md": author_pages.toolbox,
     "providers.md": generate_providers.page,
     "recordings.md": author_pages.recordings,
     "swink.md": api_pages.swink_package,
     "types.md": types,
     "usage-and-cost.md": api_pages.usage_and_cost,
-    "what-each-provider-takes.md": generate_takes.page,
     "what-the-gateway-carries.md": generate_gateway.page,
 }
 """The pages by their file's name."""

@@ -56,6 +56,7 @@ def about(thing: Any) -> str:
 def arguments(function: Callable[..., Any]) -> list[str]:
     """Write a function's arguments with their annotations, which are strings."""
     written = []
+    function = inspect.unwrap(function)  # of what shortens tracebacks
     code_of = getattr(function, "__code__", None)
     named = code_of.co_argcount + code_of.co_kwonlyargcount if code_of else 0
     own = code_of.co_varnames[:named] if code_of else ()
@@ -91,6 +92,7 @@ ALIASES: dict[str, str] = {
     "Options": "swink_core.vocabulary.options",
     "RunOptions": "swink.client",
     "Prompt": "swink.prompts",
+    "Piece": "swink.prompts",
     "Prompts": "swink.client",
     "Models": "swink.client",
     "ModelChain": "swink_core.client",
@@ -98,7 +100,7 @@ ALIASES: dict[str, str] = {
     "OneModel": "swink_core.client",
     "Tools": "swink.client",
     "ToolLike": "swink.tools",
-    "Approve": "swink.toolbox",
+    "Approve": "swink.approvals",
     "Progress": "swink.batches",
     "MediaInput": "swink.media",
     "Message": "swink_core.vocabulary.messages",

@@ -10,8 +10,8 @@ changed:
   `context_window` where genai-prices has none;
 * from `catalog.toml` beside this script, which has the last word: what a vendor's own page says
   otherwise, each with its source, the day on which all this was so, and when models retire. Those
-  rules it writes between the markers `# >>> dates` and `# <<< dates`; a model that is gone leaves
-  the rows.
+  rules, with that day as their `as_of`, it writes between the markers `# >>> dates` and
+  `# <<< dates`; a model that is gone leaves the rows.
 
 The same sources make the same files, whoever runs it and when, but for models that retire
 meanwhile. All anew, from litellm's table (which is in its wheel) and models.dev's:
@@ -238,6 +238,7 @@ def _dated(text: str, names: set[str]) -> str:
         if mine := sorted(names & set(each["providers"])):
             rule = {"name": f"retired-{number}", "match": each["match"], "providers": mine}
             rule |= {k: each[k] for k in ENDS if k in each}
+            rule["as_of"] = each.get("as_of", _facts()["as_of"])
             lines = "".join(f"{name} = {toml_of(value)}\n" for name, value in rule.items())
             rules.append(f"[[rules]]\n{lines}")
     return f"{head}{begin}\n" + "\n".join(rules) + end + rest.partition(end)[2]

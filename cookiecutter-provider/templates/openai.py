@@ -1,5 +1,7 @@
 """{{ cookiecutter.title }} speaks OpenAI's Chat Completions; models.toml says where it differs."""
 {% if cookiecutter.auth == "header" %}
+from typing import Any
+
 import swink_core as swink
 from swink_core import providers
 {%- endif %}
@@ -12,9 +14,8 @@ class {{ cookiecutter.class_name }}(OpenAIProvider):
 
     credential_headers = ("authorization", "x-api-key")
 
-    async def authorize(
-        self, request: providers.HTTPRequest, options: swink.StreamOptions, call: swink.Call
+    def sign(
+        self, request: providers.HTTPRequest, credential: Any, options: swink.StreamOptions
     ) -> None:
-        if not self.has_credentials(request):
-            request.headers["x-api-key"] = self.api_key(options) or ""
+        request.headers["x-api-key"] = credential
 {%- endif %}

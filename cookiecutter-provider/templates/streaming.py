@@ -59,7 +59,6 @@ class {{ cookiecutter.class_name }}(providers.HTTPProvider):
         return providers.by_tables(failure, {"rate_limit": swink.StreamErrorKind.THROTTLED})
 {%- if cookiecutter.auth == "header" %}
 
-    async def authorize(self, request: Any, options: Any, call: swink.Call) -> None:
-        if not self.has_credentials(request):
-            request.headers["x-api-key"] = self.api_key(options) or ""
+    def sign(self, request: Any, credential: Any, options: Any) -> None:
+        request.headers["x-api-key"] = credential
 {%- endif %}

@@ -29,7 +29,7 @@ import lab.clients.table as table
 import swink_core as swink
 from lab.clients.installed import CLIENTS, FOLDER, KEY, MODEL, PATIENCE, ROOT, Client, Run
 from lab.clients.scripted_vendor import ANSWER, MODES, Vendor
-from swink_core.providers import LoopClock, Timer
+from swink_core.providers import LoopClock
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.serving.calls import REQUESTS
 from swink_gateway.serving.limits import Limits
@@ -86,8 +86,9 @@ class Hasty(LoopClock):
     def time(self) -> float:
         return HASTE * time.monotonic()
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        return asyncio.get_running_loop().call_later((when - self.time()) / HASTE, callback)
+    def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
+        delay = (when - self.time()) / HASTE
+        return asyncio.get_running_loop().call_later(delay, callback).cancel
 
 
 HASTY = Limits(HASTE * PATIENCE, silence=HASTE * PATIENCE, clock=Hasty())

@@ -48,7 +48,7 @@ def prompts(image: Path, document: Path) -> dict[str, tuple[bool, Callable[[], A
         ),
         "a message of text and an image": (
             True,
-            lambda: [swink.UserMessage(["Look.", swink.image(image)])],  # type: ignore[list-item]  # what people write
+            lambda: [swink.UserMessage(["Look.", swink.image(image)])],
         ),
         "one message": (True, lambda: swink.UserMessage("Hi")),
         "text and an image": (True, lambda: ["Look.", swink.image(image)]),

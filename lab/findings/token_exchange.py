@@ -2,8 +2,8 @@
 
     python -m lab.findings.token_exchange
 
-The provider keeps its token as simply as an author would. Calls at once must share one exchange,
-and one user's token must not serve another key.
+The provider's grant says how its token is fetched, and the core keeps the token. Calls at once must
+share one exchange, and one user's token must not serve another key.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Callable
 
 import msgspec
+from attrs import define, field
 
 from lab.findings.gateways import verdict
-from swink_core import Call, Client, Host, StreamOptions, SwinkError
-from swink_core.providers import HTTPRequest
+from swink_core import Client, Host, StreamOptions, SwinkError
+from swink_core.providers import Grant, HTTPRequest, Token, TokenHTTP
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.acme import AcmeProvider
 
@@ -53,30 +54,33 @@ class Service(LoopbackServer):
         await exchange.end()
 
 
+class Given(msgspec.Struct):
+    """A token as the service gives it."""
+
+    access_token: str
+
+
+@define(frozen=True)
+class Key(Grant):
+    """A key that is exchanged for a token."""
+
+    key: str = field(repr=False)
+    url: str
+
+    async def fetch(self, http: TokenHTTP) -> Token:
+        """Exchange the key for a token."""
+        body = msgspec.json.encode({"key": self.key})
+        request = HTTPRequest(self.url, body, {"Content-Type": "application/json"})
+        given = await http.read(request, Given)
+        return Token(given.access_token)
+
+
 class Exchanging(AcmeProvider):
-    """Fetches a token by a request before the call, and keeps it."""
+    """Sends a token that its key is exchanged for."""
 
-    token: str | None = None
-
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the token, which the first call fetches."""
-        if self.token is None:
-            self.token = await self.fetch(self.api_key(options) or "", options, call)
-        request.headers["Authorization"] = f"Bearer {self.token}"
-
-    async def refresh(self, call: Call) -> bool:
-        """Fetch another token after a 401."""
-        options = call.attempt.options
-        self.token = await self.fetch(self.api_key(options) or "", options, call)
-        return True
-
-    async def fetch(self, key: str, options: StreamOptions, call: Call) -> str:
-        """Exchange a key for a token."""
-        assert call.http is not None
-        request = self.json_request(f"{self.base_url(options)}/token", {"key": key})
-        response = await call.http.send(request, options.timeouts.connect)
-        body = b"".join([chunk async for chunk in response])
-        return str(msgspec.json.decode(body)["access_token"])
+    def credential(self, request: HTTPRequest, options: StreamOptions) -> Grant:
+        """Return the grant of the key."""
+        return Key(self.api_key(options) or "", f"{self.base_url(options)}/token")
 
 
 class _EntryPoint:

@@ -14,9 +14,10 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from lab.findings.gateways import verdict
-from swink_core import Call, Client, Context, Error, Host, Model, StreamOptions, TextDelta, Timeouts
-from swink_core.providers import HTTPRequest
-from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_core import Client, Error, Host, TextDelta, Timeouts
+from swink_core.providers import Exchange, HTTPRequest
+from swink_recorder.loopback import Exchange as Asked
+from swink_recorder.loopback import LoopbackServer
 from swink_testing.acme import AcmeProvider
 
 MODEL = "acme/large"
@@ -38,7 +39,7 @@ class Predictions(LoopbackServer):
         self.created = 0
         self.cancelled: list[str] = []
 
-    async def respond(self, exchange: Exchange) -> None:
+    async def respond(self, exchange: Asked) -> None:
         """Answer one request."""
         if exchange.path.startswith("/cancel/"):
             self.cancelled.append(exchange.path)
@@ -58,30 +59,22 @@ class Predictions(LoopbackServer):
         await exchange.end()
 
 
+class Created(msgspec.Struct):
+    """A prediction as the service creates it."""
+
+    id: str
+
+
 class Predicting(AcmeProvider):
     """Creates a prediction, streams it, and cancels it if the caller leaves."""
 
-    async def chunks(
-        self, model: Model, context: Context, options: StreamOptions, call: Call
-    ) -> AsyncIterator[bytes]:
+    async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
         """Yield the bytes of the second response."""
-        assert call.http is not None
-        url = self.base_url(options)
-        limit = options.timeouts.connect
-        created = await call.http.send(self.json_request(f"{url}/predictions", {}), limit)
-        body = b"".join([chunk async for chunk in created])
-        id = msgspec.json.decode(body)["id"]
-        is_complete = False
-        try:
-            request = HTTPRequest(f"{url}/stream/{id}", b"", {}, "GET")
-            response = await call.http.send(request, limit)
-            async for chunk in response:
-                yield chunk
-            is_complete = True
-        finally:
-            if not is_complete:
-                cancel = self.json_request(f"{url}/cancel/{id}", {})
-                (await call.http.send(cancel, limit)).close()
+        url = self.base_url(x.options)
+        made = await x.read(self.json_request(f"{url}/predictions", {}), Created)
+        x.on_abandon(self.json_request(f"{url}/cancel/{made.id}", {}))
+        async for piece in x.stream(HTTPRequest(f"{url}/stream/{made.id}", method="GET")):
+            yield piece
 
 
 class _EntryPoint:

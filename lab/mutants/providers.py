@@ -154,13 +154,13 @@ PROVIDERS = {
         "swink_provider_gemini:VertexProvider",
         _modules("swink_provider_gemini", "claude", "mistral", "partners", "vendors", "vertex"),
         # Google Cloud's credentials
-        ("refresh", "_add_project", "_token", "_fresh", "_find", "_renew", "_failed", "_is_fresh"),
+        ("credential", "sign", "_add_project", "fetch", "_fetch", "_seconds_left", "_failed"),
     ),
     "claude-code": Tried(
         "Claude Code",
         "swink_provider_claude_code:ClaudeCodeProvider",
         _modules("swink_provider_claude_code", "parser", "prompt", "provider"),
-        ("command", "chunks", "_turn", "_file", "_encoded"),  # how the command is run
+        ("command", "exchange", "_turn", "_file", "_encoded"),  # how the command is run
     ),
     "proxy": Tried(
         "a gateway's client",
@@ -176,7 +176,7 @@ PROVIDERS = {
             *("parser", "points", "provider", "wire"),
         ),
         # where it is sent, and who signs it
-        ("authorize", "expired", "refresh", "base_url", "_region", "_is_signed"),
+        ("credential", "sign", "base_url", "_region", "_is_signed"),
     ),
 }
 

@@ -20,7 +20,7 @@ from lab.reality.cassettes import Exchange, exchanges_in
 from lab.reality.explained import reason_of
 from lab.reality.readings import read_answer
 from lab.reality.replay import VARIABLES, differences, history_refusals, replayed
-from lab.reality.requests import Verdict, broken_rules, is_retirement, refusal_text, verdict
+from lab.reality.requests import Verdict, broken_rules, refusal_text, verdict
 from swink_core import SwinkError
 from swink_judge import Asked, Judge
 
@@ -68,7 +68,7 @@ def _judge_request(report: Report, judge: Judge, request: Asked, exchange: Excha
     where = f"{request.provider} {request.api}"
     if result is Verdict.FALSE_RULE:
         for rule in broken_rules(judge, request):
-            if not is_retirement(rule):
+            if not rule.is_retirement:
                 report.differ(f"{where}: accepted, refused by {rule.id}", exchange.place)
     elif result is Verdict.MISSING_RULE:
         text = refusal_text(exchange)

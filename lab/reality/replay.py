@@ -129,4 +129,4 @@ async def history_refusals(judge: Judge, asked: Asked, message: AssistantMessage
     if again is None:
         return []
     rules = judge.refusals(again.provider, again.api, asked.model, again.body)
-    return [rule for rule in rules if rule.refuses and "retired" not in rule.id]
+    return [rule for rule in rules if rule.refuses and not rule.is_retirement]

@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     FALSE_RULE = "accepted by the server, refused by a rule"
     MISSING_RULE = "refused by the server, by no rule"
     AGE = "accepted by the server before the model was retired"
-    UNJUDGED = "no rules for this provider"
+    UNJUDGED = "no rules for this API"
     OTHER = "refused for another reason than the request"
 
 
@@ -35,20 +35,15 @@ def broken_rules(judge: Judge, asked: Asked) -> list[Rule]:
     return [rule for rule in rules if rule.refuses]
 
 
-def is_retirement(rule: Rule) -> bool:
-    """Tell whether a rule refuses a model for its age."""
-    return "retired" in rule.id
-
-
 def verdict(judge: Judge, asked: Asked, exchange: Exchange) -> Verdict:
     """Compare the rules with what the server did."""
-    if asked.provider not in judge.providers:
+    if not judge.has_rules(asked.provider, asked.api):
         return Verdict.UNJUDGED
     rules = broken_rules(judge, asked)
     if exchange.status < 300:
         if not rules:
             return Verdict.BOTH_ACCEPT
-        return Verdict.AGE if all(map(is_retirement, rules)) else Verdict.FALSE_RULE
+        return Verdict.AGE if all(rule.is_retirement for rule in rules) else Verdict.FALSE_RULE
     if exchange.status not in REFUSED or refusal_text(exchange).startswith(_OF_THE_SERVER):
         return Verdict.OTHER
     return Verdict.BOTH_REFUSE if rules else Verdict.MISSING_RULE

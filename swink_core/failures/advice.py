@@ -7,7 +7,6 @@ are known.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from swink_core.failures.failure import Failure
 from swink_core.failures.kinds import CODES, KINDS, NOT_SENT
@@ -18,13 +17,6 @@ OWN = "what answers on this machine: its process, or the connection that it make
 """What to check where no request was made over HTTP."""
 
 
-class Advice(NamedTuple):
-    """What happened in a few words, and what to do."""
-
-    title: str
-    resolution: str
-
-
 def advise(
     kind: Kind,
     failure: Failure,
@@ -32,13 +24,15 @@ def advise(
     info: ProviderInfo | None = None,
     endpoint: str | None = None,
     retry_after: float | None = None,
-) -> Advice:
+) -> tuple[str, str]:
     """Return title and resolution for a classified failure; `retry_after` in seconds.
 
     What the failure itself says of either comes first.
     """
-    row, said = KINDS[kind], failure.message or ""
-    title, resolution = row.title, row.resolution
+    row = KINDS[kind]
+    said = failure.message or ""
+    title = row.title
+    resolution = row.resolution
     not_sent = failure.status is None and failure.phase in ("connect", "request")
     if not_sent and failure.kind is Kind.INVALID_REQUEST:
         title, resolution = NOT_SENT
@@ -59,9 +53,9 @@ def advise(
         "wait": f"Wait {wait}" if wait else "Wait a moment",
         "reset": f"Wait {wait}" if wait else "Wait for the reset",
     }
-    return Advice(
-        failure.title or title.format(**words), failure.resolution or resolution.format(**words)
-    )
+    title = failure.title or title.format(**words)
+    resolution = failure.resolution or resolution.format(**words)
+    return title, resolution
 
 
 def duration_text(seconds: float) -> str:

@@ -48,7 +48,8 @@ def classify_default(failure: Failure) -> Classification:
     wait = _wait(failure)
     if failure.kind is not None:
         return Classification(failure.kind, wait, failure.code)
-    kind, status = Kind.UNKNOWN, failure.status
+    kind = Kind.UNKNOWN
+    status = failure.status
     if status is not None and status >= 300:
         other = Kind.PROTOCOL if status < 400 else Kind.NETWORK if status >= 500 else Kind.UNKNOWN
         kind = STATUS.get(status, other)

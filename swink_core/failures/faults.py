@@ -23,9 +23,12 @@ def raised(error: Exception) -> Failure:
     if isinstance(error, UsageError):
         kind = Kind.INVALID_REQUEST
         return Failure("request", kind=kind, message=str(error), exception=error)
-    kind, code, message = Kind.INTERNAL, FAULT, str(error)
+    kind = Kind.INTERNAL
+    code = FAULT
+    message = str(error)
     if isinstance(error, MemoryError):
-        kind, code = Kind.RESOURCE, "no_memory"
+        kind = Kind.RESOURCE
+        code = "no_memory"
         message = "memory ran out while the answer was received"
     return Failure("streaming", kind=kind, code=code, message=message, exception=error)
 

@@ -251,6 +251,12 @@ CODES: dict[str, CodeRow] = {
     ),
     "closed": CodeRow("left by the caller", Kind.CANCELLED),
     "plugin": CodeRow("a plugin raised", Kind.INTERNAL),
+    "body": CodeRow(
+        "a plugin returned no body", Kind.INTERNAL,
+        "A plugin returned no request body",
+        "Let the plugin's convert_messages return the JSON body of the request, a dict.",
+        unsent=True,
+    ),
     "gate": CodeRow(
         "a gate raised", Kind.INTERNAL,
         "A gate raised an exception",

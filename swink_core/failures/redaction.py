@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 BODY_CAP = 64 * 1024
 """Bytes of an error body that are kept."""
+
+SHORTEST_SECRET = 6
+"""Characters below which a text is not a secret: it would occur in too many places."""
 
 _HIDDEN = "[hidden]"
 
@@ -63,39 +68,89 @@ def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """Replace every secret of six characters or more in a text for people."""
+    """Replace every secret of six characters or more in a text for people, in each coding that
+    `codings_of_secret` lists."""
+    has_hexadecimal = _HEXADECIMAL.search(text) is not None
     # one may be a part of another
     for secret in sorted(secrets, key=len, reverse=True) if text else ():
-        if len(secret) >= 6 and secret in text:
-            text = text.replace(secret, _HIDDEN)
+        if len(secret) < SHORTEST_SECRET:
+            continue
+        for form in codings_of_secret(secret):
+            if (has_hexadecimal or not _HEXADECIMAL.fullmatch(form)) and form in text:
+                text = text.replace(form, _HIDDEN)
     return text
 
 
+_HEXADECIMAL = re.compile(r"(?:[0-9A-Fa-f]{2}){6,}+")
+"""A text without this is not searched for secrets in hexadecimal, since that is slow."""
+
+
+def codings_of_secret(secret: str) -> tuple[str, ...]:
+    """Return the forms in which a server may echo a secret, the longest first: unchanged, and in
+    JSON, HTML, URLs, Base64 and hexadecimal."""
+    return _codings(secret)
+
+
+@lru_cache(maxsize=256)
+def _codings(secret: str) -> tuple[str, ...]:
+    data = secret.encode("utf-8", "surrogatepass")
+    forms = {
+        secret,
+        json.dumps(secret)[1:-1],
+        json.dumps(secret, ensure_ascii=False)[1:-1],
+        html.escape(secret),
+        html.escape(secret).replace("&quot;", "&#34;").replace("&#x27;", "&#39;"),
+        quote(data, safe=""),
+        quote(data),
+        quote_plus(data),
+        b64encode(data).decode().rstrip("="),
+        urlsafe_b64encode(data).decode().rstrip("="),
+        data.hex(),
+        data.hex().upper(),
+    }
+    return tuple(sorted(forms, key=len, reverse=True))
+
+
 def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
-    """Return what is secret in a request: every word of the headers that carry credentials, and
-    the address's user information, as it is, unescaped and as Basic credentials."""
+    """Return the secrets of a request: every word of the headers and query parameters whose names
+    say that they carry credentials, and the address's user information, as it is, unescaped and as
+    Basic credentials."""
     found: set[str] = set()
     for name, value in headers.items():
-        if kind := _credential(name):
-            words = (_COOKIES if kind == "cookie" else _WORDS).split(value)
-            # a first word of several names the scheme
-            for word in words[1:] if kind == "auth" and len(words) > 1 else words:
-                found |= {word, word.partition("=")[2].strip('"')}
+        kind = _credential(name)
+        if kind is None:
+            continue
+        words = value.replace(";" if kind == "cookie" else ",", " ").split()
+        # a first word of several names the scheme
+        for word in words[1:] if kind == "auth" and len(words) > 1 else words:
+            found.add(word)
+            if "=" in word:
+                found.add(word.partition("=")[2].strip('"'))
     if user := _user_information(url):
         password = user.partition(":")[2] or user
         found |= {user, password, unquote(password), basic_credentials(url)[1].split()[1]}
+    if "?" in url:
+        found.update(value for name, value in _query(url) if _credential(name))
     return found - {""}
+
+
+def _query(url: str) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(urlsplit(url).query)
+    except ValueError:
+        return []
 
 
 _COOKIES = re.compile(r"[\s;]+")
 
 _WORDS = re.compile(r"[\s,]+")
 
-_CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password")
+_CREDENTIAL_WORDS = ("cookie", "auth", "key", "token", "secret", "password", "signature")
 
 
 @lru_cache(maxsize=256)
 def _credential(header: str) -> str | None:
-    """Return which word in a header's name says that it carries credentials."""
+    """Return which word in the name of a header, parameter or field says that it carries
+    credentials."""
     name = header.lower()
     return next((word for word in _CREDENTIAL_WORDS if word in name), None)

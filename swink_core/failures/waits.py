@@ -25,7 +25,8 @@ def duration_seconds(text: str) -> float | None:
     if len(text) > LONGEST_TEXT:
         return None
     text = text.strip()
-    seconds, at = 0.0, 0
+    seconds = 0.0
+    at = 0
     while part := _match_part(text, at):
         seconds += float(part[1]) * _UNIT[part[2]]
         at = part.end()

@@ -3,6 +3,7 @@
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
 from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
+from swink_core.framing.text import TextDecoder
 
 __all__ = [
     "DEFAULT_FRAME_LIMIT",
@@ -11,4 +12,5 @@ __all__ = [
     "FrameTooLong",
     "NDJSONDecoder",
     "SSEDecoder",
+    "TextDecoder",
 ]

@@ -25,6 +25,7 @@ not kept even while they are unterminated.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import ClassVar
 
@@ -94,9 +95,27 @@ class SSEDecoder:
             if frames:
                 return frames
         if self._head == b"" and data and data[0] != _BOM[0]:
-            self._head, self._between_frames = None, True
+            self._head = None
+            self._between_frames = True
             return self.feed(data)
         return self._feed_piecewise(data)
+
+    @classmethod
+    def named(cls) -> SSEDecoder:
+        """Return a decoder that keeps the names of events, whose data are JSON.
+
+        A frame is JSON: `{"type": NAME, "data": DATA}`. An event without a name is a `message`
+        (section 9.2.6).
+        """
+        return _NamedEvents()
+
+    @classmethod
+    def named_text(cls) -> SSEDecoder:
+        """Return a decoder that keeps the names of events, whose data are plain text.
+
+        A frame is JSON: `{"type": NAME, "data": TEXT}`. Data that are JSON are text here, too.
+        """
+        return _NamedTexts()
 
     def finish(self) -> list[bytes]:
         """Return the payload that end of input left without its blank line, if any.
@@ -149,7 +168,8 @@ class SSEDecoder:
             if len(data) < len(_BOM) and _BOM.startswith(data):
                 self._head = data
                 return
-            self._head, data = None, data.removeprefix(_BOM)
+            self._head = None
+            data = data.removeprefix(_BOM)
         if not data:
             return
         if self._skip_lf:
@@ -200,3 +220,68 @@ class SSEDecoder:
             frames.append(bytes(self._data[:-1]))
             self._data.clear()
         self._size = 0
+
+
+class _NamedEvents(SSEDecoder):
+    __slots__ = ("_name",)
+
+    def __init__(self, limit: int = DEFAULT_FRAME_LIMIT) -> None:
+        super().__init__(limit)
+        self._name = b""
+
+    def _plain(self, data: bytes, start: int, stop: int) -> list[bytes]:
+        return []  # plain frames have no names
+
+    def _take_line(self, line: bytes, number: int) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"event":
+            self._name = value.removeprefix(b" ")
+        super()._take_line(line, number)
+
+    def _end_frame(self, frames: list[bytes]) -> None:
+        if self._data:
+            name = _as_text(self._name or b"message")
+            data = self._value(bytes(self._data[:-1]))
+            self._data = bytearray(b'{"type":%s,"data":%s}\n' % (name, data))
+        self._name = b""
+        super()._end_frame(frames)
+
+    @staticmethod
+    def _value(data: bytes) -> bytes:
+        return data or b"null"
+
+    @staticmethod
+    def as_json(frame: bytes) -> bytes:
+        """Return a frame as JSON, which it is already."""
+        return frame
+
+    @staticmethod
+    def of_json(text: bytes) -> bytes:
+        """Write JSON as the event whose frame it is."""
+        event = json.loads(text)
+        data = json.dumps(event.get("data"), ensure_ascii=False)
+        return f"event: {event.get('type', '')}\ndata: {data}\n\n".encode()
+
+
+class _NamedTexts(_NamedEvents):
+    __slots__ = ()
+
+    @staticmethod
+    def _value(data: bytes) -> bytes:
+        return _as_text(data)
+
+    @staticmethod
+    def of_json(text: bytes) -> bytes:
+        """Write JSON as the event whose frame it is."""
+        event = json.loads(text)
+        lines = "".join(f"data: {line}\n" for line in str(event.get("data")).split("\n"))
+        return f"event: {event.get('type', '')}\n{lines}\n".encode()
+
+
+def _as_text(data: bytes) -> bytes:
+    """Return text as a JSON string. Bytes that are not UTF-8 stay, for whoever reads the frame
+    to take for damage."""
+    try:
+        return json.dumps(data.decode(), ensure_ascii=False).encode()
+    except UnicodeDecodeError:
+        return b'"%s"' % data

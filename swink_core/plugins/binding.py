@@ -33,6 +33,23 @@ class Binding:
         """The hook relay."""
         return self.manager.hook
 
+    def first_result(self, name: str, **arguments: Any) -> Any:
+        """Call a hook, and return the first result that is not `None`.
+
+        Implementations are called directly where no wrapper is among them: pluggy takes three
+        times as long for the same calls in the same order.
+        """
+        caller = getattr(self.manager.hook, name)
+        implementations = caller.get_hookimpls()
+        for each in implementations:
+            if each.wrapper or each.hookwrapper:
+                return caller(**arguments)
+        for each in reversed(implementations):
+            result = each.function(*[arguments[argument] for argument in each.argnames])
+            if result is not None:
+                return result
+        return None
+
     def owner(self, module: str) -> str | None:
         """Return the name of the plugin whose package a module is of."""
         for name, plugin in self.manager.list_name_plugin():
@@ -151,8 +168,10 @@ class Target:
     @property
     def continues(self) -> bool:
         """Whether the call goes on with what the provider keeps of a conversation."""
-        fields = self.info.continues if self.info else ()
-        return any(self.options.extra.get(name) for name in fields)
+        extra = self.options.extra
+        if not extra or self.info is None:
+            return False
+        return any(extra.get(name) for name in self.info.continues)
 
     @property
     def key(self) -> str:
@@ -160,7 +179,8 @@ class Target:
 
         Equal in every process. It reveals no credential.
         """
-        options, info = self.options, self.info or ProviderInfo(self.model.provider)
+        options = self.options
+        info = self.info or ProviderInfo(self.model.provider)
         address = self._named_address()
         headers = {name.lower(): value for name, value in options.headers.items()}
         key = headers.get("authorization") or options.api_key or first_set(info.api_key_env)

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import length_hint
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from attrs import define, evolve, field
 
@@ -25,6 +25,7 @@ from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
 from swink_core.plugins.changes import gathered_changes
+from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import Done, Error, Event, Notice
 from swink_core.vocabulary.http import HTTPClient, HTTPRequest, ResponseHead
@@ -38,6 +39,8 @@ log = logging.getLogger(__name__)
 
 MOST_CODE = 100
 """Characters of a provider's error code that are kept."""
+
+_NO_EVENTS: Iterator[Event] = iter(())
 
 LONG = 3600
 """Seconds from which on a cache is one that keeps things long."""
@@ -83,12 +86,34 @@ class Plan:
     request: HTTPRequest | None = field(default=None, repr=False)
 
 
+LegKind = Literal["stream", "whole", "token", "abandon"]
+
+MOST_LEGS = 1024
+"""Requests of an attempt that are kept; later ones of a long poll are not."""
+
+
+@define(eq=False)
+class Leg:
+    """A request of an attempt, and its answer's head.
+
+    `kind` is `stream` (its answer is streamed), `whole` (its answer is read whole), `token` (it
+    fetched a credential) or `abandon` (it ended work that was abandoned). `sent_at` is in seconds
+    of the call's clock. `response` is `None` until an answer comes, or where none came.
+    """
+
+    request: HTTPRequest = field(repr=False)
+    kind: LegKind = "stream"
+    sent_at: float = 0.0
+    response: ResponseHead | None = None
+
+
 @define(eq=False)
 class Attempt:
     """One try of a call on one model, and what is known of its answer so far.
 
-    `number` counts from 1 over all models. `request` is what was sent last, credentials and all
-    (`None` where no HTTP request was made), `response` the answer's status and headers. `reads`
+    `number` counts from 1 over all models. `legs` are the requests in the order in which they were
+    sent, credentials and all, those for tokens included. `leg` is the last one of those for an
+    answer, `request` and `response` its two halves (`None` where no HTTP request was made). `reads`
     counts the network reads of its body, so that what came together can be told from what came
     one by one. `usage` is what has been reported; `reported_cost` is in US dollars, where the
     provider says it. `plan` has the `context`, `options`, tool `names`, `notices` and `request`
@@ -106,8 +131,8 @@ class Attempt:
     number: int = 1
     options: StreamOptions = field(kw_only=True, repr=False)
     plan: Plan | None = None
-    request: HTTPRequest | None = field(default=None, repr=False)
-    response: ResponseHead | None = None
+    legs: list[Leg] = field(factory=list, repr=False)
+    leg: Leg | None = field(default=None, repr=False)
     response_id: str | None = None
     response_model: str | None = None
     request_id: str | None = None
@@ -119,7 +144,7 @@ class Attempt:
     read_at: float | None = None
     ended_at: float | None = None
     notices: list[Notice] = field(factory=list, repr=False)
-    _rest: Iterator[Event] = field(factory=lambda: iter(()), repr=False, init=False)
+    _rest: Iterator[Event] = field(default=_NO_EVENTS, repr=False, init=False)
     _changes: list[Notice] = field(factory=list, repr=False, init=False)
 
     @options.default
@@ -137,9 +162,19 @@ class Attempt:
         return self.target.info or getattr(self.target.binding.provider, "info", None)
 
     @property
+    def request(self) -> HTTPRequest | None:
+        """The last request for an answer, credentials and all; `None` before."""
+        return None if self.leg is None else self.leg.request
+
+    @property
+    def response(self) -> ResponseHead | None:
+        """Status and headers of the answer to the last request; `None` before they have come."""
+        return None if self.leg is None else self.leg.response
+
+    @property
     def endpoint(self) -> str | None:
         """The address of the last request, without secrets; `None` before."""
-        return public_url(self.request.url) if self.request else None
+        return None if self.leg is None else public_url(self.leg.request.url)
 
     def follow(self, plan: Plan) -> None:
         """Go out by this plan."""
@@ -150,18 +185,29 @@ class Attempt:
         if self.plan is not None:
             self.plan.request = request
 
-    def ask(self, request: HTTPRequest) -> None:
-        """Take note of a request; the last one counts."""
-        self.request = request
+    def ask(self, request: HTTPRequest, kind: LegKind = "stream", at: float = 0.0) -> Leg:
+        """Take note of a request that is sent now."""
+        leg = Leg(request, kind, at)
+        if len(self.legs) < MOST_LEGS:
+            self.legs.append(leg)
+        if kind == "stream" or kind == "whole":
+            self.leg = leg
+        return leg
 
-    def answer(self, response: ResponseHead, request_id: str | None = None) -> None:
-        """Take note of an answer's beginning; the last one counts."""
-        self.response = response
+    def answer(
+        self, response: ResponseHead, request_id: str | None = None, leg: Leg | None = None
+    ) -> None:
+        """Take note of the head of an answer, to the last request unless a leg is given."""
+        leg = leg or self.leg
+        if leg is not None:
+            leg.response = response
         self.request_id = request_id or self.request_id
 
     def learn(self, response_id: str | None, model: str | None, usage: Usage | None) -> None:
         """Take note of what the answer says of itself so far: its id, who answers, its tokens."""
-        self.response_id, self.response_model, self.usage = response_id, model, usage
+        self.response_id = response_id
+        self.response_model = model
+        self.usage = usage
 
     def charge(self, cost: float) -> None:
         """Take note of what the provider says that the attempt costs, in US dollars."""
@@ -174,7 +220,8 @@ class Attempt:
 
         The total is the provider's own figure where it says one. `at` is when (`None`: now).
         """
-        info, cache = self.model.info, self.options.cache
+        info = self.model.info
+        cache = self.options.cache
         long = cache is not None and (cache.ttl or 0) >= LONG
         cost = cost or cost_of(usage, info.prices if info else None, at, long)
         if self.reported_cost is not None:
@@ -227,7 +274,8 @@ class Attempt:
 
     def take_notices(self) -> list[Notice]:
         """Return what is to be told, once."""
-        notices, self.notices = self.notices, []
+        notices = self.notices
+        self.notices = []
         return notices
 
 
@@ -242,9 +290,10 @@ class Call:
     `size` is about how many characters of text and media `context` has, files included; 0 before
     the first attempt.
     `headers` go out with every request of the call and may be changed (trace context); each of
-    `taps` is called as `tap(attempt, data)` with every piece of an answer's body as it was read,
-    and with an HTTP error's body once it was. `convert()` and
-    `classify()` ask the hooks.
+    `taps` is called as `tap(attempt, leg, data)` with every piece of an answer's body as it was
+    read, and with an HTTP error's body once it was; `leg` is `None` for bytes that came over no
+    HTTP. `http` sends requests, `clock` tells the time and sleeps. `convert()` and `classify()` ask
+    the hooks.
     """
 
     attempt: Attempt
@@ -259,8 +308,9 @@ class Call:
     totals: Totals = field(factory=Totals, repr=False)
     shared_totals: Totals = field(factory=Totals, repr=False)
     headers: dict[str, str] = field(factory=dict, repr=False)
-    taps: list[Callable[[Attempt, bytes], None]] = field(factory=list, repr=False)
+    taps: list[Callable[[Attempt, Leg | None, bytes], None]] = field(factory=list, repr=False)
     secrets: set[str] = field(factory=set, repr=False)
+    tasks: ClientTasks = field(factory=ClientTasks, repr=False)
 
     @property
     def usage(self) -> Usage | None:
@@ -324,23 +374,27 @@ class Call:
         Raises ProviderFailure (`internal`) if the result is not a dict, and whatever the hook's
         implementations raise, such as wrappers that refuse the call.
         """
-        binding, plan = self.attempt.target.binding, self.attempt.plan
+        target = self.attempt.target
+        plan = self.attempt.plan
         if plan is None:
             plan = Plan(self.context, self.options)
         with gathered_changes(self.model) as notices:
-            body = binding.hook.convert_messages(
-                model=self.model, context=plan.context, options=plan.options
+            body = target.binding.first_result(
+                "convert_messages", model=target.model, context=plan.context, options=plan.options
             )
         self.attempt.tell_changes(notices)
         if not isinstance(body, dict):
-            raise ProviderFailure(not_a_body(binding.converters(), body))
+            raise ProviderFailure(not_a_body(target.binding.converters(), body))
         return body
 
-    def tap(self, data: bytes) -> None:
-        """Show the taps what was read; one that raises is left out of the rest of the call."""
+    def tap(self, data: bytes, leg: Leg | None = None) -> None:
+        """Show the taps what was read in answer to a request: the last one, unless `leg` is given.
+
+        A tap that raises is left out of the rest of the call.
+        """
         for tap in [*self.taps]:
             try:
-                tap(self.attempt, data)
+                tap(self.attempt, leg or self.attempt.leg, data)
             except Exception as error:
                 log.error("a tap raised; it is left out of this call:\n%s", self.trace(error))
                 self.taps.remove(tap)
@@ -348,8 +402,8 @@ class Call:
     def classify(self, failure: Failure) -> Classification:
         """Say what a failure means, through the hook."""
         try:
-            hook = self.attempt.target.binding.hook
-            result = hook.classify_error(model=self.model, failure=failure)
+            binding = self.attempt.target.binding
+            result = binding.first_result("classify_error", model=self.model, failure=failure)
             if not isinstance(result, Classification):
                 raise TypeError(f"a classify_error hook returned a {type(result).__name__}")
         except Exception as error:
@@ -391,11 +445,14 @@ class Call:
     def explain(self, error: Error, failure: Failure | None = None) -> None:
         """Add title and resolution, which an error that a plugin made lacks, and hide secrets."""
         failure = failure or Failure("streaming")
-        kind, wait = error.error_kind or StreamErrorKind.UNKNOWN, error.retry_after
-        advice = advise(kind, failure, self.model, self.provider_info, self.endpoint, wait)
-        error.error_message = redact(error.error_message or advice.title, self.secrets)
-        error.title = error.title or advice.title
-        error.resolution = error.resolution or redact(advice.resolution, self.secrets)
+        kind = error.error_kind or StreamErrorKind.UNKNOWN
+        wait = error.retry_after
+        title, resolution = advise(
+            kind, failure, self.model, self.provider_info, self.endpoint, wait
+        )
+        error.error_message = redact(error.error_message or title, self.secrets)
+        error.title = error.title or title
+        error.resolution = error.resolution or redact(resolution, self.secrets)
 
     def trace(self, error: BaseException) -> str:
         """Return an exception's traceback for the log, without secrets that it quotes."""
@@ -416,6 +473,8 @@ class Call:
         options = attempt.options
         if options.headers or options.base_url:
             self.hide(options.headers, options.base_url or "")
+        if options.extra:
+            self.hide({name: v for name, v in options.extra.items() if isinstance(v, str)})
 
     def add(self, usage: Usage | None, cost: Cost | None = None) -> None:
         """Add what an attempt took to the sums."""

@@ -120,7 +120,8 @@ class Catalog:
             raise InvalidModel(str(error), resolution="swink models lists known ones.") from None
         self._host.entry(model.provider)  # raises for an unknown provider
         info, rules = self._known(self.users, model.provider, model.id)
-        info, rules = model.info or info, model.rules or rules
+        info = model.info or info
+        rules = model.rules or rules
         known = (info, rules) == (model.info, model.rules)
         return model if known else Model(model.provider, model.id, info, rules)
 

@@ -90,8 +90,9 @@ class Host:
     """The installed plugins. `plugins` are shared ones given by hand, asked before installed ones.
 
     What it loaded lives until the last client that joined it has left. `entry_points` replaces
-    what is installed, as objects with `name`, `group`, `value`, `load()` and `dist`. `environ`
-    replaces the process's environment.
+    what is installed, as objects with `name`, `group`, `value`, `load()` and `dist`. `providers`
+    are classes of providers by name, for a program that installs none; one of the
+    same name that is installed is not used. `environ` replaces the process's environment.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Host:
         plugins: Iterable[Any] = (),
         *,
         entry_points: Iterable[Any] | None = None,
+        providers: Mapping[str, Callable[[str], Any]] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         self._given = list({id(plugin): plugin for plugin in plugins}.values())
@@ -110,6 +112,8 @@ class Host:
         self._plugins: list[PluginEntry] = []
         self._reads_metadata = entry_points is None
         self._index(_installed() if entry_points is None else entry_points)
+        for name, made in (providers or {}).items():
+            self._claims[name] = [_given_provider(name, made)]
         for plugin in self._given:
             check_plugin(plugin, getattr(plugin, "name", type(plugin).__name__))
 
@@ -313,6 +317,16 @@ def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
         if inspect.iscoroutinefunction(impl.function):
             what = "on_event as a coroutine function, which nobody would await"
             raise refused(what, " that hands on what takes longer")
+
+
+def _given_provider(name: str, made: Callable[[str], Any]) -> PluginEntry:
+    if not callable(made):
+        raise PluginError(
+            f'the provider "{name}" is an object of type {type(made).__name__}',
+            resolution="Give its class, which is called with the provider's name.",
+        )
+    value = f"{made.__module__}:{getattr(made, '__qualname__', name)}"
+    return PluginEntry(name, PROVIDER_GROUP, value, None, lambda: made)
 
 
 def _names(value: str | None) -> frozenset[str] | None:

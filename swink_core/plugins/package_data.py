@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from datetime import date
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import chain
@@ -24,10 +25,15 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     models: list[ModelInfo] = []
     rules: list[Rule] = []
     rules_of: list[str] = []
+    rules_as_of: date | None = None
 
 
 class PackageCatalog:
-    """One file's providers and models by name, and its rules."""
+    """One file's providers and models by name, and its rules.
+
+    `own_rules` are those of the file alone. `rules_as_of` is the day on which those of them were
+    checked that have no `as_of`; `None` if the file does not say.
+    """
 
     def __init__(self, data: bytes = b"", where: str = "") -> None:
         try:
@@ -45,13 +51,15 @@ class PackageCatalog:
         first = providers[0].name if providers else ""
         rows = (row if row.provider else replace(row, provider=first) for row in file.models)
         self.models = {(row.provider, row.id): row for row in rows}
-        self._rules, self._rules_of = file.rules, file.rules_of
+        self.own_rules = file.rules
+        self._rules_of = file.rules_of
+        self.rules_as_of = file.rules_as_of
 
     def rules(self, within: tuple[str, ...] = ()) -> list[Rule]:
         """Return its rules after those of the packages that it names, but for those `within`."""
         names = [name for name in self._rules_of if name not in within]
         inherited = (package_catalog(name).rules((*within, name)) for name in names)
-        return [*chain.from_iterable(inherited), *self._rules]
+        return [*chain.from_iterable(inherited), *self.own_rules]
 
 
 def _check_levels(data: bytes, where: str) -> None:

@@ -77,7 +77,8 @@ class AiohttpClient:
             for other in [other for other in self._sessions if other.is_closed()]:
                 self._sessions.pop(other, None)
             life = _open_session()
-            known = self._sessions[loop] = life, await anext(life)
+            known = (life, await anext(life))
+            self._sessions[loop] = known
         return known[1]
 
     def _proxy(self, url: str) -> str | None:
@@ -110,7 +111,8 @@ class AiohttpClient:
         """Close all connections, in other running loops too."""
         self._closed = True
         here = asyncio.get_running_loop()
-        sessions, self._sessions = self._sessions, {}
+        sessions = self._sessions
+        self._sessions = {}
         for loop, (life, _) in sessions.items():
             if loop is here:
                 await life.aclose()
@@ -198,7 +200,8 @@ class _Pieces:
 
 class _Response:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response, self._content = response, response.content
+        self._response = response
+        self._content = response.content
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
         self._at_once = 0  # bytes

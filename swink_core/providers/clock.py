@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from swink_core.vocabulary.clock import Timer
-
 
 class LoopClock:
     """The running event loop's time."""
@@ -23,6 +21,10 @@ class LoopClock:
         """Return after `seconds`."""
         await asyncio.sleep(seconds)
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """Call `callback` in the running loop when `time()` has reached `when`."""
-        return asyncio.get_running_loop().call_later(max(0.0, when - self.time()), callback)
+    def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` in the running loop when `time()` has reached `when`.
+
+        Return a function that cancels it.
+        """
+        delay = max(0.0, when - self.time())
+        return asyncio.get_running_loop().call_later(delay, callback).cancel

@@ -73,11 +73,12 @@ class FittedContext(Context):
     @classmethod
     def keep(cls, context: Context) -> Self:
         """Return a conversation with the messages and tools of another."""
-        first = _first(context)
+        first = first_of(context)
         return cls(context.messages, context.system_prompt, context.tools, first)
 
 
-def _first(context: Context) -> int:
+def first_of(context: Context) -> int:
+    """Count the messages that were taken off the beginning of a conversation."""
     return context.first if isinstance(context, FittedContext) else 0
 
 
@@ -231,7 +232,7 @@ def last_text_path(context: Context) -> str:
             for place in reversed(range(len(message.content))):
                 block = message.content[place]
                 if isinstance(block, TextBlock) and block.text:
-                    return f"messages[{at + _first(context)}].content[{place}].text"
+                    return f"messages[{at + first_of(context)}].content[{place}].text"
     return "messages"
 
 
@@ -295,7 +296,7 @@ def _normalised(
         waiting.clear()
         words.clear()
 
-    for at, message in enumerate(context.messages, _first(context)):
+    for at, message in enumerate(context.messages, first_of(context)):
         if isinstance(message, ToolResultMessage):
             answered = waiting.pop(message.tool_call_id, None)
             if answered is not None and not message.tool_name:

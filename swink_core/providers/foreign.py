@@ -133,9 +133,10 @@ class _Resumed:
 def open_source(call: Call) -> Source:
     """Return the source of the attempt that a call turned to. Raises what the hook raises."""
     attempt = call.attempt
-    binding = attempt.target.binding
-    made = binding.hook.stream(
-        model=attempt.model, context=call.context, options=attempt.options, call=call
+    target = attempt.target
+    binding = target.binding
+    made = binding.first_result(
+        "stream", model=target.model, context=call.context, options=attempt.options, call=call
     )
     if not hasattr(made, "__aiter__") and not hasattr(made, "batches"):
         hint = f"no stream hook returned an async iterator, but {type(made).__name__}"

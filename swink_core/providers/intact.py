@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from swink_core.failures.failure import MalformedFrame
-from swink_core.vocabulary.depth import MAX_DEPTH, is_too_deep
+from swink_core.vocabulary.depth import MAX_DEPTH
 
 LONE_SURROGATE = "lone_surrogate"
 """The code of the notice about repaired text."""
@@ -18,17 +18,6 @@ LONE_SURROGATE = "lone_surrogate"
 REPAIRED = "half of a surrogate pair was replaced by U+FFFD"
 
 TOO_DEEP = f"the data are nested deeper than {MAX_DEPTH} levels"
-
-
-def check_json(text: bytes) -> None:
-    """Check the text of a binary frame; `EventSource` checks all other frames itself.
-
-    Raises UnicodeDecodeError for invalid UTF-8, and MalformedFrame for deep nesting.
-    """
-    if not text.isascii():
-        text.decode()
-    if is_too_deep(text):
-        raise MalformedFrame(TOO_DEEP)
 
 
 def text_field(value: Any, name: str) -> str:

@@ -203,7 +203,8 @@ def _read(source: FileSource, most: int) -> Base64Source:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         with os.fdopen(os.open(source.path, flags), "rb") as file:
-            found, data = os.fstat(file.fileno()), b""
+            found = os.fstat(file.fileno())
+            data = b""
             if stat.S_ISREG(found.st_mode) and found.st_size <= most:
                 data = file.read(found.st_size)
     except (OSError, ValueError) as error:
@@ -214,9 +215,11 @@ def _read(source: FileSource, most: int) -> Base64Source:
 def _check(source: FileSource, found: os.stat_result, most: int) -> str:
     """Return the media type of a file that may be sent."""
     if not stat.S_ISREG(found.st_mode):
-        what, hint = "not a regular file", "Pass a file, or its data as Base64Source."
+        what = "not a regular file"
+        hint = "Pass a file, or its data as Base64Source."
     elif found.st_size == 0:
-        what, hint = "the file is empty", "Leave it out."
+        what = "the file is empty"
+        hint = "Leave it out."
     elif found.st_size > most:
         what = f"{found.st_size:,} bytes, where {most:,} more may be sent"
         hint = "Make it smaller, or upload it to the provider."

@@ -38,17 +38,25 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
 
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     number = getattr(cause, "errno", None)
-    kind, code, message = Kind.NETWORK, "connection", str(error) or type(error).__name__
+    kind = Kind.NETWORK
+    code = "connection"
+    message = str(error) or type(error).__name__
     if isinstance(error, (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError)):
         url = str(error.args[0])
-        kind, code = Kind.INVALID_REQUEST, "proxy" if url == proxy else "url"
+        kind = Kind.INVALID_REQUEST
+        code = "proxy" if url == proxy else "url"
         message = f"not an address: {public_url(url)} ({address_fault(url)})"
     elif number in (errno.EMFILE, errno.ENFILE):
-        kind, code, message = Kind.RESOURCE, "no_descriptors", "too many open files"
+        kind = Kind.RESOURCE
+        code = "no_descriptors"
+        message = "too many open files"
     elif number in (errno.ENOMEM, errno.ENOBUFS):
-        kind, code = Kind.RESOURCE, "no_memory"
+        kind = Kind.RESOURCE
+        code = "no_memory"
     elif isinstance(error, TimeoutError):
-        kind, code, message = Kind.TIMEOUT, "connect", "no connection within the limit"
+        kind = Kind.TIMEOUT
+        code = "connect"
+        message = "no connection within the limit"
     elif isinstance(error, aiohttp.ClientConnectorDNSError):
         code = "dns"
     elif isinstance(error, aiohttp.ClientSSLError) or isinstance(cause, ssl.SSLError):
@@ -58,15 +66,22 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
     elif isinstance(cause, ConnectionRefusedError):
         code = "connection_refused"
     elif isinstance(error, aiohttp.ServerDisconnectedError):
-        code, message = "disconnected", "the server closed the connection without an answer"
+        code = "disconnected"
+        message = "the server closed the connection without an answer"
     elif isinstance(error.__cause__, aiohttp.http_exceptions.ContentEncodingError):
-        kind, code, message = Kind.PROTOCOL, "encoding", "the response cannot be decompressed"
+        kind = Kind.PROTOCOL
+        code = "encoding"
+        message = "the response cannot be decompressed"
     elif isinstance(error, aiohttp.ClientPayloadError):
-        code, message = "cut", "the response ended before its end"
+        code = "cut"
+        message = "the response ended before its end"
     elif isinstance(error, aiohttp.ClientResponseError):
-        kind, code, message = Kind.PROTOCOL, "http", error.message
+        kind = Kind.PROTOCOL
+        code = "http"
+        message = error.message
     elif isinstance(error, ValueError):
-        kind, code = Kind.PROTOCOL, "encoding"
+        kind = Kind.PROTOCOL
+        code = "encoding"
     failure = Failure(phase, exception=error, kind=kind, code=code, message=message)
     if proxy is not None and code != "url":
         names = sorted((n for n in os.environ if n.lower().endswith("_proxy")), reverse=True)

@@ -103,7 +103,8 @@ class OpenBlock:
         return self._metadata.merge(metadata)
 
 
-TEXT, THINKING = "text", "thinking"
+TEXT = "text"
+THINKING = "thinking"
 
 
 @define(eq=False)

@@ -6,7 +6,6 @@ is attributes. The hooks are final: one overridden without its decorator would s
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -17,40 +16,33 @@ from collections.abc import (
     Mapping,
 )
 from datetime import date
+from functools import partial
 from typing import Any, ClassVar, final
-from weakref import WeakKeyDictionary
 
 import msgspec
 from attrs import evolve
 
 from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Classification, Failure
-from swink_core.failures.redaction import redact
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.plugins.binding import Target, first_set
 from swink_core.plugins.call import Call, Plan
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
+from swink_core.providers.answers import read_error
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
 from swink_core.providers.conversion import FittedContext, is_text
-from swink_core.providers.exchange import (
-    Body,
-    failure_of_answer,
-    is_answer,
-    override,
-    read_error,
-    request_id_of,
-)
+from swink_core.providers.exchange import Exchange
 from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
 from swink_core.providers.knobs import Knobs, fields_of
-from swink_core.providers.media import MOST_ENCODED_AT_ONCE
 from swink_core.providers.rules import Fitted
 from swink_core.providers.source import EventSource, Parser
+from swink_core.providers.tokens import Grant, Token, Tokens, secrets_of
 from swink_core.vocabulary.events import Notice
-from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
+from swink_core.vocabulary.http import HTTPRequest
 from swink_core.vocabulary.messages import Context
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
@@ -58,9 +50,6 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 KNOBS: Knobs = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
 """What most APIs take, under its own name."""
-
-_WHOLE = ("application/json",)
-"""What an answer may be that was asked for whole."""
 
 
 class HTTPProvider:
@@ -109,8 +98,7 @@ class HTTPProvider:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._renewals = 0
-        self._renewing: Any = WeakKeyDictionary()  # by event loop, whose lock serves no other
+        self._tokens = Tokens()
         catalog = package_catalog(type(self).__module__.partition(".")[0])
         self.info = catalog.providers.get(name) or ProviderInfo(name, name)
 
@@ -185,24 +173,29 @@ class HTTPProvider:
         """Tell whether this call is better not streamed: the endpoint does it badly."""
         return False
 
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add credentials to a request whose headers may carry the caller's own already.
+    def credential(
+        self, request: HTTPRequest, options: StreamOptions
+    ) -> str | Token | Grant | None:
+        """Return the credential of a request: a key, a token, or a grant. Pure.
 
-        The default is a bearer token. Raises ProviderFailure where there are none.
+        The token of a grant is fetched, kept and renewed by the core. The default is `api_key`.
+        `None`: the request goes out without. Raises ProviderFailure where one is missing.
         """
-        if not self.has_credentials(request) and (key := self.api_key(options)) is not None:
-            request.headers["Authorization"] = f"Bearer {key}"
+        return self.api_key(options)
 
-    def expired(self, response: HTTPResponse) -> bool:
-        """Tell whether a response refuses credentials that `refresh` may renew.
+    def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
+        """Put a credential into a request. Pure. The default is a bearer token."""
+        value = credential if isinstance(credential, str) else credential.value
+        request.headers["Authorization"] = f"Bearer {value}"
 
-        The default is HTTP 401; an API that says it otherwise adds to it. The body is unread.
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        """Return the bytes of the answer as they come.
+
+        The default sends the request and returns the body of its answer. A provider with several
+        requests, or whose bytes come from elsewhere (a process, a socket), writes it as an async
+        generator. Raises ProviderFailure.
         """
-        return response.status == 401
-
-    async def refresh(self, call: Call) -> bool:
-        """Renew credentials that have expired, and tell whether to send again."""
-        return False
+        return x.stream()
 
     # -- what it may use ---------------------------------------------------------------------
 
@@ -236,6 +229,11 @@ class HTTPProvider:
             raise ProviderFailure(Failure("request", kind=kind, code=code, message=why))
         return url.rstrip("/")
 
+    def at_home(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> bool:
+        """Tell whether a call goes to the provider's own address, which its `models.toml` names."""
+        given = options.base_url or first_set(self.info.base_url_env, environ)
+        return not given or given.rstrip("/") == (self.info.base_url or "").rstrip("/")
+
     def json_request(
         self, url: str, payload: Any, headers: Mapping[str, str] | None = None
     ) -> HTTPRequest:
@@ -262,6 +260,33 @@ class HTTPProvider:
             if notice not in known:
                 call.notice(notice.code, notice.detail)
         return plan
+
+    @final
+    async def authorize(
+        self, request: HTTPRequest, options: StreamOptions, call: Call
+    ) -> Callable[[Failure], bool] | None:
+        """Sign a request, unless its headers carry credentials already.
+
+        Returns, for a token that was fetched, a function that drops it if the request's failure
+        refuses it, and tells whether it does. Raises ProviderFailure.
+        """
+        if self.has_credentials(request):
+            return None
+        credential = self.credential(request, options)
+        if isinstance(credential, Grant):
+            token = await self._tokens.get(credential, call)
+            self.sign(request, token, options)
+            return partial(self._tokens.drop_refused, credential, token)
+        if credential is not None:
+            if isinstance(credential, Token):
+                call.secrets |= secrets_of(credential)
+            self.sign(request, credential, options)
+        return None
+
+    @final
+    def failure_facts(self, model: Model) -> Callable[[Failure], None]:
+        """Return the function that reads the error bodies of a model."""
+        return self.speaker(model).error_facts
 
     # -- the hooks, final --------------------------------------------------------------------
 
@@ -305,15 +330,19 @@ class HTTPProvider:
         if options.transport == "buffered" and api.buffered:
             parser = BufferedParser(parser)
             decoder = BufferedDecoder()
-        return EventSource(
+        x = Exchange(self, model, options, call)
+        chunks = x.begin()
+        source = EventSource(
             call,
-            self.chunks(model, context, options, call),
+            chunks,
             decoder,
             parser,
             malformed=options.malformed or self.malformed,
             notices=plan.notices,
             names=plan.names,
+            exchange=None if x.is_plain else x,
         )
+        return source
 
     def _planned(self, model: Model, context: Context, options: StreamOptions, call: Call) -> Plan:
         """Return how a call goes out. Raises ProviderFailure for one that the model does not take.
@@ -341,7 +370,7 @@ class HTTPProvider:
 
     def _plan_of(self, fit: Fitted, model: Model, target: Target, today: date) -> Plan:
         """Make the plan of a fitted call. Raises ProviderFailure for a call that is refused."""
-        fit.age(today)
+        fit.age(today, self.at_home(fit.options))
         if fit.failure is not None:
             raise ProviderFailure(fit.failure)
         notices = (*fit.notices, *self.notices(model, fit.options))
@@ -356,83 +385,3 @@ class HTTPProvider:
         places = {**fields_of(api.knobs), **getattr(api, "places", {})}
         extra = layered_extra(plan.options.extra, target.extra, target.inherited, places)
         plan.options = evolve(plan.options, extra=extra)
-
-    def chunks(
-        self, model: Model, context: Context, options: StreamOptions, call: Call
-    ) -> AsyncIterator[bytes]:
-        """Yield the bytes of the answer as they come. The default is an HTTP response's
-        body; a provider whose bytes come from elsewhere (a process, a socket) overrides it.
-
-        Raises ProviderFailure. What it holds open it closes when it is closed.
-        """
-        if call.size > MOST_ENCODED_AT_ONCE:
-            return Body(lambda: self._respond_to_large(model, options, call))
-        return Body(lambda: self.respond(model, call.convert(), options, call))
-
-    async def _respond_to_large(
-        self, model: Model, options: StreamOptions, call: Call
-    ) -> HTTPResponse:
-        """Convert a large conversation in a thread, and send it. Raises ProviderFailure."""
-        payload = await asyncio.to_thread(call.convert)
-        return await self.respond(model, payload, options, call)
-
-    async def respond(
-        self, model: Model, payload: Any, options: StreamOptions, call: Call
-    ) -> HTTPResponse:
-        """Send the request and return a response that is a stream, or a WebSocket.
-
-        Raises ProviderFailure. A provider with two ways to ask overrides it and tries both in turn.
-        """
-        types = {*self.content_types, *(_WHOLE if options.transport == "buffered" else ())}
-        renewed = False
-        facts = self.speaker(model).error_facts
-        if call.size > MOST_ENCODED_AT_ONCE:
-            built = await asyncio.to_thread(self.request, model, payload, options)
-        else:
-            built = self.request(model, payload, options)
-        call.attempt.build(built)
-        while True:
-            request = HTTPRequest(built.url, built.body, {**built.headers}, built.method)
-            call.attempt.ask(request)
-            request.headers.update(call.headers)
-            if options.transport == "buffered":
-                request.headers["Accept"] = _WHOLE[0]
-            override(request.headers, options.headers)
-            await self.authorize(request, options, call)
-            override(request.headers, options.headers)
-            call.hide(request.headers, request.url)
-            renewals = self._renewals
-            response = await self.send(request, call)
-            head = ResponseHead(response.status, response.headers, call.clock.time())
-            call.attempt.answer(head, redact(request_id_of(response), call.secrets))
-            try:
-                expired = not renewed and self.expired(response)
-                if not (expired and await self._renew(call, renewals)):
-                    if is_answer(response, types):
-                        return response
-                    failure = await failure_of_answer(response, call.secrets, facts)
-                    call.tap(failure.body)
-                    raise ProviderFailure(failure)
-            except BaseException:
-                response.close()
-                raise
-            response.close()
-            renewed = True
-
-    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
-        """Send one request; a provider that also speaks something else than HTTP overrides it.
-
-        Raises ProviderFailure.
-        """
-        if call.http is None:
-            raise PluginError("the call has no HTTP client")
-        return await call.http.send(request, call.options.timeouts.connect)
-
-    async def _renew(self, call: Call, renewals: int) -> bool:
-        """Renew once for calls that fail together: whoever comes later finds it done."""
-        async with self._renewing.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-            if self._renewals == renewals:
-                if not await self.refresh(call):
-                    return False
-                self._renewals += 1
-            return True

@@ -24,16 +24,20 @@ from swink_core.providers.conversion import (
     FittedContext,
     accepted_id,
     assistant_media,
+    first_of,
     folded_system,
+    last_text_path,
     required_features,
 )
 from swink_core.providers.features import API, PER_MODEL, context_notices
 from swink_core.providers.media import unsupported
 from swink_core.providers.schemas import joined_root, rewritten_schema
+from swink_core.providers.shapes import SHAPE_ROWS, calls_apart
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     Context,
+    DocumentBlock,
     Message,
     SystemMessage,
     TextBlock,
@@ -41,7 +45,7 @@ from swink_core.vocabulary.messages import (
     ToolCallBlock,
     ToolResultMessage,
 )
-from swink_core.vocabulary.models import Model, Rule
+from swink_core.vocabulary.models import COUNTED, Model, Rule
 from swink_core.vocabulary.option_table import TUNING
 from swink_core.vocabulary.options import StreamOptions, ThinkingLevel
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -54,6 +58,9 @@ NOTICE_DAYS = 90
 """Days for which a model's end is told of before it comes."""
 
 LIFTED = "Change the call, or the model; where this is out of date, rules=False sends it."
+
+SENT_ALL_THE_SAME = "Change the model; where this is out of date, retired=True sends the call."
+"""What to do about a call to a retired model."""
 
 _JOINED = frozenset({"takes", "least", "most", "facts"})
 _NONE_REFUSED = re.compile("(?!)")
@@ -103,12 +110,11 @@ class Fitted:
 
     def __attrs_post_init__(self) -> None:
         self._wanted = required_features(self.context, self.options, self.model.provider)
-        for message in self.context.messages[-1:]:
-            last = message.content[-1:] if isinstance(message, AssistantMessage) else ()
-            self._wanted |= {"prefill" for block in last if isinstance(block, TextBlock)}
 
     def words(self, name: str) -> set[Any]:
-        """Say in words what the call has of an option or a feature; see `Rule`."""
+        """Say in words what the call has of an option, a feature or a shape; see `Rule`."""
+        if (shape := SHAPE_ROWS.get(name)) is not None:
+            return {"set"} if shape.holds(self.context, self.options) else {"unset"}
         value = getattr(self.options, name, None)
         if name == "thinking" and (level := self.options.thinking_level) is not None:
             how = "tokens" if isinstance(value, int) else "on"
@@ -141,23 +147,38 @@ class Fitted:
         """Refuse the call, whose meaning would be lost; the first reason stays."""
         self.failure = self.failure or unsupported(feature, f"{self.model} {what}").failure
 
-    def age(self, today: date) -> None:
-        """Refuse the call of a model that is gone, and tell of one that will be before long."""
-        rule = rule_of(self.model) if self.options.rules else Rule()
-        left = (date.fromisoformat(rule.retires) - today).days if rule.retires else NOTICE_DAYS + 1
+    def age(self, today: date, at_home: bool) -> None:
+        """Refuse a call to a retired model, or warn of the date.
+
+        The call is refused at the provider's own address (`at_home`) from the date of retirement
+        on, if that was checked since (`Rule.as_of`) and `retired` is not set. Other addresses and
+        dates that were only announced get a notice, and the server decides. A notice also names the
+        date in the last `NOTICE_DAYS` days before it.
+        """
+        rules = reversed(self.model.rules) if self.options.rules else ()
+        if (rule := next((rule for rule in rules if rule.retires), None)) is None:
+            return
+        left = (date.fromisoformat(rule.retires) - today).days
         instead = f"; ask {rule.successor} instead" if rule.successor else ""
-        if left <= 0:
-            gone = Failure("request", kind=Kind.MODEL_NOT_FOUND, code="retired", resolution=LIFTED)
+        is_confirmed = rule.as_of >= rule.retires
+        if left > NOTICE_DAYS:
+            return
+        if left > 0:
+            self.tell(f" will be gone on {rule.retires}{instead}", "model_retires")
+        elif at_home and is_confirmed and not self.options.retired:
+            gone = Failure("request", kind=Kind.MODEL_NOT_FOUND, code="retired")
+            gone.resolution = SENT_ALL_THE_SAME
             gone.message = f"{self.model} is gone since {rule.retires}{instead}"
             self.failure = gone
-        elif left <= NOTICE_DAYS:
-            self.tell(f" will be gone on {rule.retires}{instead}", "model_retires")
+        else:
+            when = "was retired on" if is_confirmed else "was to be retired on"
+            self.tell(f" {when} {rule.retires}{instead}", "model_retired")
 
     def fit(self, api: API) -> Self:
         """Fit it to what the API has, then to the rules."""
         model, known = self.model, self.options.rules
         rule = rule_of(model, api) if known else Rule()
-        has = {*api.features, *api.knobs, "prefill"}
+        has = {*api.features, *api.knobs}
         if known:
             has -= {name for name in (*PER_MODEL, "thinking") if model.lacks(name)}
             has -= {name for name, taken in rule.takes.items() if taken is False}
@@ -185,7 +206,7 @@ class Fitted:
             for rule in _for(model.rules, api.api_name)[0]:
                 if self.meets(rule):
                     self._apply(rule)
-        if self.failure is not None and self.failure.code in {*api.features, "prefill"}:
+        if self.failure is not None and self.failure.code in {*api.features, *SHAPE_ROWS}:
             self.failure.resolution = LIFTED
         return self
 
@@ -205,6 +226,12 @@ class Fitted:
         if name in TUNING:
             self._set(name, None)
             self.tell(f" has {what} {name}; it was not sent", "option_ignored", f"options.{name}")
+        elif name == "calls_apart":
+            self._join_calls()
+        elif name == "trailing_space":
+            self._strip_end()
+        elif name in SHAPE_ROWS:
+            self.refuse(name, SHAPE_ROWS[name].refusal)
         else:
             self.refuse(name, f"does not support {name.replace('_', ' ')}")
 
@@ -251,6 +278,10 @@ class Fitted:
             self._rename(re.compile(rule.tool_name))
 
     def _bound(self, name: str, least: float, most: float) -> None:
+        if name in COUNTED:
+            if (count := self._count(name)) > most:
+                self.refuse(name, f"takes at most {most} {name}, not {count}")
+            return
         value = getattr(self.options, name)
         if isinstance(value, str) and len(value) > most:
             self._set(name, accepted_id(value, _NONE_REFUSED, int(most)))
@@ -258,6 +289,48 @@ class Fitted:
             self.refuse(name, f"takes at most {most} of {name}, not {len(value)}")
         elif isinstance(value, int | float):
             self._change(name, min(max(value, least), most))
+
+    def _count(self, name: str) -> int:
+        """Count the tools, or the documents without videos."""
+        if name == "tools":
+            return len(self.context.tools)
+        contents = (message.content for message in self.context.messages)
+        blocks = (
+            block for content in contents if not isinstance(content, str) for block in content
+        )
+        sources = (block.source for block in blocks if isinstance(block, DocumentBlock))
+        return sum(
+            not (getattr(source, "media_type", None) or "").startswith("video/")
+            for source in sources
+        )
+
+    def _strip_end(self) -> None:
+        """Leave out the white space at the end of an answer to be continued."""
+        *earlier, last = self.context.messages
+        if not isinstance(last, AssistantMessage):
+            return
+        *before, end = last.content
+        if isinstance(end, TextBlock):
+            path = last_text_path(self.context)
+            kept = replace(last, content=[*before, replace(end, text=end.text.rstrip())])
+            self.context = replace(self.context, messages=[*earlier, kept])
+            what = f": {path}: white space at its end was not sent"
+            self.tell(what, "content_changed", path)
+
+    def _join_calls(self) -> None:
+        """Put text that stands between tool calls of an answer before the first of them."""
+        messages = [*self.context.messages]
+        first = first_of(self.context)
+        for at, message in enumerate(messages):
+            if isinstance(message, AssistantMessage) and calls_apart(message):
+                content = sorted(
+                    message.content, key=lambda block: isinstance(block, ToolCallBlock)
+                )
+                messages[at] = replace(message, content=content)
+                path = f"messages[{at + first}]"
+                what = f": {path}: text between tool calls went out before them"
+                self.tell(what, "content_moved", path)
+        self.context = replace(self.context, messages=messages)
 
     def _plain(self, number: int, tool: Tool, refused: tuple[str, ...]) -> Tool:
         if tool.parameters.get("type", "object") != "object":
@@ -277,7 +350,8 @@ class Fitted:
             elif isinstance(message, ToolResultMessage):
                 given.add(message.tool_name)
         given.discard("")  # the result of an unknown tool
-        new = {name: _tool_name(name) for name in given if not accepted.fullmatch(name)}
+        refused = [name for name in given if not accepted.fullmatch(name)]
+        new = {name: _tool_name(name, accepted) for name in refused}
         if new:
             self.names = {sent: name for name, sent in new.items()}
             self.context = replace(
@@ -303,6 +377,7 @@ def _under(new: Mapping[str, str], named: Any) -> Any:
     return replace(named, name=new.get(named.name, named.name))
 
 
-def _tool_name(name: str) -> str:
+def _tool_name(name: str, accepted: re.Pattern[str]) -> str:
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{_NOT_IN_NAMES.sub('_', name)[:48]}_{digest}"
+    sent = f"{_NOT_IN_NAMES.sub('_', name)[:48]}_{digest}"
+    return sent if accepted.fullmatch(sent) else f"tool{sent}"  # a letter has to be the first

@@ -116,6 +116,40 @@ def inlined_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return whole
 
 
+def is_recursive(schema: Mapping[str, Any]) -> bool:
+    """Tell whether a reference in a JSON schema leads back to a part that contains it."""
+    followed = {"#": False}  # by reference, whether all below it was looked at
+
+    def leads_back(node: Any) -> bool:
+        if isinstance(node, list):
+            return any(map(leads_back, node))
+        if not isinstance(node, Mapping):
+            return False
+        name = node.get("$ref")
+        return (isinstance(name, str) and follow(name)) or any(map(leads_back, node.values()))
+
+    def follow(name: str) -> bool:
+        if name in followed:
+            return not followed[name]
+        followed[name] = False
+        found = leads_back(_named(schema, name))
+        followed[name] = True
+        return found
+
+    return leads_back(schema)
+
+
+def has_object_root(schema: Mapping[str, Any]) -> bool:
+    """Tell whether the root of a JSON schema, or the part that it refers to, may be an object.
+
+    It may unless it has another type, or has no type and chooses among several schemas.
+    """
+    root = _named(schema, str(schema.get("$ref"))) or schema
+    if "type" in root:
+        return bool(root["type"] == "object")
+    return root.keys().isdisjoint(("anyOf", "oneOf", "allOf", "enum", "const"))
+
+
 def _named(schema: Any, reference: str) -> Mapping[str, Any] | None:
     """Return the part of a schema that a reference within it names."""
     part = schema if reference.startswith("#/") else None

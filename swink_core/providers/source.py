@@ -60,6 +60,9 @@ SETTLE_SECONDS = 5.0
 """How long a completed answer may keep the connection open before its end is taken as read."""
 
 
+AFTER_ANSWER = "after_answer"
+"""The code of a notice that a request failed which was sent after the answer was complete."""
+
 _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
 """What completes an answer that has one."""
 
@@ -77,6 +80,22 @@ class Parser(Protocol):
 
         Raises `msgspec.DecodeError` or `MalformedFrame` for a frame that does not parse.
         """
+
+
+class Requests(Protocol):
+    """The requests whose answer a source parses, where they are more than one."""
+
+    def attach(self, source: EventSource) -> bool:
+        """Show them the parser; tell whether a provider's code makes the bytes."""
+
+    is_stopped: bool
+    """Whether a request was not sent, after `stop`."""
+
+    def stop(self) -> None:
+        """Send nothing more."""
+
+    async def end(self, complete: bool) -> None:
+        """End them, after an answer that is complete or not."""
 
 
 class Source(Protocol):
@@ -134,6 +153,7 @@ class EventSource:
         malformed: str = "read_on",
         notices: tuple[ev.Notice, ...] = (),
         names: Mapping[str, str] | None = None,
+        exchange: Requests | None = None,
     ) -> None:
         self.pull = chunks.__anext__
         """Waits for the next piece of the input, for `take`."""
@@ -148,6 +168,8 @@ class EventSource:
         self._out.names = names or {}
         self._call, self._attempt, self._decoder, self._parser = call, attempt, decoder, parser
         self._chunks: Any = chunks
+        self._exchange = exchange
+        self._is_tapped = exchange is not None and exchange.attach(self)
         self._after_read = getattr(parser, "after_read", lambda out: None)
         self._reports: list[tuple[int, str, str]] = getattr(decoder, "reports", [])
         self._is_text = not getattr(decoder, "binary", False)
@@ -184,7 +206,7 @@ class EventSource:
         if data:  # nothing is a sign of life of a source that is no network
             self._attempt.count_read()
         if self._call.taps:
-            self._call.tap(data)
+            self._tap(data)
         out, feed = self._out, self._parser.feed
         broken = None
         try:
@@ -234,6 +256,23 @@ class EventSource:
             attempt.learn(out.response_id, out.model, out.usage_seen)
         return [*attempt.take_notices(), *out.take()] if attempt.notices else out.take()
 
+    def _tap(self, data: bytes) -> None:
+        if self._attempt.leg is None or not self._is_tapped:
+            self._call.tap(data)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the parser has read why the answer stopped, or that it failed."""
+        out = self._out
+        return out.finished or out.stop_reason is not None or out.failure is not None
+
+    def feed_frame(self, frame: bytes) -> None:
+        """Feed the parser a frame that no decoder has made; its events come with the next read."""
+        try:
+            self._feed(frame)
+        except UNPARSABLE as error:
+            self._malformed(frame, error)
+
     def fail(self, error: Exception) -> list[ev.Event]:
         """Return the last events, for the end of the input (StopAsyncIteration), its
         failure, or bad input. Raises what is none of these, which is a fault of the plugin's."""
@@ -261,16 +300,28 @@ class EventSource:
             if drains and not getattr(self._chunks, "at_end", False):
                 await self._drain()
         finally:
-            if hasattr(self._chunks, "aclose"):
-                await self._chunks.aclose()
+            try:
+                if hasattr(self._chunks, "aclose"):
+                    await self._chunks.aclose()
+            finally:
+                exchange, self._exchange = self._exchange, None
+                if exchange is not None:
+                    await exchange.end(self.completed)
 
     async def _drain(self) -> None:
         seen = 0
+        if self._exchange is not None:
+            self._exchange.stop()
         with suppress(StopAsyncIteration, ProviderFailure, TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
                 while seen <= DRAIN_BYTES:
-                    data = await self.pull()
-                    self._call.tap(data)
+                    try:
+                        data = await self.pull()
+                    except asyncio.CancelledError:
+                        if self._exchange is not None and self._exchange.is_stopped:
+                            return
+                        raise
+                    self._tap(data)
                     seen += len(data)
 
     @property
@@ -280,16 +331,22 @@ class EventSource:
 
     def settle(self) -> list[ev.Event]:
         """Return the last batch of a completed answer whose connection stays open."""
-        return self._end(None)
+        late = Failure("finalize", message=f"it took longer than {SETTLE_SECONDS:g} s")
+        return self._end(late if self._exchange is not None else None)
 
     def _take_rest(self) -> None:
-        """Use a last frame without its end if it is whole; if not, it was cut."""
+        """Use a last frame without its end if it is whole; if not, it was cut.
+
+        After a completed answer such a frame gets a notice: it may be a damaged error, or usage.
+        """
         self._phase = "finalize"
         for frame in self._decoder.finish():
             try:
                 self._feed(frame)
-            except UNPARSABLE:
+            except UNPARSABLE as error:
                 log.debug("the input ends inside a frame of %d bytes", len(frame))
+                if self._out.stop_reason is not None:
+                    self._out.notice("cut_frame", self._detail(frame, error))
         self._after_read(self._out)
 
     def _report(self, number: int) -> None:
@@ -325,8 +382,8 @@ class EventSource:
                 self._feed(repaired)
                 self._out.notice(LONE_SURROGATE, REPAIRED)
                 return
-        out, secrets = self._out, self._call.secrets
-        detail = f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
+        out = self._out
+        detail = self._detail(frame, error)
         # a wrong checksum (FrameError) says more than the bytes that it is of
         if not isinstance(error, FrameError) and STRUCTURE.isdisjoint(frame):
             self._noise += 1
@@ -346,8 +403,14 @@ class EventSource:
         log.warning("%s: a malformed frame is passed over: %s", self._call.model, detail)
         out.notice("malformed_frame", detail)
 
+    def _detail(self, frame: bytes, error: Exception) -> str:
+        secrets = self._call.secrets
+        return f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
+
     def _end(self, failure: Failure | None) -> list[ev.Event]:
         out, call = self._out, self._call
+        if failure is not None and self._is_after_answer:
+            self._attempt.notice(AFTER_ANSWER, f"a request after the answer failed: {failure}")
         batch = self._rest()
         if self.completed:
             if failure is not None:
@@ -367,6 +430,15 @@ class EventSource:
         assert out.stop_reason is not None
         known = (out.response_id, out.model, call.request_id, out.metadata)
         return [*batch, ev.Done(out.stop_reason, self._attempt.usage, None, *known)]
+
+    @property
+    def _is_after_answer(self) -> bool:
+        """Whether a further request was sent for an answer that is complete already."""
+        out = self._out
+        if self._exchange is None or out.stop_reason is None or out.failure is not None:
+            return False
+        kinds = [leg.kind for leg in self._attempt.legs]
+        return kinds.count("stream") + kinds.count("whole") > 1
 
     @property
     def _ends_an_agent(self) -> bool:

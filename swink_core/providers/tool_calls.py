@@ -25,44 +25,21 @@ LOOK = 64
 _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
 
 
-@define
-class _Extent:
-    """Follows JSON text by its brackets and strings, to find where an object ends."""
-
-    ended: bool = False  # the outermost bracket was closed
-    _depth: int = 0
-    _string: str = ""  # how a string begins that the next piece goes on with
-
-    def can_end(self, closing: int, quotes: int) -> bool:
-        """Tell whether text with so many closing brackets and quotes may end the object."""
-        return not self.ended and closing >= self._depth and bool(quotes or not self._string)
-
-    def feed(self, text: str) -> None:
-        """Take the next piece."""
-        text, self._string = self._string + text, ""
-        for found in _find_tokens(text):
-            token = found[0]
-            if token in ("{", "["):
-                self._depth += 1
-            elif token in ("}", "]"):
-                self._depth -= 1
-                if self._depth <= 0:
-                    self.ended = True
-                    break
-            elif not found[1]:
-                self._string = '"' + text[found.end() :]  # half an escape, perhaps
-
-
 @define(eq=False)
 class ToolCall(OpenBlock):
-    """A call being received. Its index is negative until it is announced."""
+    """A call being received. Its index is negative until it is announced.
+
+    Its arguments are followed by their brackets and strings, to find where the object ends.
+    """
 
     id: str | None = None
     name: str | None = None
     named_before: bool = False  # in an earlier fragment than the last
     parts: list[str] = field(factory=list)
-    _extent: _Extent = field(factory=_Extent)
     length: int = 0  # characters that were followed
+    _ended: bool = False  # the outermost bracket was closed
+    _depth: int = 0
+    _string: str = ""  # how a string begins that the next part goes on with
     _followed: int = 0  # parts
     _whole: bool | None = None  # known when the outermost bracket was closed
 
@@ -70,7 +47,7 @@ class ToolCall(OpenBlock):
         """Tell whether the arguments are a whole object where its outermost bracket is closed."""
         if self._whole is None:
             self._follow()
-            if self._extent.ended:
+            if self._ended:
                 self._whole = parse_arguments("".join(self.parts)) is not None
         return bool(self._whole)
 
@@ -81,14 +58,29 @@ class ToolCall(OpenBlock):
     def can_end(self, closing: int, quotes: int) -> bool:
         """Tell whether text with so many closing brackets and quotes may end the arguments."""
         self._follow()
-        return self._extent.can_end(closing, quotes)
+        return not self._ended and closing >= self._depth and bool(quotes or not self._string)
 
     def _follow(self) -> None:
         fresh = self.parts[self._followed :]
         self._followed += len(fresh)
         for part in fresh:
             self.length += len(part)
-            self._extent.feed(part)
+            self._follow_part(part)
+
+    def _follow_part(self, part: str) -> None:
+        text = self._string + part
+        self._string = ""
+        for found in _find_tokens(text):
+            token = found[0]
+            if token in ("{", "["):
+                self._depth += 1
+            elif token in ("}", "]"):
+                self._depth -= 1
+                if self._depth <= 0:
+                    self._ended = True
+                    break
+            elif not found[1]:
+                self._string = '"' + text[found.end() :]  # half an escape, perhaps
 
 
 class OpenCalls:
@@ -142,7 +134,8 @@ class OpenCalls:
 
     def take_named(self) -> list[ToolCall]:
         """Return the calls that may be announced, once."""
-        named, self._named = self._named, []
+        named = self._named
+        self._named = []
         return [call for call in named if call.index < 0 and call in self._open]
 
     def close(self, call: ToolCall) -> None:
@@ -157,7 +150,8 @@ class OpenCalls:
         """Return the announced call that fragments under a drifted key complete, having
         given it the fragments."""
         tail = "".join(stray.parts)
-        closing, quotes = tail.count("}") + tail.count("]"), tail.count('"')
+        closing = tail.count("}") + tail.count("]")
+        quotes = tail.count('"')
         for call in self._open if closing else ():
             if not self._is_affordable(LOOK):
                 break

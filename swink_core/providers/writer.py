@@ -40,7 +40,8 @@ class EventWriter:
         self.voided: Usage | None = None  # what answers took that were begun anew
         self.cost: float | None = None
         self.failure: Failure | None = None
-        self.finished = self._is_full = False
+        self.finished = False
+        self._is_full = False
         self._events: list[ev.Event] = []
         self._append = self._events.append
         self._run = _NO_RUN
@@ -52,11 +53,15 @@ class EventWriter:
         self.damage: Failure | None = None  # why the answer, though completed, is not whole
         self.response_id: str | None = None
         self.model: str | None = None
-        self._answered = self._has_calls = False  # with more than text; with a tool call
-        self._said = self._kept = 0  # characters of text, of the rest
-        self._blocks = self._started = 0  # those held back too; those announced
+        self._answered = False  # with more than text
+        self._has_calls = False
+        self._said = 0  # characters of text
+        self._kept = 0  # characters of the rest
+        self._blocks = 0  # those held back too
+        self._started = 0  # those announced
         self._calls = OpenCalls()
-        self._extra, self._facts = Metadata(), Metadata()
+        self._extra = Metadata()
+        self._facts = Metadata()
 
     # -- what a parser says ------------------------------------------------------------------
 
@@ -128,7 +133,8 @@ class EventWriter:
             if not (id or name or arguments or metadata is not None):
                 return
             self._make_room()
-            self._has_calls = self._answered = True
+            self._has_calls = True
+            self._answered = True
             call = calls.begin(key)
         if id:
             self._kept += calls.identify(call, id)
@@ -181,7 +187,8 @@ class EventWriter:
 
         `input` includes what a cache gave or took, `output` reasoning; `cost` is in US dollars.
         """
-        seen = self.usage_seen = self.usage_seen or Usage(reported=True)
+        seen = self.usage_seen or Usage(reported=True)
+        self.usage_seen = seen
         numbers = (input, output, cache_read, cache_write, reasoning, total)
         for name, value in zip(TOKENS, numbers, strict=True):
             if value is not None and not seen.count(name, value):
@@ -281,14 +288,16 @@ class EventWriter:
     def close(self) -> None:
         """Close every open block."""
         self._close_run()
-        self._announce(*self._calls.take_named())
-        for call in self._calls.strays_first():
-            self._close_call(call)
+        if self._has_calls:
+            self._announce(*self._calls.take_named())
+            for call in self._calls.strays_first():
+                self._close_call(call)
 
     def _make_room(self) -> None:
         """Finish what is before a new block, which the answer may have one of too many."""
         self._close_run()
-        self._announce(*self._calls.take_named())
+        if self._has_calls:
+            self._announce(*self._calls.take_named())
         self._blocks += 1
         if self._blocks > MOST_BLOCKS and not self._is_full:
             self._fill()
@@ -303,7 +312,8 @@ class EventWriter:
 
     def _open_run(self, kind: str, key: Hashable) -> Run:
         self._make_room()
-        run = self._run = Run(key, self._started, kind=kind)
+        run = Run(key, self._started, kind=kind)
+        self._run = run
         self._started += 1
         self._append(run.start())
         return run

@@ -73,7 +73,8 @@ class CircuitBreaker:
         if target not in self._counted:
             self._counted.add(target)
             circuit.failures += 1
-        policy, wait = target.options.retry, terminal.retry_after
+        policy = target.options.retry
+        wait = terminal.retry_after
         if circuit.failures >= policy.circuit_threshold:
             circuit.half_opens = wait is None
             cooldown = policy.circuit_cooldown if wait is None else wait

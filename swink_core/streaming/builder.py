@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from functools import cache
-from operator import attrgetter
 from typing import Any
 
 from attrs import define, field
 from msgspec import msgpack
+from msgspec.structs import replace
 
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import DELTAS, RULES
@@ -27,7 +27,7 @@ from swink_core.vocabulary.messages import (
     ToolCallState,
     parse_arguments,
 )
-from swink_core.vocabulary.outcome import StopReason
+from swink_core.vocabulary.outcome import Cost, StopReason, Usage
 
 _COMPACT_AFTER = 8192
 """Deltas between two joinings of the collected pieces, so that they cannot pile up."""
@@ -56,24 +56,26 @@ class _Open:
 
 def _own(event: Any) -> Any:
     """Return a copy for the message, which who is handed the event does not change."""
-    kind, *held = _READ[type(event)](event)
-    for number in _HOLDS[kind]:
-        if held[number] is not None:
-            held[number] = _nested(held[number])
-    return kind(*held)
+    own = replace(event)
+    for name in _HOLDS[type(event)]:
+        held = getattr(event, name)
+        if held is not None:
+            setattr(own, name, _nested(held))
+    return own
 
-
-_READ = {kind: attrgetter("__class__", *kind.__struct_fields__) for kind in list[Any](RULES)}
-"""What reads an event's class and all its fields, in order."""
 
 _HOLDS = {
-    kind: [*map(kind.__struct_fields__.index, _DATA & {*kind.__struct_fields__})] for kind in _READ
+    kind: [name for name in kind.__struct_fields__ if name in _DATA] for kind in list[Any](RULES)
 }
-"""Which of its fields may be changed in place, by their numbers."""
+"""Which of its fields may be changed in place."""
 
 
 def _nested(held: Any) -> Any:
     """Return a copy of data with all that is in it, the quickest way that there is."""
+    if type(held) is Cost:
+        return replace(held)
+    if type(held) is Usage and not held.extra:
+        return replace(held, extra={})
     try:
         return _decoder(type(held))(_encode(held))
     except Exception:  # it is no plain data
@@ -116,7 +118,8 @@ class MessageBuilder:
         return AssistantMessage(blocks, *who, *known, *failed, end.metadata)
 
     def _block(self, block: _Open) -> Block:
-        start, raw = block.start, block.joined()
+        start = block.start
+        raw = block.joined()
         metadata = getattr(block.end, "metadata", None)
         match start:
             case ev.TextStart():
@@ -153,4 +156,5 @@ class MessageBuilder:
 
     def turn_to(self, provider: str | None, model: str | None = "") -> None:
         """Take note of who is asked from now on."""
-        self.provider, self.model = provider, model
+        self.provider = provider
+        self.model = model

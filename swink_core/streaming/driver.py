@@ -59,7 +59,8 @@ class Driver:
         self.observers = Observers(call, [target.binding for target in targets])
         self._gates = gates or ClientGates(())
         self._on_close = on_close
-        self._builder = MessageBuilder(call.model.provider, call.model.id)
+        model = targets[0].model
+        self._builder = MessageBuilder(model.provider, model.id)
         self._watchdog = Watchdog(call.clock)
         self._retries = Retries(call, targets)
         self._under_way: UnderWay | None = None
@@ -67,7 +68,7 @@ class Driver:
         self._handed_out = False  # the caller has been given events
         self._short_of_memory = False
         self._parting: Batch = []  # how it ended, where no reader was there to be told
-        self._moved = asyncio.Event()  # set for closers when the driver pauses or ends
+        self._moved: asyncio.Event | None = None  # for closers: the driver pauses or ends
         call.started_at = call.clock.time()
         call.turn_to(call.attempt)  # one that is never read still ends in its provider's terms
 
@@ -81,11 +82,14 @@ class Driver:
     @property
     def message(self) -> AssistantMessage:
         """What has arrived so far; complete after the terminal event."""
-        message, call = self._builder.message, self.call
+        message = self._builder.message
+        call = self.call
         if self.terminal is None and self._under_way is not None:
-            message.response_id, message.request_id = call.response_id, call.request_id
+            message.response_id = call.response_id
+            message.request_id = call.request_id
             message.model = call.response_model or message.model
-        message.total_usage, message.total_cost = call.usage, call.cost
+        message.total_usage = call.usage
+        message.total_cost = call.cost
         return message
 
     def expect_result(self) -> None:
@@ -94,23 +98,28 @@ class Driver:
 
     def interrupt(self) -> None:
         """End the wait of whoever reads, because the caller closes the stream."""
-        self._watchdog.interrupt(abandoned())
+        if self._watchdog.waiting is not None:
+            self._watchdog.interrupt(abandoned())
 
     async def pause(self) -> None:
         """Return when whoever reads has been handed a batch, or has left."""
+        if self._moved is None:
+            self._moved = asyncio.Event()
         self._moved.clear()
         await self._moved.wait()
 
     def part(self) -> Batch:
         """Return, once, what a stream that was closed from outside still owes its reader."""
-        parting, self._parting = self._parting, []
+        parting = self._parting
+        self._parting = []
         return parting
 
     async def close(self) -> None:
         """End a call that has not ended, and close what was opened for it alone."""
         self._abandon()
         if self._on_close is not None:
-            on_close, self._on_close = self._on_close, None
+            on_close = self._on_close
+            self._on_close = None
             await on_close()
 
     async def drive(self) -> AsyncGenerator[Batch, None]:
@@ -149,7 +158,7 @@ class Driver:
                 if type(batch[-1]) in TERMINAL:
                     self._end(batch, outcome or outcome_of(batch[-1]))
                 self._deliver(batch)
-                self._moved.set()
+                self._release_closers()
                 if self.terminal is not None or not self.result_only:
                     yield batch
                     self._handed_out = True
@@ -162,7 +171,12 @@ class Driver:
                 try:
                     await self.close()
                 finally:
-                    self._moved.set()
+                    self._release_closers()
+
+    def _release_closers(self) -> None:
+        """Let whoever waits in `pause` go on."""
+        if self._moved is not None:
+            self._moved.set()
 
     def _abandon(self) -> None:
         """End a call that nobody reads any more."""
@@ -188,7 +202,8 @@ class Driver:
             if call.attempts or target is not call.attempt.target:
                 self._turn_to(target)  # the call began with the first one
             first += self._retries.take_notices()
-            current = self._under_way = UnderWay(call.attempt)
+            current = UnderWay(call.attempt)
+            self._under_way = current
             refusal = await self._gates.enter(call, current.entered)
             if refusal is None:
                 break
@@ -204,7 +219,8 @@ class Driver:
         call.attempts += 1
         if self._short_of_memory:
             first.append(ev.Notice("buffered", "memory ran out: the answer is asked for whole"))
-        source = current.source = open_source(call)
+        source = open_source(call)
+        current.source = source
         self._watchdog.begin_attempt(current.attempt.options.timeouts, source)
         return first + source.begin(), None
 
@@ -222,7 +238,8 @@ class Driver:
         log.debug("call %s: attempt %d %s", self.call.id, self.call.attempts, outcome)
         if row.is_charged:
             self._account(terminal)
-        current, self._under_way = self._under_way, None
+        current = self._under_way
+        self._under_way = None
         if current is not None:
             if current.has_begun:
                 current.attempt.end(self.call.clock.time())
@@ -291,7 +308,8 @@ class Driver:
 
     async def _release(self) -> None:
         """Close the source of the attempt that has ended, whatever its plugin says to that."""
-        source, self._ended = self._ended, None
+        source = self._ended
+        self._ended = None
         if source is not None:
             try:
                 await source.aclose()
@@ -312,7 +330,9 @@ class Driver:
                 self._free(terminal)
         terminal.cost = call.attempt.price(terminal.usage, terminal.cost, call.clock.now())
         if self._under_way is not None and self._under_way.source is not None:
-            call.add(self._under_way.source.voided)
+            voided = self._under_way.source.voided
+            if voided is not None:
+                call.add(voided)
         call.add(terminal.usage, terminal.cost)
 
     def _free(self, error: ev.Error) -> None:

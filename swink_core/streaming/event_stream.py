@@ -98,8 +98,11 @@ class EventStream:
         """Read to the end and return the message.
 
         A dropped stream is begun again, within the retry policy, if no events were handed out
-        before. Raises the `StreamError` of the failure's kind; its `partial` holds what came.
+        before. While another task reads the stream, this waits until that one has read to the end
+        or left. Raises the `StreamError` of the failure's kind; its `partial` holds what came.
         """
+        while self._driving is not None and self._driving.ag_running:
+            await self._driver.pause()
         self._driver.expect_result()
         self._rest = iter(())
         while await self._next() or self._driver.part():

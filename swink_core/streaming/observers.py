@@ -70,5 +70,6 @@ def log_end(call: Call, terminal: Done | Error) -> None:
         log.info("call %s: %s done: %s", call.id, call.model, terminal.stop_reason)
         return
     level = logging.DEBUG if terminal.stop_reason is StopReason.ABORTED else logging.ERROR
-    kind, why = terminal.error_kind, terminal.error_message
+    kind = terminal.error_kind
+    why = terminal.error_message
     log.log(level, "call %s: %s failed: %s: %s", call.id, call.model, kind, why)

@@ -43,7 +43,8 @@ class Retries:
         self._call = call
         self._retries = defaultdict[Kind, int](int)
         self._made = 1
-        self._waited, self._stale = 0.0, False
+        self._waited = 0.0
+        self._stale = False
         self._waits: dict[Kind, Iterator[float | None]] = {}
 
     def ended(self, terminal: ev.Done | ev.Error, seen: bool) -> ev.Done | ev.Error | ev.Retry:
@@ -70,7 +71,8 @@ class Retries:
 
     def take_notices(self) -> list[ev.Notice]:
         """Return which targets were passed over, once."""
-        notices, self._notices = self._notices, []
+        notices = self._notices
+        self._notices = []
         return notices
 
     def _again(self, error: ev.Error) -> ev.Retry | None:
@@ -123,8 +125,10 @@ class Retries:
 
     def _retry(self, error: ev.Error, number: int, most: int, delay: float = 0.0) -> ev.Retry:
         self.delay = delay
-        call, model = self._call, str(self.target.model)
-        kind, why = error.error_kind, error.error_message
+        call = self._call
+        model = str(self.target.model)
+        kind = error.error_kind
+        why = error.error_message
         log.warning(
             "call %s: %s failed (%s: %s); attempt %d/%d on %s in %.2f s",
             call.id, call.model, kind, why, number, most, model, delay,

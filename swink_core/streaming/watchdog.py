@@ -12,12 +12,13 @@ are in waited time: the clock's, less what the consumer has taken of the call so
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from math import inf
 from typing import Literal
 
 from swink_core.failures.failure import Failure, Phase
 from swink_core.providers.source import Source
-from swink_core.vocabulary.clock import Clock, Timer
+from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.options import Timeouts
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
@@ -34,15 +35,17 @@ class Watchdog:
         self.reason: Failure | None = None
         self.waiting: asyncio.Task[object] | None = None
         self._call_started: float | None = None
-        self._left = self._away = 0.0  # when the last wait ended; what the consumer has taken
+        self._left = 0.0  # when the last wait ended
+        self._away = 0.0  # what the consumer has taken
         self._stage: Stage = "between"
         self._fired_unheard = False  # the timer fired while nobody waited
         self._settle: float | None = None
-        self._timer: Timer | None = None
+        self._cancel_timer: Callable[[], None] | None = None
 
     def begin_attempt(self, limits: Timeouts, source: Source) -> None:
         """Start the limits of an attempt on this source, at the next wait."""
-        self.limits, self._source = limits, source
+        self.limits = limits
+        self._source = source
         self._window_chars = 0
         self._stage = "begun"
 
@@ -53,11 +56,13 @@ class Watchdog:
 
     def wait(self) -> None:
         """Mark that the current task waits for the source from now on."""
-        task = self.waiting = asyncio.current_task()
+        task = asyncio.current_task()
+        self.waiting = task
         self._cancelling = task.cancelling() if task is not None else 0
         now = self.clock.time()
         if self._call_started is None:
-            self._call_started = self._left = now
+            self._call_started = now
+            self._left = now
         self._away += now - self._left
         self._since = now - self._away
         if self._stage == "begun":
@@ -73,7 +78,8 @@ class Watchdog:
 
         Return whether it was cancelled, by us or by anyone, whatever became of that.
         """
-        task, self.waiting = self.waiting, None
+        task = self.waiting
+        self.waiting = None
         self._left = self.clock.time()
         if has_events:
             self._progress = self._left - self._away
@@ -98,7 +104,8 @@ class Watchdog:
 
     def recover(self) -> Failure | None:
         """Return the reason if the cancellation at hand is ours, and take it back."""
-        reason, task = self.reason, asyncio.current_task()
+        reason = self.reason
+        task = asyncio.current_task()
         if reason is None or task is None:
             return None
         self.reason = None
@@ -111,12 +118,13 @@ class Watchdog:
         self._disarm()
 
     def _disarm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._cancel_timer is not None:
+            self._cancel_timer()
+            self._cancel_timer = None
 
     def _deadlines(self) -> list[tuple[float, str, Phase, float]]:
-        limits, away = self.limits, self._away
+        limits = self.limits
+        away = self._away
         rows: list[tuple[float | None, float, str, Phase]] = []
         if limits.total:
             rows.append((limits.total, (self._call_started or 0.0) - away, "total", "streaming"))
@@ -144,10 +152,10 @@ class Watchdog:
         for due in self._deadlines():
             moment = min(moment, max(due[0], now))
         if moment < inf:
-            self._timer = self.clock.call_at(moment, self._fire)
+            self._cancel_timer = self.clock.call_at(moment, self._fire)
 
     def _fire(self) -> None:
-        self._timer = None
+        self._cancel_timer = None
         if self.waiting is None:  # a slow consumer takes the time
             self._fired_unheard = True
             return
@@ -159,7 +167,8 @@ class Watchdog:
         self._arm()
 
     def _too_slow(self) -> bool:
-        chars, floor = self._source.kept, self.limits.min_chars_per_second or 0.0
+        chars = self._source.kept
+        floor = self.limits.min_chars_per_second or 0.0
         got = chars - self._window_chars
         self._window_chars = chars
         self._window_began = self.clock.time() - self._away

@@ -7,13 +7,6 @@ from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 
-class Timer(Protocol):
-    """A callback that waits for its time."""
-
-    def cancel(self) -> None:
-        """Keep the callback from being called."""
-
-
 @runtime_checkable
 class Clock(Protocol):
     """Monotonic seconds, sleeping and timers, and the day and time of day."""
@@ -27,5 +20,5 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Return after `seconds`; cancelling the task ends it at once."""
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """Call `callback` when `time()` has reached `when`."""
+    def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when `time()` has reached `when`, unless the result is called before."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from swink_core.vocabulary import events as ev
 from swink_core.vocabulary import messages as ms
 from swink_core.vocabulary.checks import annotations_of, held_to
 
@@ -38,7 +37,8 @@ def dump(value: Any) -> Any:
 def _leave_out_parameters(value: Any, data: Any) -> None:
     """Leave out what tools take by default: msgspec compares no default that is made anew."""
     if isinstance(value, ms.Context):
-        value, data = value.tools, data.get("tools", ())
+        value = value.tools
+        data = data.get("tools", ())
     if isinstance(value, ms.Tool):
         if value.parameters == _NO_PARAMETERS:
             del data["parameters"]
@@ -95,7 +95,8 @@ class _Reading:
     """Reads data field by field; `faults` are reasons for a refusal, each with its place."""
 
     def __init__(self, allow_files: bool, exact: bool) -> None:
-        self.allow_files, self.exact = allow_files, exact
+        self.allow_files = allow_files
+        self.exact = exact
         self.faults: list[str] = []
 
     def read(self, kind: Any, data: Any, place: str = "$") -> Any:
@@ -116,7 +117,8 @@ class _Reading:
         return data
 
     def _struct(self, structs: list[Any], data: Any, place: str) -> Any:
-        kind, tag = structs[0], structs[0].__struct_config__.tag_field
+        kind = structs[0]
+        tag = structs[0].__struct_config__.tag_field
         if not isinstance(data, dict):
             if len(structs) == 1:
                 self._hold(dict, data, place)
@@ -141,7 +143,8 @@ class _Reading:
         read: dict[str, Any] = {}
         annotations = annotations_of(kind)
         for field in msgspec.structs.fields(kind):
-            name, where = field.name, f"{place}.{field.name}"
+            name = field.name
+            where = f"{place}.{field.name}"
             if name in data:
                 read[name] = self.read(annotations[name], data[name], where)
             elif field.required:
@@ -181,8 +184,3 @@ def _shape(kind: Any) -> tuple[frozenset[str], tuple[str, ...]]:
 def _has_structs(annotation: Any) -> bool:
     is_struct = isinstance(annotation, msgspec.StructMeta)
     return is_struct or any(map(_has_structs, get_args(annotation)))
-
-
-def load_event(data: Any) -> ev.Event:
-    """Return the event that JSON data describes. Raises CodecError."""
-    return load(ev.Event, data)

@@ -5,8 +5,9 @@ Events are structs that are not frozen, for speed; nobody changes one after it w
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from swink_core.vocabulary.habits import missing_part
 from swink_core.vocabulary.outcome import (
     Cost,
     ErrorConstructors,
@@ -25,6 +26,12 @@ class AssistantMessageEvent(Record):
 
 class Start(AssistantMessageEvent, tag="start"):
     """An attempt begins; sent before its request is."""
+
+    if not TYPE_CHECKING:
+        # a loop written for another library fails here, at the first event; on every event, a
+        # missing attribute would cost observers a microsecond
+        def __getattr__(self, name: str) -> Any:
+            raise missing_part("event", self, name)
 
 
 class TextStart(AssistantMessageEvent, tag="text_start"):

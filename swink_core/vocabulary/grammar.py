@@ -117,7 +117,8 @@ class Automaton:
                 return f"{event.type} with open blocks: {', '.join(map(str, self.open))}"
             self.phase = "ended" if rule.effect == "end" else "before"
         elif rule.effect == "begin":
-            self.phase, self.started = "attempt", 0
+            self.phase = "attempt"
+            self.started = 0
         return None
 
     def closing(self) -> list[ev.Event]:

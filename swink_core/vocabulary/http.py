@@ -29,9 +29,11 @@ class ResponseHead:
 
 
 class HTTPResponse(Protocol):
-    """A response, and the pieces of its body as they come, each at least a byte.
+    """A response, and the pieces of its body as they come.
 
-    Iterating raises ProviderFailure when the connection fails.
+    `status` is the HTTP status. `headers` are looked up without regard to case. Iterate over it
+    (`async for data in response`) for the pieces of the body, each at least a byte; that raises
+    ProviderFailure when the connection fails. Close it where the body is not read to its end.
     """
 
     status: int

@@ -10,14 +10,18 @@ import json
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta, field
 
 from swink_core.vocabulary.depth import is_too_deep
+from swink_core.vocabulary.habits import missing_part
 from swink_core.vocabulary.outcome import Cost, StopReason, StreamErrorKind, Usage
 from swink_core.vocabulary.structs import Record
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
 
 Metadata: TypeAlias = dict[str, Any]
 
@@ -92,18 +96,18 @@ class UrlSource(_Typed, tag="url"):
     url: str
     media_type: MediaType | None = None
 
+    def __post_init__(self) -> None:
+        if no_files.get() and self.url.strip().lower().startswith("file:"):
+            raise ValueError(FILES_REFUSED)
+
 
 no_files: ContextVar[bool] = ContextVar("no_files", default=False)
 """Set while data is loaded that must not name files of this machine."""
 
 FILES_REFUSED = (
-    "a file source is loaded with allow_files=True alone, because data from elsewhere could name "
-    "any file of this machine"
+    "a file source or file: address is loaded with allow_files=True alone, because data from "
+    "elsewhere could name any file of this machine"
 )
-
-
-class _Path(Protocol):
-    def __fspath__(self) -> str: ...
 
 
 class FileSource(_Typed, tag="file"):
@@ -114,7 +118,7 @@ class FileSource(_Typed, tag="file"):
 
     if TYPE_CHECKING:
 
-        def __init__(self, path: str | _Path, media_type: str | None = None) -> None: ...
+        def __init__(self, path: str | PurePath, media_type: str | None = None) -> None: ...
 
     def __post_init__(self) -> None:
         if no_files.get():
@@ -204,6 +208,15 @@ MediaBlock: TypeAlias = ImageBlock | DocumentBlock | AudioBlock
 Block: TypeAlias = TextBlock | ThinkingBlock | ToolCallBlock | MediaBlock | ExtensionBlock
 
 
+def _blocks_of(content: Any) -> Any:
+    """Make blocks of the strings in a content; return any other content unchanged."""
+    if isinstance(content, _Typed):
+        return [content]
+    if isinstance(content, list | tuple) and any(isinstance(each, str) for each in content):
+        return [TextBlock(each) if isinstance(each, str) else each for each in content]
+    return content
+
+
 class SystemMessage(_Turn, tag="system"):
     """An instruction to the model: a string, or blocks of text.
 
@@ -217,9 +230,21 @@ class UserMessage(_Turn, tag="user"):
     """What the user says: a string, or blocks of text, images, documents and audio.
 
     An extension's `data` goes to its own provider as it is: a part that swink has no word for.
+    A string among the blocks stands for a block of text, and a block alone for a list of it.
     """
 
-    content: str | list[Block]
+    if TYPE_CHECKING:
+        content: str | list[Block]
+
+        def __init__(self, content: str | Block | Sequence[str | Block]) -> None: ...
+
+    else:
+        content: str | list[Block]
+
+    def __post_init__(self) -> None:
+        content: Any = self.content
+        if type(content) is not str:
+            self.content = _blocks_of(content)
 
 
 class AssistantMessage(_Turn, tag="assistant"):
@@ -267,6 +292,11 @@ class AssistantMessage(_Turn, tag="assistant"):
             total_usage: Usage | None = None,
             total_cost: Cost | None = None,
         ) -> None: ...
+
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_part("message", self, name)
 
     def __post_init__(self) -> None:
         content: Any = self.content
@@ -336,20 +366,54 @@ class Context(Record):
     tools: list[Tool] = field(default_factory=list)
 
     @classmethod
-    def of(cls, value: Context | str | Sequence[Message]) -> Context:
+    def of(cls, value: Context | Piece | Sequence[Piece]) -> Context:
         """Return a context from what a caller may pass for one.
 
-        A string stands for one user message. Raises TypeError for anything else.
+        A string is a user message, and so are blocks and strings that follow one another in a
+        list; messages stand for themselves. Raises TypeError for anything else.
         """
         if isinstance(value, Context):
             return value
+        if isinstance(value, list | tuple):
+            return cls(_messages_of(value))
         if isinstance(value, str):
             return cls([UserMessage(value)])
-        if isinstance(value, (list, tuple)):
-            return cls(list(value))
-        known = "a string, a list of messages or a Context"
-        raise TypeError(f"a conversation is {known}, not {type(value).__name__}")
+        if isinstance(value, _Turn | _Typed):
+            return cls(_messages_of([value]))
+        raise TypeError(f"a prompt is {_KINDS_OF_PROMPT}, not {type(value).__name__}")
 
 
-Prompt: TypeAlias = Context | str | Sequence[Message | Mapping[str, Any]]
-"""What a call takes for a conversation; mappings are messages in their JSON form."""
+_KINDS_OF_PROMPT = "a string, a message, a list of strings, media and messages, or a Context"
+
+Piece: TypeAlias = str | TextBlock | MediaBlock | ExtensionBlock | Message
+"""A part of a prompt: a message, or a part of the user message that it makes with others."""
+
+
+_TURNS = frozenset(get_args(Message))
+
+
+def _messages_of(pieces: Sequence[Any]) -> list[Message]:
+    """Join strings and blocks that follow one another in one user message; keep the rest."""
+    if {*map(type, pieces)} <= _TURNS:
+        return [*pieces]
+    messages: list[Message] = []
+    parts: list[Any] = []
+    for piece in pieces:
+        if isinstance(piece, str | _Typed):
+            parts.append(piece)
+            continue
+        if parts:
+            messages.append(UserMessage(parts))
+            parts = []
+        messages.append(piece)
+    if parts:
+        messages.append(UserMessage(parts))
+    return messages
+
+
+Prompt: TypeAlias = Context | Piece | Mapping[str, Any] | Sequence[Piece | Mapping[str, Any]]
+"""What a call takes for a conversation.
+
+A string is a user message. In a list, strings and blocks that follow one another are one user
+message; messages stand for themselves. Mappings are messages or blocks in their JSON form.
+"""

@@ -44,6 +44,10 @@ SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any
 """What a setting is; `strings` is a list of them, a tuple the strings that it may be."""
 
 
+COUNTED = frozenset({"tools", "documents"})
+"""Names for which `Rule.most` bounds a number of items: tools and documents of a call."""
+
+
 class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):
     """What some models take of a call; what no rule names is taken as the API has it.
 
@@ -53,12 +57,16 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
     of thinking also `on` and, for a number, `tokens`, of `tool_choice` `forced`. A later rule
     replaces an earlier one of its `name`.
 
-    What: `takes` says of a feature or an option whether it is taken, or which words are; `least`
-    and `most` bound numbers, and `most` lengths; `change` gives options other values; `efforts`
-    are the words for thinking, by level; `budget` its tokens, from and to; `tool_name` is the
+    What: `takes` says of a feature, an option or a shape of the call (`prefill`, `call_first`, …)
+    whether it is taken, or which words are; `least` and `most` bound numbers, and `most` lengths
+    and the number of `tools` and `documents`; `change` gives options other values; `efforts` are
+    the words for thinking, by level; `budget` its tokens, from and to; `tool_name` is the
     expression for whole names; `schema` are the keywords that the root of a tool's schema must
     not have; `api` is the one to ask over; `retires` is the ISO date from which on the models are
     gone, and `successor` the one to ask instead; `facts` are the provider's own.
+
+    `as_of` is the ISO date on which the rule was checked. A date of retirement is confirmed if it
+    was checked on that day or later.
     """
 
     name: str = ""
@@ -79,6 +87,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
     retires: str = ""
     successor: str = ""
     facts: Mapping[str, Any] = {}
+    as_of: str = ""
 
     def __post_init__(self) -> None:
         for pattern in (self.match, self.unless, self.tool_name):
@@ -87,7 +96,12 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
             except re.error as error:
                 raise ValueError(f"{self.name} {pattern!r}: {error}") from error
         date.fromisoformat(self.retires or "2000-01-01")
-        bounds = ((n, min(bound, 0) or None) for n, bound in {**self.least, **self.most}.items())
+        date.fromisoformat(self.as_of or "2000-01-01")
+        bounds = (
+            (name, min(bound, 0) or None)
+            for name, bound in {**self.least, **self.most}.items()
+            if name not in COUNTED
+        )
         if options := {**dict(bounds), **self.change}:
             StreamOptions(**options)  # refuses what no call can have
 
@@ -96,7 +110,8 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a provider's package data says of it, known without importing the plugin.
 
     `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
-    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made;
+    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made, and
+    `key_prefixes` are beginnings that keys of this provider alone have;
     `settings` are what `StreamOptions.settings` may hold (`*`: any others too); `continues` names
     fields of `extra` by which a call goes on with what the provider keeps of a conversation;
     `required_env` are variables without which the plugin refuses every call.
@@ -116,6 +131,7 @@ class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: Mapping[str, SettingType] = {}
     continues: tuple[str, ...] = ()
     required_env: tuple[str, ...] = ()
+    key_prefixes: tuple[str, ...] = ()
 
 
 @define(frozen=True)

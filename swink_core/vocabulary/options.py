@@ -93,14 +93,14 @@ class Timeouts(Checked):
 class RetryPolicy(Checked):
     """When a failed attempt is made again.
 
-    `retries`, per kind of failure and per target, names only kinds for which it is not what
-    docs/reference/failures.md says. `budget` bounds the waits of a call, together, in seconds.
-    The wait grows from `base` by `factor` to `max_delay`, with full jitter; a provider's Retry-
-    After wins up to `retry_after_cap`, beyond which the failure is final. `restart_after_output`
-    allows a restart, announced by a `Retry` event, after the caller has been handed content. In a
-    chain of models, the kinds in `fall_back_on` let the next one be tried, which would end it;
-    one on which `circuit_threshold` calls in a row failed is passed over for as long as the
-    provider asked callers to wait, or else for `circuit_cooldown` seconds.
+    `retries`, per kind of failure and per target, names only kinds that are not retried as often
+    as the table of failures in the documentation says. `budget` bounds the waits of a call,
+    together, in seconds. The wait grows from `base` by `factor` to `max_delay`, with full jitter; a
+    provider's Retry-After wins up to `retry_after_cap`, beyond which the failure is final.
+    `restart_after_output` allows a restart, announced by a `Retry` event, after the caller has been
+    handed content. In a chain of models, the kinds in `fall_back_on` let the next one be tried,
+    which would end it; one on which `circuit_threshold` calls in a row failed is passed over for as
+    long as the provider asked callers to wait, or else for `circuit_cooldown` seconds.
     """
 
     retries: Mapping[StreamErrorKind, NonNegativeInt] = field(factory=dict)
@@ -126,6 +126,40 @@ def _cache(value: Any) -> Any:
 
 def _stop(value: Any) -> Any:
     return (value,) if isinstance(value, str) else value
+
+
+def _thinking(value: Any) -> Any:
+    """Convert the Messages API's forms of `thinking` that mean what swink's values mean.
+
+    Source: Anthropic's API reference, `thinking` of Messages.
+    """
+    match value:
+        case {"type": "enabled", "budget_tokens": int() as tokens}:
+            return tokens
+        case {"type": "disabled"}:
+            return "off"
+        case Mapping():
+            raise ValueError(
+                f"thinking={value!r}: write a level, as thinking='high', or a budget of tokens"
+            )
+    return value
+
+
+def _choice(value: Any) -> Any:
+    """Convert the forms of `tool_choice` of Chat Completions, Responses and Messages.
+
+    Sources: OpenAI's and Anthropic's API references, `tool_choice`.
+    """
+    match value:
+        case {"type": "function", "function": {"name": str() as name}}:
+            return name
+        case {"type": "function" | "tool", "name": str() as name} if len(value) == 2:
+            return name
+        case {"type": "auto" | "none" as word} if len(value) == 1:
+            return word
+        case {"type": "any"} if len(value) == 1:
+            return "required"
+    return value
 
 
 def _retry(value: Any) -> Any:
@@ -251,10 +285,12 @@ class StreamOptions(Checked):
     )
     thinking: ThinkingLevel | TokenCount | None = field(
         default=None,
+        converter=_thinking,
         metadata=_option("tuning", "How hard to reason: a level, or a budget of tokens.", "low"),
     )
     tool_choice: str | None = field(
         default=None,
+        converter=_choice,
         metadata=_option("answer", "`auto`, `none`, `required` or the name of a tool.", "required"),
     )
     parallel_tool_calls: bool | None = field(
@@ -320,6 +356,13 @@ class StreamOptions(Checked):
             "call", "Whether the rules of models may change, leave out or refuse options."
         ),
     )
+    retired: bool = field(
+        default=False,
+        metadata=_option(
+            "call",
+            "Whether to ask a model that its provider has retired; no other rule is lifted.",
+        ),
+    )
     settings: Mapping[str, Any] = field(
         factory=dict,
         repr=False,
@@ -381,6 +424,7 @@ class ClientOptions(TypedDict, total=False):
     malformed: MalformedPolicy | None
     max_output_chars: int | None
     rules: bool | None
+    retired: bool | None
 
 
 class TargetOptions(ClientOptions, total=False):

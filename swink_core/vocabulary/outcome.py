@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from operator import attrgetter
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import field
 
-from swink_core.vocabulary.structs import Finite, Record
+from swink_core.vocabulary.structs import Finite, Record, replace
 
 
 class StopReason(StrEnum):
@@ -131,20 +130,16 @@ class ErrorConstructors:
     unknown = _Constructor(StreamErrorKind.UNKNOWN)
 
 
-def _add(a: Any, b: Any) -> Any:
+N = TypeVar("N", int, float)
+
+
+def _sum(a: N | None, b: N | None) -> N | None:
+    """Add two numbers, of which an unknown one counts for nothing."""
     return b if a is None else a if b is None else a + b
 
 
 TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 """The numbers of a `Usage`, in its order."""
-
-_counts = attrgetter(*TOKENS)
-
-DOLLARS = ("input", "output", "cache_read", "cache_write", "total", "fees")
-"""The amounts of a `Cost`, in its order."""
-
-_dollars = attrgetter(*DOLLARS)
-
 
 MOST_TOKENS = 10**12
 """More tokens than any answer takes: a larger count is none."""
@@ -183,9 +178,16 @@ class Usage(Record):
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum of two attempts; a number unknown in both stays unknown."""
-        both = Usage(*map(_add, _counts(self), _counts(other)))
-        both.extra, both.reported = {**self.extra, **other.extra}, self.reported or other.reported
-        return both
+        return Usage(
+            _sum(self.input, other.input),
+            _sum(self.output, other.output),
+            _sum(self.cache_read, other.cache_read),
+            _sum(self.cache_write, other.cache_write),
+            _sum(self.reasoning, other.reasoning),
+            _sum(self.total, other.total),
+            {**self.extra, **other.extra},
+            self.reported or other.reported,
+        )
 
     def __radd__(self, start: int) -> Usage:
         """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""
@@ -208,7 +210,14 @@ class Cost(Record):
 
     def __add__(self, other: Cost) -> Cost:
         """Return the sum of two attempts' costs."""
-        return Cost(*map(_add, _dollars(self), _dollars(other)))
+        return Cost(
+            _sum(self.input, other.input),
+            _sum(self.output, other.output),
+            _sum(self.cache_read, other.cache_read),
+            _sum(self.cache_write, other.cache_write),
+            _sum(self.total, other.total),
+            _sum(self.fees, other.fees),
+        )
 
     def __radd__(self, start: int) -> Cost:
         """Return itself, so that `sum()`, which starts with 0, adds up any number of them."""
@@ -224,6 +233,7 @@ class Totals(Record):
     def add(self, usage: Usage | None, cost: Cost | None) -> None:
         """Add what one attempt took."""
         if usage is not None:
-            self.usage = (self.usage or Usage()) + usage
+            known = self.usage
+            self.usage = replace(usage, extra={**usage.extra}) if known is None else known + usage
         if cost is not None:
-            self.cost = (self.cost or Cost()) + cost
+            self.cost = replace(cost) if self.cost is None else self.cost + cost

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from datetime import UTC, datetime
+from functools import lru_cache
+from operator import attrgetter
 from typing import Annotated
 
 import msgspec
@@ -60,7 +62,7 @@ class PriceCase(Rates, frozen=True, kw_only=True):
 
     def holds(self, prompt: int, terms: Set[str], at: datetime) -> bool:
         """Tell whether these prices are the ones to pay."""
-        if prompt <= self.above or not terms >= {*self.terms}:
+        if prompt <= self.above or (self.terms and not terms >= {*self.terms}):
             return False
         if self.weekdays and at.weekday() > 4:
             return False
@@ -78,15 +80,12 @@ class Prices(Rates, frozen=True):
 
     cases: tuple[PriceCase, ...] = ()
 
-    def at(self, prompt: int, terms: Set[str], at: datetime) -> dict[str, float]:
+    def at(self, prompt: int, terms: Set[str], at: datetime) -> Mapping[str, float]:
         """Return what is to pay for a prompt of so many tokens, on these terms, at that time."""
         cases = [case for case in self.cases if case.holds(prompt, terms, at)]
-        rates: dict[str, float] = {}
-        for each in (self, *cases):
-            for name in _NAMES:
-                rate = getattr(each, name)
-                if rate is not None:
-                    rates[name] = rate
+        rates = _known_rates(_amounts(self))
+        for case in cases:
+            rates = {**rates, **_known_rates(_amounts(case))}
         for case in cases:
             if case.factor != 1.0:
                 rates = {name: rate * case.factor for name, rate in rates.items()}
@@ -94,6 +93,17 @@ class Prices(Rates, frozen=True):
 
 
 _NAMES = Rates.__struct_fields__[:-1]
+
+_amounts = attrgetter(*_NAMES)
+
+
+@lru_cache(maxsize=1024)
+def _known_rates(amounts: tuple[float | None, ...]) -> Mapping[str, float]:
+    """Return the amounts that are known, by name. Callers share the mapping: do not change it."""
+    named = zip(_NAMES, amounts, strict=True)
+    return {name: amount for name, amount in named if amount is not None}
+
+
 _PARTS = {
     "input": ("input_audio", "input_image"),
     "output": ("reasoning", "citation", "output_audio", "output_image"),
@@ -114,30 +124,58 @@ def cost_of(
     """
     if usage is None or prices is None:
         return None
-    counts = {k: v for k, v in usage.extra.items() if isinstance(v, int | float) and v >= 0}
-    terms = {value for value in usage.extra.values() if isinstance(value, str)}
+    counts: dict[str, float] = {}
+    terms: set[str] = set()
+    for name, value in usage.extra.items():
+        if isinstance(value, str):
+            terms.add(value)
+        elif isinstance(value, int | float) and value >= 0:
+            counts[name] = value
     rates = prices.at(usage.input or 0, terms, (at or datetime.now(UTC)).astimezone(UTC))
-    read, write = usage.cache_read or 0, usage.cache_write or 0
+    read = usage.cache_read or 0
+    write = usage.cache_write or 0
     prompt = counts.get("billed_input", usage.input)
     fresh = None if prompt is None else max(0, prompt - read - write)
     billed = counts.get("billed_output", usage.output)
-    counts.setdefault("cache_write_long", write if long else 0)
-    counts["input_audio"] = counts.get("input_audio", 0) - counts.get("cache_read_audio", 0)
+    if long:
+        counts.setdefault("cache_write_long", write)
+    if "cache_read_audio" in counts:
+        counts["input_audio"] = counts.get("input_audio", 0) - counts["cache_read_audio"]
     counts["reasoning"] = usage.reasoning or 0
-    cost = Cost(fresh, billed, usage.cache_read, usage.cache_write)
-    for whole, parts in _PARTS.items():
-        rate = rates.get(whole, None if whole == "output" else rates.get("input"))
-        tokens, dollars = getattr(cost, whole), 0.0
-        if tokens is not None and rate is not None:
-            for part in parts:
-                some = max(0, min(counts.get(part, 0), tokens))
-                tokens, dollars = tokens - some, dollars + some * rates.get(part, rate)
-            dollars = (dollars + tokens * rate) / 1e6
-        setattr(cost, whole, None if tokens is None or rate is None else dollars)
-    fees = [fee * counts.get(name, name == "requests") for name, fee in prices.fees.items()]
-    cost.fees = sum(fees) if any(fees) else None
-    searched = any(counts.get(name) and name not in prices.fees for name in _SEARCHES)
+    input_rate = rates.get("input")
+    cost = Cost(
+        _part_cost("input", fresh, counts, rates, input_rate),
+        _part_cost("output", billed, counts, rates, None),
+        _part_cost("cache_read", usage.cache_read, counts, rates, input_rate),
+        _part_cost("cache_write", usage.cache_write, counts, rates, input_rate),
+    )
+    fees = prices.fees
+    if fees:
+        due = [fee * counts.get(name, name == "requests") for name, fee in fees.items()]
+        cost.fees = sum(due) if any(due) else None
+    searched = any(counts.get(name) and name not in fees for name in _SEARCHES)
     if cost.input is not None and cost.output is not None and not searched:
-        others = (cost.cache_read, cost.cache_write, cost.fees)
-        cost.total = cost.input + cost.output + sum(part or 0.0 for part in others)
+        others = (cost.cache_read or 0.0) + (cost.cache_write or 0.0) + (cost.fees or 0.0)
+        cost.total = cost.input + cost.output + others
     return cost
+
+
+def _part_cost(
+    whole: str,
+    tokens: float | None,
+    counts: Mapping[str, float],
+    rates: Mapping[str, float],
+    default: float | None,
+) -> float | None:
+    """Price the tokens of a part in US dollars; `default` is the rate of one without its own."""
+    rate = rates.get(whole, default)
+    if tokens is None or rate is None:
+        return None
+    dollars = 0.0
+    for name in _PARTS[whole]:
+        count = counts.get(name)
+        if count:
+            apart = max(0, min(count, tokens))
+            tokens -= apart
+            dollars += apart * rates.get(name, rate)
+    return (dollars + tokens * rate) / 1e6

@@ -21,12 +21,12 @@ INFO = ProviderInfo(
 def test_every_kind_has_a_title_and_something_to_do_with_every_gap_filled(
     kind: StreamErrorKind, info: ProviderInfo | None
 ) -> None:
-    advice = advise(kind, Failure("request"), MODEL, info)
-    for text in advice:
+    title, resolution = advise(kind, Failure("request"), MODEL, info)
+    for text in (title, resolution):
         assert text
         assert "{" not in text
         assert "None" not in text
-    assert advice.resolution.endswith(".")
+    assert resolution.endswith(".")
 
 
 def found(kind: StreamErrorKind, code: str, status: int | None = None) -> Failure:
@@ -70,28 +70,29 @@ def test_advice_names_what_is_known(
 
 def test_a_providers_own_code_is_not_taken_for_one_of_the_cores() -> None:
     for failure in (Failure("request", 400, code="dns"), Failure("streaming", code="dns")):
-        assert advise(StreamErrorKind.INVALID_REQUEST, failure, MODEL).title == (
-            "acme does not accept the request"
-        )
+        title, _ = advise(StreamErrorKind.INVALID_REQUEST, failure, MODEL)
+        assert title == "acme does not accept the request"
 
 
 def test_a_404_that_names_the_model_is_no_question_of_the_address() -> None:
     failure = Failure("request", 404, message="the model large does not exist")
-    advice = advise(StreamErrorKind.MODEL_NOT_FOUND, failure, MODEL, INFO, "http://localhost:1")
-    assert "http://localhost:1" not in advice.resolution
+    _, resolution = advise(
+        StreamErrorKind.MODEL_NOT_FOUND, failure, MODEL, INFO, "http://localhost:1"
+    )
+    assert "http://localhost:1" not in resolution
 
 
 def test_who_is_asked_without_an_address_is_not_looked_for_in_the_network() -> None:
-    advice = advise(StreamErrorKind.NETWORK, Failure("streaming", code="cut"), MODEL, INFO)
-    assert advice.resolution == (
+    _, resolution = advise(StreamErrorKind.NETWORK, Failure("streaming", code="cut"), MODEL, INFO)
+    assert resolution == (
         "Check what answers on this machine: its process, or the connection that it makes. "
         "If the service is down, try again later."
     )
 
 
 def test_a_known_wait_is_stated() -> None:
-    advice = advise(StreamErrorKind.THROTTLED, Failure("request"), MODEL, None, None, 90.0)
-    assert advice.resolution.startswith("Wait 1 min 30 s and try again")
+    _, resolution = advise(StreamErrorKind.THROTTLED, Failure("request"), MODEL, None, None, 90.0)
+    assert resolution.startswith("Wait 1 min 30 s and try again")
 
 
 # (seconds, words)

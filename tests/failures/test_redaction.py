@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
 import pytest
 
 from swink_core import StreamOptions
@@ -51,6 +57,34 @@ def test_a_quoted_secret_is_one_without_its_quotes_alone() -> None:
 def test_the_name_of_a_scheme_and_other_headers_are_no_secrets() -> None:
     headers = {"Authorization": "Bearer x", "Content-Type": "text/event-stream", "X-Team": "blue"}
     assert credentials_in(headers) == {"x"}
+
+
+SPECIAL = "sk+can/ary==\"q&x-0123'<ü>"
+
+CODINGS: dict[str, Callable[[str], str]] = {
+    "URL": lambda key: quote(key, safe=""),
+    "URL path": quote,
+    "form": quote_plus,
+    "JSON": lambda key: json.dumps(key)[1:-1],
+    "JSON in Unicode": lambda key: json.dumps(key, ensure_ascii=False)[1:-1],
+    "HTML": html.escape,
+    "Base64": lambda key: b64encode(key.encode()).decode(),
+    "Base64 for URLs": lambda key: urlsafe_b64encode(key.encode()).decode(),
+    "hexadecimal": lambda key: key.encode().hex(),
+    "capital hexadecimal": lambda key: key.encode().hex().upper(),
+}
+
+
+@pytest.mark.parametrize("encode", CODINGS.values(), ids=CODINGS)
+def test_a_secret_is_hidden_in_each_coding(encode: Callable[[str], str]) -> None:
+    text = encode(SPECIAL)
+    assert redact(f"no: {text}!", {SPECIAL}).rstrip("=!") == "no: [hidden]"
+
+
+def test_credential_parameters_of_an_address_are_secrets_and_others_are_not() -> None:
+    url = "https://a.example/v1?token=canary-1&api-version=2024-05-01&x-sig-key=canary%2B2"
+    assert credentials_in({}, url) == {"canary-1", "canary+2"}
+    assert credentials_in({}, "https://[broken?token=canary-1") == set()
 
 
 @pytest.mark.parametrize(

@@ -222,10 +222,10 @@ def test_a_tap_that_raises_is_logged_and_left_out_and_the_others_go_on(
 ) -> None:
     call, seen = call_with(), list[bytes]()
 
-    def broken(attempt: Attempt, data: bytes) -> None:
+    def broken(attempt: Attempt, leg: Any, data: bytes) -> None:
         raise ZeroDivisionError("oops")
 
-    call.taps += [broken, lambda attempt, data: seen.append(data)]
+    call.taps += [broken, lambda attempt, leg, data: seen.append(data)]
     call.tap(b"a")
     call.tap(b"b")
     assert seen == [b"a", b"b"]

@@ -14,12 +14,15 @@ from typing import Any
 import importlib_metadata
 import pytest
 from fakes import HELLO, MODEL, Observer, Pipe, PipeClient, Toy, client_of, collect, entry_point
+from hypothesis import given
+from hypothesis import strategies as st
 
 import swink_core as swink
 from swink_core import Host, PluginError, UnknownProvider, hookimpl
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.classification import classify_default
 from swink_core.plugins import level as levels
+from swink_core.plugins.host import bind_hooks
 from swink_testing.calls import client_with
 
 
@@ -528,3 +531,45 @@ def test_the_cores_own_classifier_is_asked_last() -> None:
 
     assert classified(418).kind is Kind.OVERLOADED
     assert classified(429) == classify_default(swink.Failure("request", 429))
+
+
+def _implementation(number: int, seen: list[str], answers: bool, order: str) -> Any:
+    """Return a plugin with one implementation of `convert_messages`."""
+
+    def plain(self: Any, options: Any) -> Any:
+        seen.append(f"{number} {options}")
+        return number if answers else None
+
+    def wrapping(self: Any, context: Any) -> Any:
+        seen.append(f"{number} before {context}")
+        result = yield
+        seen.append(f"{number} after {result}")
+        return result
+
+    marks = {} if order == "plain" else {order: True}
+    function = wrapping if order == "wrapper" else plain
+    hook = hookimpl(**marks)(function)
+    return type(f"Plugin{number}", (), {"convert_messages": hook})()
+
+
+PLUGINS = st.tuples(st.booleans(), st.sampled_from(["plain", "tryfirst", "trylast", "wrapper"]))
+
+
+@given(at_once=st.lists(PLUGINS, max_size=4), later=st.lists(PLUGINS, max_size=2))
+def test_a_first_result_is_that_of_pluggy_whoever_is_registered_and_when(
+    at_once: list[tuple[bool, str]], later: list[tuple[bool, str]]
+) -> None:
+    seen: list[str] = []
+    made = [_implementation(n, seen, *how) for n, how in enumerate([*at_once, *later])]
+    shared = [(f"plugin {n}", plugin) for n, plugin in enumerate(made[: len(at_once)])]
+    binding = bind_hooks("toy", _implementation(-1, seen, True, "plain"), shared)
+    arguments = {"model": "m", "context": "c", "options": "o"}
+    for added in (None, *made[len(at_once) :]):
+        if added is not None:
+            binding.manager.register(added)
+        seen.clear()
+        expected = binding.hook.convert_messages(**arguments)
+        by_pluggy = [*seen]
+        seen.clear()
+        assert binding.first_result("convert_messages", **arguments) == expected
+        assert seen == by_pluggy

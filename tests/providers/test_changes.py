@@ -11,6 +11,7 @@ from swink_core import (
     AssistantMessage,
     Block,
     Context,
+    Event,
     ExtensionBlock,
     Message,
     Model,
@@ -24,6 +25,7 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
     dump,
+    load,
 )
 from swink_core.plugins.changes import gathered_changes
 from swink_core.providers import (
@@ -31,7 +33,6 @@ from swink_core.providers import (
     LeftOut,
     MessageConverter,
     folded_system,
-    load_event,
     normalise,
     report_change,
     without_leading,
@@ -239,5 +240,5 @@ def test_a_block_that_goes_out_at_another_place_makes_no_notice() -> None:
 def test_a_notice_is_stored_with_its_paths_and_read_without_them(
     data: dict[str, Any], notice: Notice
 ) -> None:
-    assert load_event(data) == notice
+    assert load(Event, data) == notice
     assert json.loads(json.dumps(dump(notice))) == data

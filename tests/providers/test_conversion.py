@@ -333,11 +333,12 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("empty", Context([]), "the conversation is empty"),
     ("a_message_as_a_dict", Context([{"role": "user"}]), "message 0 is of type dict"),  # type: ignore[list-item]  # on purpose
     ("a_message_as_text", Context(["Hi"]), "message 0 is of type str"),  # type: ignore[list-item]  # on purpose
-    ("a_block_as_text", Context([UserMessage(["Hi"])]), "a block of message 0 is of type str"),  # type: ignore[list-item]  # on purpose
+    ("a_block_as_text", Context([SystemMessage(["Hi"])]), "a block of message 0 is of type str"),  # type: ignore[list-item]  # on purpose
+    ("a_block_as_5", Context([UserMessage(["Hi", 5])]), "message 0 is of type int"),  # type: ignore[list-item]  # on purpose
     ("a_block_as_a_dict", Context([HI, said({"type": "text"})]), "message 1 is of type dict"),
     ("no_content", Context([UserMessage(None)]), "content is of type NoneType"),  # type: ignore[arg-type]  # on purpose
     ("an_answer_of_nothing", Context([AssistantMessage(None)]), "of type NoneType"),  # type: ignore[arg-type]  # on purpose
-    ("content_as_a_block", Context([UserMessage(TextBlock("Hi"))]), "content is of type TextBlock"),  # type: ignore[arg-type]  # on purpose
+    ("content_as_a_block", Context([SystemMessage(TextBlock("Hi"))]), "is of type TextBlock"),  # type: ignore[arg-type]  # on purpose
     ("text_that_is_none", Context([UserMessage([TextBlock(None)])]), "text: expected `str`"),  # type: ignore[arg-type]  # on purpose
     ("a_result_without_a_call", Context([HI, RESULT_A]), "message 1 answers tool call 'a'"),
     ("a_result_before_its_call", Context([RESULT_A, said(CALL_A)]), "message 0 answers"),

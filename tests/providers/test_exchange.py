@@ -1,188 +1,489 @@
-"""What becomes of an answer's head and of an error's body, whatever server wrote it."""
+"""Providers of several requests: their order, their credentials, and their ends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import gc
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
 import pytest
+from attrs import define
+from fakes import HELLO, MODEL, Observer, Pipe, Toy, client_of, collect, dropped, frame, types
 
-from swink_core import Failure, ProviderFailure
+import swink_core as swink
+from swink_core import Failure, Notice, ProviderFailure, StreamOptions, Timeouts
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers.exchange import (
-    failure_of_answer,
-    is_answer,
-    override,
-    read_error,
-    request_id_of,
-)
+from swink_core.providers import Exchange, Grant, HTTPRequest, Token, TokenHTTP
+from swink_testing.clock import ManualClock
 
-BODY_CAP = 65_536
-CUT = ProviderFailure(Failure("streaming", kind=Kind.NETWORK, message="reset"))
-
-
-class Response:
-    """A response whose body comes in pieces, of which one may be a failure."""
-
-    def __init__(self, *pieces: Any, status: int = 500, **headers: str) -> None:
-        self.status = status
-        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.pieces: Iterator[Any] = iter(pieces)
-
-    def __aiter__(self) -> Response:
-        return self
-
-    async def __anext__(self) -> bytes:
-        for piece in self.pieces:
-            if isinstance(piece, BaseException):
-                raise piece
-            return bytes(piece)
-        raise StopAsyncIteration
-
-    def close(self) -> None: ...
+HOME = "https://toy.invalid"
+CREATE = f"{HOME}/v1/jobs"
+STREAM = "https://files.invalid/stream/7"
+CANCEL = f"{HOME}/v1/jobs/7/cancel"
+COUNTS = f"{HOME}/v1/jobs/7"
+USAGE = b'{"usage": {"input": 5, "output": 6}}'
+JOB = b'{"id": "7"}'
+OPEN = (frame(text="Hel"), frame(text="lo"))
+WORDS = (*OPEN, frame(stop="stop"))
 
 
-async def failure_of(*pieces: Any, **answer: Any) -> Failure:
-    return await failure_of_answer(Response(*pieces, **answer), ["canary-secret"], read_error)
+class Job(msgspec.Struct):
+    id: str
 
 
-# -- what is read of a body ----------------------------------------------------------------------
+class Jobs(Toy):
+    """Creates a job, streams it from another host, and asks for the counts after that."""
+
+    async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        request = x.request()
+        made = await x.read(HTTPRequest(CREATE, request.body, request.headers), Job)
+        x.on_abandon(HTTPRequest(f"{CREATE}/{made.id}/cancel"))
+        async for data in x.stream(HTTPRequest(STREAM, method="GET")):
+            yield data
+            if x.stopped:
+                break
+        yield x.frame(await x.read(HTTPRequest(COUNTS, method="GET")))
 
 
-async def test_of_an_error_so_much_is_read_that_its_beginning_is_there() -> None:
-    pieces = [b"x" * 40_000, b"y" * 25_536, b"z"]
-    response = Response(*pieces)
-    failure = await failure_of_answer(response, [], lambda failure: None)
-    assert failure.body == b"".join(pieces[:2])
-    assert len(failure.body) == BODY_CAP
-    assert [*response.pieces] == [b"z"]
+Reply = Pipe | Failure | Callable[[], Any]
 
 
-async def test_what_one_read_brings_beyond_that_is_cut_off() -> None:
-    assert len((await failure_of(b"x" * BODY_CAP + b"yz")).body) == BODY_CAP
+class Service:
+    """An `HTTPClient` with an answer for each address; `hold` keeps one back until it is set."""
+
+    def __init__(self, **answers: Reply) -> None:
+        self.requests: list[HTTPRequest] = []
+        self.answers: dict[str, Any] = {
+            CREATE: lambda: Pipe(JOB, status=201, end=True),
+            STREAM: lambda: Pipe(*WORDS),
+            CANCEL: lambda: Pipe(b"{}", end=True),
+            COUNTS: lambda: Pipe(USAGE, end=True),
+        }
+        names = {"create": CREATE, "stream": STREAM, "cancel": CANCEL, "counts": COUNTS}
+        self.answers |= {names[name]: answer for name, answer in answers.items()}
+        self.held: set[str] = set()
+        self.hold = asyncio.Event()
+
+    @property
+    def asked(self) -> list[str]:
+        return [request.url for request in self.requests]
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> Any:
+        self.requests.append(request)
+        if request.url in self.held:
+            await self.hold.wait()
+        answer = self.answers[request.url]
+        made = answer() if callable(answer) else answer
+        if isinstance(made, Failure):
+            raise ProviderFailure(made)
+        return made
+
+    def close_idle(self) -> None:
+        """Keep nothing idle."""
+
+    async def aclose(self) -> None:
+        """Hold nothing open."""
 
 
-async def test_a_body_that_breaks_is_what_came_of_it() -> None:
-    failure = await failure_of(b'{"error": "no', CUT)
-    assert (failure.status, failure.body) == (500, b'{"error": "no')
-    assert failure.message == """HTTP 500: '{"error": "no'"""
+def client(service: Any, *plugins: Any, provider: Any = Jobs, **options: Any) -> swink.Client:
+    own: dict[str, Any] = {"retry": swink.RetryPolicy.none(), "api_key": "the-key-secret"}
+    options = {**own, **options}
+    return client_of(*plugins, providers={"toy": provider}, http=service, **options)
 
 
-async def test_an_error_without_a_body_has_its_status_alone() -> None:
-    failure = await failure_of(status=503)
-    assert (failure.status, failure.body, failure.message) == (503, b"", None)
+async def settle(turns: int = 30) -> None:
+    for _ in range(turns):
+        await asyncio.sleep(0)
 
 
-async def test_what_is_quoted_of_a_body_is_its_beginning_without_secrets() -> None:
-    failure = await failure_of(b"canary-secret" + b"x" * 500)
-    assert failure.message is not None
-    assert failure.message.startswith("HTTP 500: '")
-    assert "canary" not in failure.message
-    assert len(failure.message) < 250
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  # of a fake that has no event for it
+            await asyncio.sleep(0.001)
 
 
-# (status, headers, body, kind, code, part of the message)
-NO_ANSWERS: list[tuple[int, dict[str, str], bytes, Kind | None, str | None, str]] = [
-    (300, {"Location": "https://b.example"}, b"", Kind.PROTOCOL, "redirect", "b.example"),
-    (399, {}, b"", Kind.PROTOCOL, "redirect", "(HTTP 399) to an unnamed place"),
-    (400, {}, b"{}", None, None, "HTTP 400: '{}'"),
-    (200, {"Content_Type": "text/html; charset=utf-8"}, b"<p>Hi", Kind.PROTOCOL, "content_type",
-     "the answer is text/html, not a stream: '<p>Hi'"),
-    (200, {}, b"", Kind.PROTOCOL, "content_type", "is of no stated type"),
-    (200, {"Content_Encoding": "rot13"}, b"Uv", Kind.PROTOCOL, "encoding", "encoded as rot13"),
-    (200, {"Content_Type": "text/html"}, b'{"error": {"code": "busy", "message": "Later."}}',
-     None, "busy", "Later."),
-    (200, {"Content_Type": "text/html"}, b'{"error": {"type": "busy"}}', None, None, ""),
-]  # fmt: skip
+# -- straight on ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("status", "headers", "body", "kind", "code", "message"), NO_ANSWERS)
-async def test_a_response_that_is_no_answer_says_why(
-    status: int, headers: dict[str, str], body: bytes, kind: Any, code: Any, message: str
-) -> None:
-    failure = await failure_of(body, status=status, **headers)
-    assert (failure.kind, failure.code) == (kind, code)
-    assert message in (failure.message or "")
+async def test_each_request_follows_from_the_answer_before_it() -> None:
+    service = Service()
+    async with client(service) as toy:
+        message = await toy.complete(MODEL, "Hi")
+    assert message.text == "Hello"
+    assert service.asked == [CREATE, STREAM, COUNTS]
+    assert message.usage is not None
+    assert (message.usage.input, message.usage.output) == (5, 6)
 
 
-# -- what an error's body says -------------------------------------------------------------------
-
-# (a body, its code, its type, its message)
-SAID: list[tuple[str, str | None, str | None, str | None]] = [
-    ('{"error": {"code": "a", "type": "b", "message": "c"}}', "a", "b", "c"),
-    ('{"code": "a", "type": "b", "message": "c"}', "a", "b", "c"),
-    ('[{"error": {"code": 429, "status": "b", "message": "c"}}, 5]', "429", None, "c"),
-    ('{"error": {"status": "UNAVAILABLE", "message": "c"}}', "UNAVAILABLE", None, "c"),
-    ('{"error": "c", "code": "a"}', "a", None, "c"),
-    ('{"detail": "c"}', None, None, "c"),
-    ('{"error": {"message": "c", "detail": "d"}}', None, None, "c"),
-    ('{"detail": [{"loc": ["body"]}]}', None, None, None),
-    ('{"error": 5}', None, None, None),
-    ("[]", None, None, None),
-    ("5", None, None, None),
-    ("no JSON", None, None, None),
-    ("[" * 100_000, None, None, None),
-]
+async def test_key_and_callers_headers_go_to_the_origin_of_the_first_request_alone() -> None:
+    service = Service()
+    async with (
+        client(service) as toy,
+        toy.stream(MODEL, "Hi", headers={"X-Mine": "1"}) as stream,
+    ):
+        stream.call.headers["traceparent"] = "00-1-1-01"
+        await collect(stream)
+    create, streamed, counts = (request.headers for request in service.requests)
+    for headers in (create, counts):
+        assert headers["Authorization"] == "Bearer the-key-secret"
+        assert (headers["X-Mine"], headers["traceparent"]) == ("1", "00-1-1-01")
+    assert streamed == {"Accept": "text/event-stream"}
+    assert (create["Accept"], counts["Accept"]) == ("application/json", "application/json")
 
 
-@pytest.mark.parametrize(("body", "code", "type", "message"), SAID, ids=[r[0][:30] for r in SAID])
-def test_an_error_is_read_in_the_shapes_that_most_apis_use(
-    body: str, code: str | None, type: str | None, message: str | None
-) -> None:
-    failure = Failure("request", 400, body=body.encode())
-    read_error(failure)
-    assert (failure.code, failure.type, failure.message) == (code, type, message)
+async def test_observers_and_taps_see_every_request_in_order() -> None:
+    shown: list[tuple[str, bytes]] = []
+    service, clock = Service(), ManualClock()
+    async with client(service, clock=clock) as toy, toy.stream(MODEL, "Hi") as stream:
+        stream.call.taps.append(lambda _, leg, data: shown.append((leg.request.url, data)))
+        await collect(stream)
+    legs = stream.call.attempt.legs
+    assert [(leg.kind, leg.request.url, leg.response.status) for leg in legs if leg.response] == [
+        ("whole", CREATE, 201),
+        ("stream", STREAM, 200),
+        ("whole", COUNTS, 200),
+    ]
+    assert all(leg.response and leg.sent_at <= leg.response.at for leg in legs)
+    body = b"".join(data for url, data in shown if url == STREAM)
+    assert body == b"".join(WORDS)
+    assert [data for url, data in shown if url != STREAM] == [JOB, USAGE]
+    assert "secret" not in repr(stream.call) + repr(legs)
 
 
-def test_what_is_known_already_outranks_the_body() -> None:
-    body = b'{"error": {"code": "a", "type": "b", "message": "c"}, "request_id": "d"}'
-    failure = Failure("request", 400, body=body)
-    read_error(failure)
-    assert failure.request_id == "d"
-    known = Failure("request", 400, body=body, code="1", type="2", message="3", request_id="4")
-    read_error(known)
-    assert (known.code, known.type, known.message, known.request_id) == ("1", "2", "3", "4")
+async def test_requests_for_tokens_are_legs_too() -> None:
+    @define(frozen=True)
+    class Key(Grant):
+        async def fetch(self, http: TokenHTTP) -> Token:
+            got = await http.read(HTTPRequest(COUNTS, method="GET"), bytes)
+            return Token(got.decode())
+
+    class Tokens(Jobs):
+        def credential(self, request: HTTPRequest, options: StreamOptions) -> Grant:
+            return Key()
+
+    async with client(Service(), provider=Tokens) as toy, toy.stream(MODEL, "Hi") as stream:
+        await collect(stream)
+    kinds = [leg.kind for leg in stream.call.attempt.legs]
+    assert kinds == ["token", "whole", "stream", "whole"]
+    assert stream.call.endpoint == COUNTS
 
 
-# -- heads ---------------------------------------------------------------------------------------
+async def test_a_refused_create_is_classified_by_the_providers_tables() -> None:
+    body = b'{"error": {"code": "full", "message": "no room for the-key-secret"}}'
+    service = Service(create=Pipe(body, status=400, end=True))
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        events = await collect(stream)
+    assert types(events) == ["start", "error"]
+    assert events[-1].error_message == "no room for [hidden]"
+    assert service.asked == [CREATE]
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"id": 7}', b"\xff", b""])
+async def test_an_answer_that_is_not_what_was_asked_for_is_a_protocol_error(body: bytes) -> None:
+    service = Service(create=Pipe(body, end=True) if body else Pipe(end=True))
+    async with client(service) as toy, toy.stream(MODEL, "Hi") as stream:
+        events = await collect(stream)
+    assert (events[-1].error_kind, service.asked) == (Kind.PROTOCOL, [CREATE])
+
+
+async def test_a_whole_answer_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swink_core.providers.exchange.WHOLE_BYTES", 4)
+    async with client(Service()) as toy, toy.stream(MODEL, "Hi") as stream:
+        events = await collect(stream)
+    assert "longer than 4 bytes" in events[-1].error_message
+
+
+async def test_a_poll_waits_by_the_calls_clock_under_the_limit_for_the_first_event() -> None:
+    class Polling(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            await x.read(HTTPRequest(CREATE), Job)
+            while True:
+                await x.sleep(5.0)
+                await x.read(HTTPRequest(COUNTS, method="GET"))
+            yield b""
+
+    service, clock = Service(), ManualClock()
+    limits = Timeouts(first_event=12.0)
+    async with client(service, provider=Polling, clock=clock) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi", timeouts=limits))
+        for _ in range(3):
+            await settle()
+            await clock.advance(5.0)
+        with pytest.raises(swink.StreamError) as caught:
+            await call
+    assert caught.value.kind is Kind.TIMEOUT
+    assert service.asked == [CREATE, COUNTS, COUNTS]
+
+
+# -- left behind ---------------------------------------------------------------------------------
+
+
+async def left(toy: swink.Client, way: str, service: Service, clock: ManualClock) -> None:
+    """Begin a call and leave it after its first words."""
+    service.answers[STREAM] = lambda: Pipe(*OPEN)
+    words: Any = asyncio.Event()
+
+    async def read() -> None:
+        async with toy.stream(MODEL, "Hi") as stream:
+            async for event in stream:
+                if event.type == "text_delta":
+                    words.set()
+                    if way == "leave":
+                        return
+
+    reader = asyncio.create_task(read())
+    await words.wait()
+    await settle()
+    if way == "cancel":
+        reader.cancel()
+    elif way == "limit":
+        await clock.advance(400.0)
+    await asyncio.wait((reader,))
+
+
+@pytest.mark.parametrize("way", ["leave", "cancel", "limit"])
+async def test_what_is_left_is_ended_on_its_server(way: str) -> None:
+    service, clock = Service(), ManualClock()
+    async with client(service, clock=clock) as toy:
+        await left(toy, way, service, clock)
+        await settle()
+        assert service.asked == [CREATE, STREAM, CANCEL]
+    cancel = service.requests[-1]
+    assert (cancel.method, cancel.headers["Authorization"]) == ("POST", "Bearer the-key-secret")
 
 
 @pytest.mark.parametrize(
-    ("headers", "id"),
+    "stream",
     [
-        ({}, ""),
-        ({"x_amzn_requestid": "a"}, "a"),
-        ({"x_generation_id": "b", "x_amzn_requestid": "a"}, "b"),
-        ({"x_request_id": "c", "x_generation_id": "b"}, "c"),
-        ({"request_id": "d", "x_request_id": "c"}, "d"),
-        ({"request_id": "", "x_request_id": "c"}, "c"),
+        Failure("connect", kind=Kind.NETWORK, code="disconnected"),
+        Pipe(b"{}", status=500, end=True),
+        Pipe(*OPEN, end=True),
+        Pipe(*OPEN, dropped()),
     ],
+    ids=["no connection", "an error", "cut", "dropped"],
 )
-def test_the_id_of_a_request_is_under_one_of_these_names(headers: dict[str, str], id: str) -> None:
-    assert request_id_of(Response(**headers)) == id
+async def test_what_failed_is_ended_on_its_server_before_a_retry(stream: Any) -> None:
+    answers = iter([stream, Pipe(*WORDS)])
+    service = Service(stream=lambda: next(answers))
+    policy = swink.RetryPolicy(base=0.0, restart_after_output=True)
+    async with client(service, retry=policy) as toy:
+        message = await toy.complete(MODEL, "Hi")
+    assert message.text == "Hello"
+    asked = [url for url in service.asked if url != COUNTS]
+    assert asked == [CREATE, STREAM, CANCEL, CREATE, STREAM]
+
+
+async def test_a_regular_end_ends_nothing() -> None:
+    service = Service()
+    async with client(service) as toy:
+        await toy.complete(MODEL, "Hi")
+    assert CANCEL not in service.asked
+
+
+async def test_a_cancel_while_the_job_is_created_waits_for_its_id_and_ends_it() -> None:
+    service = Service()
+    service.held.add(CREATE)
+    async with client(service) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        call.cancel()
+        await asyncio.wait((call,))
+        assert service.asked == [CREATE]
+        service.hold.set()
+    assert call.cancelled()
+    assert service.asked == [CREATE, CANCEL]  # and no stream of it
+
+
+async def test_a_cancel_before_the_job_is_created_sends_nothing_more() -> None:
+    @define(frozen=True)
+    class Key(Grant):
+        async def fetch(self, http: TokenHTTP) -> Token:
+            await http.read(HTTPRequest(COUNTS, method="GET"), bytes)
+            return Token("x")
+
+    class Tokens(Jobs):
+        def credential(self, request: HTTPRequest, options: StreamOptions) -> Grant:
+            return Key()
+
+    service = Service()
+    service.held.add(COUNTS)
+    async with client(service, provider=Tokens) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: service.requests)
+        call.cancel()
+        await asyncio.wait((call,))
+        service.hold.set()
+        await settle()
+    assert service.asked == [COUNTS]
+
+
+async def test_a_cancel_that_hangs_holds_nobody_up_and_is_finished_by_the_close() -> None:
+    service, clock = Service(), ManualClock()
+    service.held.add(CANCEL)
+    toy = client(service, clock=clock)
+    await left(toy, "leave", service, clock)
+    assert service.asked[-1] == CANCEL
+    closing = asyncio.create_task(toy.aclose())
+    await settle()
+    assert not closing.done()
+    service.hold.set()
+    await asyncio.wait_for(closing, 5)
+
+
+async def test_a_close_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swink_core.plugins.client_tasks.CLOSE_SECONDS", 0.01)
+    service, clock = Service(), ManualClock()
+    service.held.add(CANCEL)
+    toy = client(service, clock=clock)
+    await left(toy, "leave", service, clock)
+    await asyncio.wait_for(toy.aclose(), 5)
+
+
+async def test_a_cancel_that_fails_is_logged_without_secrets(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service, clock = Service(), ManualClock()
+    said = json.dumps({"message": "the-key-secret may not"}).encode()
+    service.answers[CANCEL] = Pipe(said, status=403, end=True)
+    async with client(service, clock=clock) as toy:
+        await left(toy, "leave", service, clock)
+    assert "abandoned work may go on: [hidden] may not" in caplog.text
+
+
+async def test_nothing_is_sent_after_a_parser_has_finished() -> None:
+    service = Service(stream=Pipe(*HELLO))
+    async with client(service) as toy:
+        message = await toy.complete(MODEL, "Hi")
+        await settle()
+    assert (message.text, service.asked) == ("Hello", [CREATE, STREAM])
+
+
+# -- after the answer ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("status", "headers", "answers"),
+    "counts",
     [
-        (200, {"Content_Type": "Text/Event-Stream; charset=utf-8"}, True),
-        (200, {}, True),
-        (200, {"Content_Type": "text/html"}, False),
-        (200, {"Content_Encoding": " GZIP "}, True),
-        (200, {"Content_Encoding": "rot13"}, False),
-        (101, {"Content_Type": "text/html"}, True),
-        (201, {"Content_Type": "text/event-stream"}, False),
+        Pipe(b"{}", status=500, end=True),
+        Failure("connect", kind=Kind.NETWORK, code="disconnected"),
+        Pipe(dropped()),
     ],
+    ids=["an error", "no connection", "broken"],
 )
-def test_an_answer_is_known_by_its_head(
-    status: int, headers: dict[str, str], answers: bool
-) -> None:
-    assert is_answer(Response(status=status, **headers), {"text/event-stream"}) is answers
+async def test_a_request_that_fails_after_the_answer_is_a_notice(counts: Any) -> None:
+    service, observer = Service(counts=counts), Observer()
+    async with client(service, observer) as toy:
+        message = await toy.complete(MODEL, "Hi")
+    assert (message.text, message.stop_reason) == ("Hello", "stop")
+    notices = [event.code for event in observer.events if isinstance(event, Notice)]
+    assert notices == ["after_answer"]
+    assert service.asked == [CREATE, STREAM, COUNTS]
 
 
-def test_a_header_of_the_callers_own_stands_for_ours_whatever_its_case() -> None:
-    headers = {"Accept": "text/event-stream", "X-Ours": "1"}
-    override(headers, {})
-    assert headers == {"Accept": "text/event-stream", "X-Ours": "1"}
-    override(headers, {"ACCEPT": "*/*", "X-Theirs": "2"})
-    assert headers == {"X-Ours": "1", "ACCEPT": "*/*", "X-Theirs": "2"}
+async def test_a_request_after_the_answer_may_not_take_for_ever() -> None:
+    service, clock, observer = Service(), ManualClock(), Observer()
+    service.held.add(COUNTS)
+    async with client(service, observer, clock=clock) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await until(lambda: COUNTS in service.asked)
+        await settle()
+        await clock.advance(6.0)
+        message = await call
+    assert message.text == "Hello"
+    assert "after_answer" in [getattr(event, "code", "") for event in observer.events]
+    assert CANCEL not in service.asked
+
+
+# -- bodies and generators -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["leave", "cancel", "limit"])
+async def test_a_body_that_is_read_in_a_generator_is_closed(way: str) -> None:
+    service, clock = Service(), ManualClock()
+    opened: list[Pipe] = []
+    async with client(service, clock=clock) as toy:
+
+        def begin() -> Pipe:
+            opened.append(Pipe(*OPEN))
+            return opened[-1]
+
+        service_left = left(toy, way, service, clock)
+        task = asyncio.create_task(service_left)
+        await asyncio.sleep(0)
+        service.answers[STREAM] = begin
+        await task
+    assert [pipe.closed for pipe in opened] == [True]
+
+
+async def test_cleanup_of_a_generator_runs_when_its_first_step_is_cancelled() -> None:
+    ended: list[str] = []
+    begun = asyncio.Event()
+
+    class Waiting(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+                yield b""
+            finally:
+                ended.append("yes")
+
+    async with client(Service(), provider=Waiting) as toy:
+        call = asyncio.create_task(toy.complete(MODEL, "Hi"))
+        await begun.wait()
+        call.cancel()
+        await asyncio.wait((call,))
+        assert ended == ["yes"]
+    assert call.cancelled()
+
+
+async def test_a_fault_of_the_generator_names_the_plugin(caplog: pytest.LogCaptureFixture) -> None:
+    class Faulty(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            await x.read(HTTPRequest(CREATE), Job)
+            raise LookupError("no such place")
+            yield b""
+
+    caplog.set_level(logging.ERROR)
+    async with client(Service(), provider=Faulty) as toy:
+        with pytest.raises(swink.StreamError, match=r'plugin "toy" raised LookupError') as caught:
+            await toy.complete(MODEL, "Hi")
+    assert caught.value.kind is Kind.INTERNAL
+
+
+async def test_a_provider_may_go_on_after_a_refusal() -> None:
+    class Either(Toy):
+        async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+            with pytest.raises(ProviderFailure) as caught:
+                await x.read(HTTPRequest(COUNTS, method="GET"))
+            assert caught.value.failure.status == 404
+            async for data in x.stream(HTTPRequest(STREAM, method="GET")):
+                yield data
+
+    service = Service(counts=Pipe(b"{}", status=404, end=True), stream=Pipe(*HELLO))
+    async with client(service, provider=Either) as toy:
+        assert (await toy.complete(MODEL, "Hi")).text == "Hello"
+
+
+async def exchanges_left(provider: Any) -> int:
+    """Count the exchanges that only the garbage collector would free after a call."""
+    service = Service(stream=Pipe(*WORDS, end=True))
+    service.answers["http://toy.invalid/v1/chat"] = Pipe(*HELLO, end=True)
+    async with client(service, provider=provider) as toy:
+        gc.collect()
+        gc.disable()
+        before = sum(type(each) is Exchange for each in gc.get_objects())
+        try:
+            await toy.complete(MODEL, "Hi")
+            return sum(type(each) is Exchange for each in gc.get_objects()) - before
+        finally:
+            gc.enable()
+
+
+@pytest.mark.parametrize("provider", [Toy, Jobs])
+async def test_an_exchange_is_freed_without_the_garbage_collector(provider: Any) -> None:
+    assert await exchanges_left(provider) == 0

@@ -243,6 +243,8 @@ IMAGE = {"type": "image", "source": FILE}
 NAMING: list[tuple[Any, Any]] = [
     (FileSource, FILE),
     (ImageBlock, IMAGE),
+    (ImageBlock, {"type": "image", "source": {"type": "url", "url": "file:///etc/passwd"}}),
+    (ImageBlock, {"type": "image", "source": {"type": "url", "url": " FILE:/etc/passwd"}}),
     (UserMessage, {"role": "user", "content": [IMAGE]}),
     (Context, {"messages": [{"role": "user", "content": [IMAGE]}]}),
 ]

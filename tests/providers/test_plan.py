@@ -13,13 +13,14 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from attrs import define
 from fakes import HELLO, MODEL, Pipe, PipeClient, Toy, client_of, collect, host_of, settled
 from hypothesis import given
 from hypothesis import strategies as st
 
 import swink_core as swink
 from swink_core import ModelInfo, StreamOptions, Tool
-from swink_core.providers import HTTPRequest, first_set
+from swink_core.providers import Grant, HTTPRequest, Token, first_set
 from swink_core.vocabulary.models import Rule
 from swink_testing.clock import ManualClock
 
@@ -43,8 +44,18 @@ class Counted(Toy):
         self.calls["request"] += 1
         return super().request(model, payload, options)
 
-    async def refresh(self, call: Any) -> bool:
-        return True
+    def credential(self, request: HTTPRequest, options: Any) -> Grant:
+        return Key(options.api_key or "")
+
+
+@define(frozen=True)
+class Key(Grant):
+    """Is exchanged for a token of the same text."""
+
+    key: str
+
+    async def fetch(self, http: Any) -> Token:
+        return Token(self.key)
 
 
 def provider_of(client: Any) -> Any:
@@ -223,7 +234,7 @@ def _write(file: Path, limit: int | None) -> None:
 
 
 async def test_a_model_that_retires_between_two_calls_is_refused_by_the_second() -> None:
-    rule = Rule(match=".", retires="2026-06-02")
+    rule = Rule(match=".", retires="2026-06-02", as_of="2026-06-02")
     model = swink.Model("toy", "large", ModelInfo("large"), (rule,))
     clock = ManualClock(began=datetime(2026, 6, 1, 23, 59, tzinfo=UTC))
     http = PipeClient(Pipe(*HELLO))

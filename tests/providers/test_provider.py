@@ -6,9 +6,10 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from attrs import define
 from fakes import (
     AT_ONCE,
     HELLO,
@@ -45,8 +46,12 @@ from swink_core.framing import FrameTooLong
 from swink_core.providers import (
     OPTIONS,
     TUNING,
+    Exchange,
+    Grant,
     HTTPProvider,
     HTTPRequest,
+    Token,
+    TokenHTTP,
 )
 from swink_core.providers.buffered import BufferedDecoder
 from swink_testing.calls import call_of
@@ -561,7 +566,7 @@ async def test_an_errors_body_that_breaks_off_does_not_hide_its_status() -> None
 async def test_an_errors_body_that_never_ends_does_not_hide_its_status(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("swink_core.providers.exchange.BODY_SECONDS", 0.01)
+    monkeypatch.setattr("swink_core.providers.answers.BODY_SECONDS", 0.01)
     error = await error_of(Pipe(b'{"error": {"mess', status=429))
     assert error.error_kind is Kind.THROTTLED
 
@@ -596,22 +601,27 @@ async def test_a_wait_that_the_server_asks_for_is_on_the_error() -> None:
 # -- credentials that expire ---------------------------------------------------------------------
 
 
+@define(frozen=True)
+class Numbered(Grant):
+    """Gives out numbered tokens, each after a turn of the event loop."""
+
+    given: ClassVar[list[str]] = []
+
+    async def fetch(self, http: TokenHTTP) -> Token:
+        await asyncio.sleep(0)
+        self.given.append(f"token-{len(self.given)}")
+        return Token(self.given[-1])
+
+
 class Renewing(Toy):
     """A provider whose token is renewed after a 401."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self.token = 0
+        Numbered.given.clear()
 
-    async def authorize(
-        self, request: HTTPRequest, options: StreamOptions, call: swink.Call
-    ) -> None:
-        request.headers["Authorization"] = f"Bearer token-{self.token}"
-
-    async def refresh(self, call: swink.Call) -> bool:
-        await asyncio.sleep(0)
-        self.token += 1
-        return True
+    def credential(self, request: HTTPRequest, options: StreamOptions) -> Grant:
+        return Numbered()
 
 
 async def test_expired_credentials_are_renewed_once_and_the_request_sent_again() -> None:
@@ -628,9 +638,17 @@ async def test_expired_credentials_are_renewed_once_and_the_request_sent_again()
     assert expired.closed
 
 
+@define(frozen=True)
+class Shut(Numbered):
+    async def fetch(self, http: TokenHTTP) -> Token:
+        if self.given:
+            raise RuntimeError("the vault is shut")
+        return await super().fetch(http)
+
+
 class Unrenewable(Renewing):
-    async def refresh(self, call: swink.Call) -> bool:
-        raise RuntimeError("the vault is shut")
+    def credential(self, request: HTTPRequest, options: StreamOptions) -> Grant:
+        return Shut()
 
 
 async def test_a_renewal_that_fails_leaves_no_response_open() -> None:
@@ -665,18 +683,25 @@ async def test_calls_that_fail_together_renew_together() -> None:
 
 
 def test_calls_that_fail_together_in_another_event_loop_renew_together_too() -> None:
-    a_round = [*[answered(b"", 401) for _ in range(3)], *[Pipe(*HELLO) for _ in range(3)]]
-    again = [*[answered(b"", 401) for _ in range(3)], *[Pipe(*HELLO) for _ in range(3)]]
-    http = PipeClient(*a_round, *again)
+    class Taking(PipeClient):
+        taken = ""
+
+        async def send(self, request: HTTPRequest, connect_timeout: float | None) -> Any:
+            self.requests.append(request)
+            is_taken = request.headers["Authorization"] == f"Bearer {self.taken}"
+            return Pipe(*HELLO) if is_taken else answered(b"", 401)
+
+    http = Taking()
     client = client_of(providers={"toy": Renewing}, http=http)
 
     async def ask_together() -> None:
         await asyncio.gather(*(client.complete(MODEL, "Hi") for _ in range(3)))
 
-    asyncio.run(ask_together())
-    asyncio.run(ask_together())
+    for http.taken in ("token-1", "token-2"):
+        asyncio.run(ask_together())
+        assert {r.headers["Authorization"] for r in http.requests[-3:]} == {f"Bearer {http.taken}"}
     asyncio.run(client.aclose())
-    assert {r.headers["Authorization"] for r in http.requests[9:]} == {"Bearer token-2"}
+    assert Numbered.given == ["token-0", "token-1", "token-2"]
 
 
 # -- whole answers -------------------------------------------------------------------------------
@@ -806,7 +831,9 @@ async def test_the_key_is_nowhere_even_if_the_server_echoes_it(
 
 
 @pytest.mark.parametrize("source", ["the caller", "the environment"])
-@pytest.mark.parametrize("where", ["convert", "request", "parser", "classify", "authorize"])
+@pytest.mark.parametrize(
+    "where", ["convert", "request", "parser", "classify", "credential", "sign"]
+)
 async def test_the_key_is_not_logged_with_what_a_provider_raises(
     where: str, source: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -819,10 +846,7 @@ async def test_the_key_is_not_logged_with_what_a_provider_raises(
     def fails(*_: Any) -> Any:
         raise ValueError(f"cannot go on with {CANARY}")
 
-    async def fails_later(*_: Any) -> Any:
-        raise ValueError(f"cannot go on with {CANARY}")
-
-    setattr(Careless, where, fails_later if where == "authorize" else fails)
+    setattr(Careless, where, fails)
     caplog.set_level(logging.DEBUG)
     http = PipeClient(answered(b"", 500))
     async with client_of(providers={"toy": Careless}, http=http) as client:
@@ -899,5 +923,8 @@ async def test_a_provider_need_not_know_what_failures_mean() -> None:
 
 
 async def test_a_call_that_has_no_http_client_says_so() -> None:
+    toy = Toy("toy")
+    call = call_of(toy, "large", options=StreamOptions(api_key="key"))
+    exchange = Exchange(toy, call.model, call.options, call)
     with pytest.raises(swink.PluginError, match="no HTTP client"):
-        await Toy("toy").send(HTTPRequest("http://toy.invalid"), call_of(Toy("toy"), "large"))
+        await exchange.read(HTTPRequest("http://toy.invalid"))

@@ -10,6 +10,8 @@ import pytest
 from swink_core import (
     AssistantMessage,
     AudioBlock,
+    Base64Source,
+    Block,
     CacheStrategy,
     Context,
     DocumentBlock,
@@ -33,6 +35,28 @@ from swink_core.providers.schemas import joined_root
 
 HELLO = Context([UserMessage("Hi")])
 WITH_TOOL = Context([UserMessage("Hi")], tools=[Tool("f")])
+CALL = AssistantMessage([ToolCallBlock("c1", "f", {})])
+RESULT = ToolResultMessage("c1", "f", "found")
+PAGE = DocumentBlock(Base64Source("application/pdf", "JVBERi0="))
+TREE = {
+    "type": "object",
+    "properties": {"leaf": {"$ref": "#/$defs/leaf"}, "children": {"$ref": "#/$defs/trees"}},
+    "$defs": {
+        "leaf": {"type": "string"},
+        "trees": {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+        "tree": {"type": "object", "properties": {"children": {"$ref": "#/$defs/trees"}}},
+    },
+}
+TWICE = {
+    "$ref": "#/$defs/pair",
+    "$defs": {
+        "pair": {
+            "type": "object",
+            "properties": {"a": {"$ref": "#/$defs/text"}, "b": {"$ref": "#/$defs/text"}},
+        },
+        "text": {"type": "string"},
+    },
+}
 PREFILLED = Context([UserMessage("Hi"), AssistantMessage([TextBlock("Well")])])
 
 
@@ -40,7 +64,7 @@ class Acme:
     """An API that has nearly everything."""
 
     api_name = "chat"
-    features = frozenset({"tools", "tool_choice", "stop", "json"})
+    features = frozenset({"tools", "tool_choice", "stop", "json", "documents", "structured_output"})
     knobs = frozenset({
         "temperature", "top_p", "max_tokens", "session_id", "thinking", "parallel_tool_calls",
     })  # fmt: skip
@@ -137,6 +161,23 @@ REFUSED: list[tuple[str, Context, dict[str, Any], str]] = [
     ("takes = { tools = false }", WITH_TOOL, {}, "tools"),
     ('takes = { tool_choice = ["auto", "none"] }', WITH_TOOL, {"tool_choice": "f"}, "tool_choice"),
     ("takes = { prefill = false }", PREFILLED, {}, "prefill"),
+    ("takes = { assistant_first = false }", Context([CALL, RESULT]), {}, "assistant_first"),
+    ("takes = { call_first = false }", Context([CALL, RESULT]), {}, "call_first"),
+    ("takes = { call_first = false }", Context([SystemMessage("x"), CALL]), {}, "call_first"),
+    ("takes = { blank_end = false }", Context([UserMessage(" \n")]), {}, "blank_end"),
+    ("takes = { blank_end = false }",
+     Context([*PREFILLED.messages, UserMessage([TextBlock(" ")]), UserMessage("")]), {},
+     "blank_end"),
+    ("takes = { blank_stop = false }", HELLO, {"stop": ["END", "\n"]}, "blank_stop"),
+    ("takes = { recursive_schema = false }", HELLO, {"response_format": TREE}, "recursive_schema"),
+    ("takes = { root_schema = false }", HELLO, {"response_format": {"type": "array"}},
+     "root_schema"),
+    ("takes = { root_schema = false }", HELLO,
+     {"response_format": {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{}]}}}}, "root_schema"),
+    ("most = { tools = 1 }", Context([UserMessage("Hi")], tools=[Tool("f"), Tool("g")]), {},
+     "tools"),
+    ("most = { documents = 1 }", Context([UserMessage([TextBlock("Hi"), PAGE, PAGE])]), {},
+     "documents"),
     ('when = { tools = ["set"] }\ntakes = { json = false }', WITH_TOOL,
      {"response_format": "json"}, "json"),
     ('schema = ["anyOf"]', Context([UserMessage("Hi")], tools=[Tool("f", "", {"type": "string"})]),
@@ -154,6 +195,44 @@ def test_what_would_lose_its_meaning_is_refused_unless_rules_are_lifted(
     assert "rules=False" in str(refused.resolution)
 
     assert fit(ruled(rule), context, **options, rules=False).failure is None
+
+
+# (shape, conversation, options)
+ACCEPTED: list[tuple[str, Context, dict[str, Any]]] = [
+    ("assistant_first", Context([SystemMessage("Be brief."), UserMessage("Hi")]), {}),
+    ("call_first", Context([AssistantMessage([TextBlock("Well")]), UserMessage("Hi")]), {}),
+    ("blank_end", Context([UserMessage("Hi"), CALL, RESULT, UserMessage(" ")]), {}),
+    ("blank_end", Context([UserMessage("Hi"), UserMessage(" ")]), {}),
+    ("blank_end", Context([UserMessage([PAGE])]), {}),
+    ("blank_stop", HELLO, {"stop": "END\n"}),
+    ("recursive_schema", HELLO, {"response_format": TWICE}),
+    ("root_schema", HELLO, {"response_format": TWICE}),
+    ("root_schema", HELLO, {"response_format": "json"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "context", "options"), ACCEPTED)
+def test_a_call_of_another_shape_is_sent(
+    shape: str, context: Context, options: dict[str, Any]
+) -> None:
+    call = fit(ruled(f"takes = {{ {shape} = false }}"), context, **options)
+
+    assert (call.failure, told(call)) == (None, [])
+
+
+def test_text_between_tool_calls_goes_out_before_them() -> None:
+    first, second = ToolCallBlock("c1", "f", {}), ToolCallBlock("c2", "f", {})
+    said: list[Block] = [TextBlock("a"), first, TextBlock("b"), second, TextBlock("c")]
+    context = Context([UserMessage("Hi"), AssistantMessage(said), UserMessage("Go on")])
+
+    call = fit(ruled("takes = { calls_apart = false }"), context)
+
+    assert call.context.messages[1].content == [said[0], said[2], said[4], first, second]
+    assert told(call) == [
+        "content_moved: messages[1]: text between tool calls went out before them"
+    ]
+    assert [notice.paths for notice in call.notices] == [("messages[1]",)]
+    assert context.messages[1].content == said
 
 
 # (what a model may lack, a conversation, options)
@@ -332,30 +411,47 @@ def test_a_rule_that_cannot_be_read_is_refused_with_its_file(rule: str) -> None:
 
 
 GONE = 'retires = "2026-10-23"\nsuccessor = "huge"'
+CONFIRMED = f'{GONE}\nas_of = "2026-10-23"'
+ANNOUNCED = f'{GONE}\nas_of = "2026-10-22"'
+SOON = "model_retires will be gone on 2026-10-23; ask huge instead"
+PAST = "model_retired was retired on 2026-10-23; ask huge instead"
+POSTPONED = "model_retired was to be retired on 2026-10-23; ask huge instead"
 
-# (days after the end, the refusal, what is told)
-AGES: list[tuple[int, str | None, list[str]]] = [
-    (-91, None, []),
-    (-90, None, ["model_retires will be gone on 2026-10-23; ask huge instead"]),
-    (-1, None, ["model_retires will be gone on 2026-10-23; ask huge instead"]),
-    (0, "acme/large is gone since 2026-10-23; ask huge instead", []),
-    (400, "acme/large is gone since 2026-10-23; ask huge instead", []),
+# (rule, days after the end, at the provider's own address, options, refused, notices)
+AGES: list[tuple[str, int, bool, dict[str, Any], bool, list[str]]] = [
+    (CONFIRMED, -91, True, {}, False, []),
+    (CONFIRMED, -90, True, {}, False, [SOON]),
+    (CONFIRMED, -1, False, {}, False, [SOON]),
+    (CONFIRMED, 0, True, {}, True, []),
+    (CONFIRMED, 400, True, {}, True, []),
+    (CONFIRMED, 400, False, {}, False, [PAST]),
+    (CONFIRMED, 400, True, {"retired": True}, False, [PAST]),
+    (CONFIRMED, 400, True, {"rules": False}, False, []),
+    (ANNOUNCED, 0, True, {}, False, [POSTPONED]),
+    (ANNOUNCED, 400, False, {}, False, [POSTPONED]),
+    (GONE, 400, True, {}, False, [POSTPONED]),
 ]
 
 
-@pytest.mark.parametrize(("days", "refusal", "notices"), AGES, ids=[str(age[0]) for age in AGES])
-def test_a_model_is_refused_from_its_last_day_on(
-    days: int, refusal: str | None, notices: list[str]
+@pytest.mark.parametrize(("rule", "days", "at_home", "options", "refused", "notices"), AGES)
+def test_a_retired_model_is_refused_at_its_own_address_after_a_confirmed_date(
+    rule: str, days: int, at_home: bool, options: dict[str, Any], refused: bool, notices: list[str]
 ) -> None:
-    today = date(2026, 10, 23) + timedelta(days)
-    call, unruled = fit(ruled(GONE)), fit(ruled(GONE), rules=False)
+    call = fit(ruled(rule), **options)
 
-    call.age(today)
-    unruled.age(today)
+    call.age(date(2026, 10, 23) + timedelta(days), at_home)
 
-    assert (call.failure.message if call.failure else None) == refusal
-    assert call.failure is None or (call.failure.phase, call.failure.kind) == (
-        "request", StreamErrorKind.MODEL_NOT_FOUND
-    )  # fmt: skip
     assert told(call) == notices
-    assert (unruled.failure, told(unruled)) == (None, [])
+    if not refused:
+        assert call.failure is None
+        return
+    assert call.failure is not None
+    assert call.failure.message == "acme/large is gone since 2026-10-23; ask huge instead"
+    assert (call.failure.phase, call.failure.kind) == ("request", StreamErrorKind.MODEL_NOT_FOUND)
+    assert "retired=True" in (call.failure.resolution or "")
+
+
+def test_retired_lifts_no_other_rule() -> None:
+    call = fit(ruled(f"{CONFIRMED}\nmost = {{ temperature = 1 }}"), temperature=2, retired=True)
+
+    assert call.options.temperature == 1

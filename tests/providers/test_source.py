@@ -154,14 +154,14 @@ async def test_notices_come_with_the_start() -> None:
 
 async def test_taps_get_every_byte_as_it_was_read() -> None:
     seen: list[bytes] = []
-    source = source_of(*HELLO, taps=[lambda _, data: seen.append(data)])
+    source = source_of(*HELLO, taps=[lambda _, __, data: seen.append(data)])
     async for _ in source:
         pass
     assert seen == HELLO
 
 
 async def test_a_notice_of_the_attempts_comes_with_the_read_at_which_it_is_made() -> None:
-    def tap(attempt: Any, data: bytes) -> None:
+    def tap(attempt: Any, leg: Any, data: bytes) -> None:
         if b"Hel" in data:
             attempt.notice("odd", "the first text")
 
@@ -172,7 +172,7 @@ async def test_a_notice_of_the_attempts_comes_with_the_read_at_which_it_is_made(
 async def test_what_is_said_of_an_answer_is_known_while_it_goes_on() -> None:
     known: list[Any] = []
 
-    def tap(attempt: Any, data: bytes) -> None:
+    def tap(attempt: Any, leg: Any, data: bytes) -> None:
         known.append((attempt.response_id, attempt.usage and attempt.usage.output))
 
     said = [frame(text="a"), frame(usage={"output": 3}), frame(text="b"), frame(id="r1")]
@@ -229,7 +229,7 @@ async def test_malformed_frames_are_skipped_up_to_a_bound_and_seen(
 async def test_taps_are_shown_what_is_read_after_the_end_too() -> None:
     seen: list[bytes] = []
     pieces = [*HELLO, b": one\n\n", b": two\n\n"]
-    await events_of(*pieces, taps=[lambda attempt, data: seen.append(data)])
+    await events_of(*pieces, taps=[lambda _, __, data: seen.append(data)])
     assert seen == pieces
 
 

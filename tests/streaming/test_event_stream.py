@@ -534,6 +534,29 @@ async def test_a_second_reader_is_refused_and_the_first_goes_on() -> None:
     assert scene.stream.message.text == "Hello"[:3] + "lo"
 
 
+async def test_result_waits_for_the_task_that_reads() -> None:
+    scene = Scene()
+    reader = asyncio.create_task(collect(scene.stream))
+    await settled()
+    result = asyncio.create_task(scene.stream.result())
+    await settled()
+    for piece in HELLO[2:]:
+        scene.pipe.send(piece)
+    assert (await result).text == "Hello"
+    assert types(await reader)[-1] == "done"
+
+
+async def test_result_reads_on_when_the_task_that_reads_has_left() -> None:
+    scene = Scene()
+    reader = asyncio.create_task(collect(scene.stream))
+    await settled()
+    result = asyncio.create_task(scene.stream.result())
+    await settled()
+    reader.cancel()
+    with pytest.raises(swink.StreamAborted):
+        await result
+
+
 async def test_the_message_is_readable_at_any_time() -> None:
     scene = Scene()
     texts = []

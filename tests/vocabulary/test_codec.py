@@ -52,7 +52,6 @@ from swink_core import (
     load,
 )
 from swink_core.providers import Source
-from swink_core.vocabulary.codec import load_event
 from swink_core.vocabulary.grammar import RULES
 
 FORMS: list[tuple[str, Any, Any]] = [
@@ -123,7 +122,7 @@ def test_data_of_another_form_is_refused_with_the_place(kind: Any, data: Any, sa
 
 def test_an_unknown_event_is_refused() -> None:
     with pytest.raises(CodecError, match="unknown type 'applause'"):
-        load_event({"type": "applause"})
+        load(Event, {"type": "applause"})
 
 
 # -- the normative forms, one of everything ------------------------------------------------------
@@ -459,7 +458,7 @@ def test_an_answer_as_a_string_is_one_of_a_text() -> None:
 
 
 def test_keys_that_this_version_does_not_know_are_ignored() -> None:
-    assert load_event({"type": "text_delta", "content_index": 0, "delta": "x", "new": 1}) == (
+    assert load(Event, {"type": "text_delta", "content_index": 0, "delta": "x", "new": 1}) == (
         TextDelta(0, "x")
     )
 
@@ -523,6 +522,6 @@ def test_data_of_the_wrong_form_is_refused_by_place_and_reason(
 
 
 def test_a_whole_number_may_be_written_as_a_float_and_seconds_as_a_whole_number() -> None:
-    event = load_event({"type": "text_start", "content_index": 1.0})
+    event = load(Event, {"type": "text_start", "content_index": 1.0})
     assert event == TextStart(1)
-    assert load_event({"type": "error", "retry_after": 5}) == Error(retry_after=5.0)
+    assert load(Event, {"type": "error", "retry_after": 5}) == Error(retry_after=5.0)

@@ -16,10 +16,12 @@ from swink_core import (
     Cost,
     ExtensionBlock,
     FileSource,
+    ImageBlock,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
+    UrlSource,
     Usage,
     UserMessage,
 )
@@ -86,16 +88,50 @@ def test_an_answers_parts_are_read_by_kind() -> None:
 
 HI = [UserMessage("Hi")]
 
+PICTURE = ImageBlock(UrlSource("https://a.example/b.png"))
+
 
 @pytest.mark.parametrize(
     ("given_context", "context"),
-    [("Hi", Context(HI)), (HI, Context(HI)), (tuple(HI), Context(HI)), (Context(HI), Context(HI))],
+    [
+        ("Hi", Context(HI)),
+        (HI, Context(HI)),
+        (tuple(HI), Context(HI)),
+        (Context(HI), Context(HI)),
+        (HI[0], Context(HI)),
+        (["Look", PICTURE], Context([UserMessage([TextBlock("Look"), PICTURE])])),
+        (PICTURE, Context([UserMessage([PICTURE])])),
+        (
+            ["Hi", AssistantMessage("Yes?"), "Look", PICTURE],
+            Context(
+                [
+                    UserMessage([TextBlock("Hi")]),
+                    AssistantMessage("Yes?"),
+                    UserMessage([TextBlock("Look"), PICTURE]),
+                ]
+            ),
+        ),
+        ([], Context([])),
+    ],
 )
 def test_a_conversation_may_be_given_in_short(given_context: Any, context: Context) -> None:
     assert Context.of(given_context) == context
 
 
-@pytest.mark.parametrize("value", [None, 5, {"messages": []}, b"Hi", UserMessage("Hi")])
+@pytest.mark.parametrize(
+    ("content", "blocks"),
+    [
+        (["Look", PICTURE], [TextBlock("Look"), PICTURE]),
+        (("Look", PICTURE), [TextBlock("Look"), PICTURE]),
+        (PICTURE, [PICTURE]),
+        ("Look", "Look"),
+    ],
+)
+def test_strings_among_the_blocks_of_a_user_are_blocks(content: Any, blocks: Any) -> None:
+    assert UserMessage(content).content == blocks
+
+
+@pytest.mark.parametrize("value", [None, 5, {"messages": []}, b"Hi"])
 def test_what_is_no_conversation_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=type(value).__name__):
         Context.of(value)

@@ -19,8 +19,8 @@ from swink_core import (
     ThinkingLevel,
     Timeouts,
 )
-from swink_core.providers import THINKING_BUDGETS
 from swink_core.vocabulary.checks import annotations_of
+from swink_core.vocabulary.options import THINKING_BUDGETS
 
 BESIDE = {"system_prompt", "timeout", "tools"}
 """Keyword arguments that are no fields of their own."""
@@ -291,7 +291,7 @@ DEFAULTS: list[tuple[Any, dict[str, Any]]] = [
         StreamOptions(),
         NONE
         | {"stop": (), "transport": "auto", "headers": {}, "settings": {}, "extra": {}}
-        | {"timeouts": Timeouts(), "retry": RetryPolicy(), "rules": True}
+        | {"timeouts": Timeouts(), "retry": RetryPolicy(), "rules": True, "retired": False}
         | {"max_output_chars": 33_554_432},
     ),
 ]

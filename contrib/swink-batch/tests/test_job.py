@@ -248,6 +248,22 @@ async def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
             await run("echo/echo", path, tmp_path / "answers.jsonl", prompt="{text}")
 
 
+async def test_the_prompt_of_a_row_is_a_prompt_of_any_form(tmp_path: Path) -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
+    rows = [
+        {"id": "text", "prompt": "Hi"},
+        {"id": "parts", "prompt": ["Look", picture]},
+        {"id": "message", "prompt": {"role": "user", "content": "Hi"}},
+        {"id": "number", "prompt": 5},
+    ]
+    output = tmp_path / "answers.jsonl"
+    assert (await run("echo/echo", rows, output)).kinds == {"bad_row": 1}
+    by_id = {line["id"]: line for line in written(output)}
+    assert by_id["parts"]["text"].startswith("Look")
+    assert by_id["message"]["text"] == by_id["text"]["text"] == "Hi"
+    assert "prompt is of type int" in by_id["number"]["error"]["message"]
+
+
 async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_path: Path) -> None:
     rows = [{"id": "good", "prompt": "Hi"}, {"id": "empty", "prompt": ""}, {"id": "none"}]
     output = tmp_path / "answers.jsonl"

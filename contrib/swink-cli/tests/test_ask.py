@@ -443,6 +443,41 @@ def test_a_system_prompt_is_read_from_a_file(swink: Any, tmp_path: Path) -> None
     assert body["messages"][0] == {"role": "system", "content": "Be brief."}
 
 
+PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n"
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+
+# what the file is called (none: it is piped in, without an option), its content, and the block
+KINDS: list[tuple[str, str | None, bytes, str]] = [
+    ("an image named .txt", "cat.txt", PIXEL, "image_url"),
+    ("an image of another kind", "cat.jpg", PIXEL, "image_url"),
+    ("a PDF of ASCII", "scan.pdf", PDF, "file"),
+    ("a PDF without a suffix", "scan", PDF, "file"),
+    ("a PDF piped in", None, PDF, "file"),
+    ("an image piped in", None, PIXEL, "image_url"),
+    ("text named .txt", "notes.txt", b"Sea", "text"),
+    ("text without a suffix", "notes", b"Sea", "text"),
+    ("a drawing in text", "drawing.svg", SVG, "text"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "kind"), [row[1:] for row in KINDS], ids=[row[0] for row in KINDS]
+)
+def test_what_a_file_holds_decides_before_its_name_and_before_text(
+    swink: Any, tmp_path: Path, name: str | None, data: bytes, kind: str
+) -> None:
+    options = [] if name is None else ["-a", str(tmp_path / name)]
+    if name is not None:
+        (tmp_path / name).write_bytes(data)
+    with ChatService(["Seen"]) as service:
+        done = swink(*to(service, *options, "What?"), stdin=data if name is None else b"")
+        assert done.returncode == 0, done.stderr
+        block, question = service.requests[0]["messages"][-1]["content"]
+    assert (block["type"], question) == (kind, {"type": "text", "text": "What?"})
+    if kind == "image_url":
+        assert block["image_url"]["url"].startswith("data:image/png;base64,")
+
+
 def test_an_image_is_given_by_address_or_piped_in(swink: Any) -> None:
     link = "https://images.invalid/cat.png"
     with ChatService(["A cat"]) as service:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from swink_cli.commands.doctor.findings import Finding
-from swink_cli.commands.doctor.plugins import TAKEN, examine
-from swink_cli.commands.doctor.variables import unread
+from swink_cli.commands.doctor.configuration import unread
+from swink_cli.commands.doctor.plugins import TAKEN, Finding, examine
 from swink_core import Context, Host, StreamOptions
 from swink_core.providers import TUNING, required_features
 from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install

@@ -69,10 +69,10 @@ def test_a_key_is_kept_for_its_user_alone_and_never_shown(swink: Any, file: Path
     assert "openai OpenAI openai-chat its key is kept" in rows(done[2].stdout)
     assert json.loads(done[3].stdout) == [{"provider": "openai", "place": "file"}]
     assert done[4].stdout == f"{file}\n"
-    assert swink("keys", "delete", "openai").returncode == 0
+    assert swink("keys", "remove", "openai").returncode == 0
     assert KEY not in file.read_text()
     assert "no key is kept" in swink("keys", "list").stdout
-    assert swink("keys", "delete", "openai").returncode == 2
+    assert swink("keys", "remove", "openai").returncode == 2
 
 
 def test_a_kept_key_goes_to_its_provider_and_the_environment_before_it(swink: Any) -> None:
@@ -181,7 +181,7 @@ def test_a_person_types_a_key_unseen(start: Any, file: Path) -> None:
         (["set", "openai"], "", "there is no key"),
         (["set", "openai"], "OPENAI_API_KEY = x", "a key is one word"),
         (["set", "opnai"], KEY, 'did you mean "openai"'),
-        (["delete", "openai"], "", "no key of 'openai' is kept"),
+        (["remove", "openai"], "", "no key of 'openai' is kept"),
     ],
 )
 def test_what_is_no_key_is_not_kept(
@@ -244,7 +244,7 @@ def test_a_keyring_holds_the_key_where_there_is_one(swink: Any, file: Path, tmp_
     lost = swink(*to)
     assert "the keyring does not give the key of openai" in " ".join(lost.stderr.split())
     assert lost.returncode == 1
-    assert swink("keys", "delete", "openai", **ring).returncode == 0
+    assert swink("keys", "remove", "openai", **ring).returncode == 0
     assert json.loads(kept.read_text()) == {}
     done = swink("keys", "set", "openai", stdin=KEY, **ring, RING_IS_LOCKED="1")
     assert "notice: the keyring does not take it" in done.stderr

@@ -116,19 +116,21 @@ def test_providers_as_json_say_everything(listed: Any) -> None:
 
 def test_one_provider_is_told_of_with_its_settings(listed: Any) -> None:
     done = listed("providers", "bravo")
-    assert rows(done.stdout) == [
-        "name bravo",
-        "title Bravo Inc.",
-        "wire format lines",
-        "version 1.0",
-        "distribution swink-provider-lines",
-        "base url http://bravo.invalid",
-        "api key env BRAVO_API_KEY",
+    lines = rows(done.stdout)
+    assert lines[:6] == [
+        "Bravo Inc. (bravo)",
         "state needs BRAVO_API_KEY",
-        "settings.api chat or answers",
-        "settings.region string",
+        "key BRAVO_API_KEY",
+        "address http://bravo.invalid",
+        "wire format lines",
+        "package swink-provider-lines 1.0",
     ]
-    assert not done.imported
+    assert lines[-3:] == [
+        "Settings (-o settings.NAME=VALUE)",
+        "api chat or answers",
+        "region string",
+    ]
+    assert "BRAVO_API_KEY (set)" in listed("providers", "bravo", BRAVO_API_KEY="sk-01234567").stdout
     [bravo] = json.loads(listed("providers", "bravo", "--json").stdout)
     assert bravo["settings"] == {"api": ["chat", "answers"], "region": "string"}
 
@@ -145,9 +147,45 @@ def test_what_has_to_be_set_besides_the_key_is_listed(listed: Any, site: Path) -
     listing, told = listed("providers").stdout, rows(listed("providers", "needy").stdout)
 
     assert " needs NEEDY_API_KEY and needs NEEDY_PROJECT\n" in listing
-    assert "required env NEEDY_PROJECT" in told
+    assert "needs NEEDY_PROJECT" in told
     held = rows(listed("providers", "needy", NEEDY_PROJECT="p").stdout)
     assert "state needs NEEDY_API_KEY" in held
+
+
+RULES = """
+[[models]]
+id = "small"
+provider = "bravo"
+capabilities = ["tools", "thinking"]
+[[rules]]
+name = "large"
+match = "large"
+takes = { temperature = [1], top_p = false }
+[[rules]]
+name = "small"
+match = "small"
+efforts = { low = "low", high = "high" }
+"""
+
+
+def test_a_provider_says_which_models_take_what(listed: Any, site: Path) -> None:
+    catalog = site / "lines_provider" / "models.toml"
+    catalog.write_text(catalog.read_text() + RULES)
+    lines = rows(listed("providers", "bravo").stdout)
+    start = lines.index("Options of 2 listed models")
+    assert lines[start + 1 : start + 3] == ["temperature only 1: large; the others", "top_p small"]
+    assert "max_tokens all" in lines
+    content = lines.index("Content, and features that a call may need")
+    assert "tools all" in lines[content:]
+    assert lines[content:][-4].startswith("refused before a byte is sent images, documents, audio")
+
+
+def test_a_broken_provider_says_what_its_catalogue_knows(listed: Any) -> None:
+    done = listed("providers", "broken")
+    lines = rows(done.stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "state needs BROKEN_API_KEY" in lines
+    assert "no such luck" in lines[lines.index("What it takes") + 1]
 
 
 def test_a_provider_that_is_not_installed_is_no_provider(listed: Any) -> None:
@@ -307,15 +345,10 @@ def test_a_server_that_does_not_answer_is_told_of_to_who_asked_for_it(telling: A
     ("columns", "expected"),
     [
         (100, ["large  200k     8k      3     15     2020-01-01*  tools"]),
-        (50, ["    FEATURES", "large  200k     8k      3     15     2020-01-01*", "    tools"]),
-        (
-            30,
-            [
-                "    $ OUT  AS OF  FEATURES",
-                "large  200k     8k      3",
-                "    15  2020-01-01*  tools",
-            ],
-        ),
+        (60, ["alpha  CONTEXT  $ IN  $ OUT  FEATURES", "large  200k     3     15     tools"]),
+        (30, ["alpha  CONTEXT  $ IN  $ OUT", "large  200k     3     15"]),
+        (20, ["alpha  $ IN  $ OUT", "large  3     15"]),
+        (14, ["alpha  $ OUT", "large  15"]),
     ],
 )
 def test_a_row_keeps_within_the_terminal(
@@ -323,7 +356,94 @@ def test_a_row_keeps_within_the_terminal(
 ) -> None:
     running = start("models", "alpha", size=(columns, 24), PYTHONPATH=str(site), NO_COLOR="1")
     assert running.finish() == 0
-    assert seen(running.output, columns)[1 : 1 + len(expected)] == expected
+    lines = seen(running.output, columns)
+    assert lines[2 - len(expected) : 2] == expected
+
+
+MORE = """
+[[models]]
+id = "eye"
+provider = "alpha"
+capabilities = ["tools", "images"]
+prices = { input = 0.2, output = 0.8 }
+[[models]]
+id = "eye"
+provider = "bravo"
+capabilities = ["images"]
+prices = { input = 0.1, output = 1.0 }
+[[models]]
+id = "gone"
+provider = "bravo"
+capabilities = ["tools", "images"]
+prices = { input = 0.1, output = 0.1 }
+[[rules]]
+match = "gone"
+retires = "2020-01-01"
+[[models]]
+id = "priceless"
+provider = "bravo"
+capabilities = ["tools"]
+"""
+
+# what is looked for, and the models in order
+FILTERED: list[tuple[list[str], list[str]]] = [
+    (["--vision"], ["alpha/eye", "bravo/eye"]),
+    (["--tools", "--vision"], ["alpha/eye"]),
+    (["--under", "1.0"], ["alpha/eye", "bravo/eye"]),
+    (["--under", "0.9"], ["alpha/eye"]),
+    (["--tools"], ["alpha/eye", "alpha/large", "bravo/large", "bravo/priceless"]),
+    (["bravo", "--vision"], ["bravo/eye"]),
+    (["--sort", "price", "-q", "bravo"], ["gone", "eye", "large", "priceless"]),
+    (["--sort", "name", "-q", "bravo"], ["eye", "gone", "large", "priceless"]),
+    (["--vision", "--under", "0.01"], []),
+]
+
+
+@pytest.fixture
+def stocked(listed: Any, site: Path) -> Any:
+    """Runs a command with two providers of several models."""
+    catalog = site / "lines_provider" / "models.toml"
+    catalog.write_text(catalog.read_text() + MORE)
+    return lambda *line: listed(*line, SWINK_PLUGINS="alpha,bravo,echo")
+
+
+@pytest.mark.parametrize(("line", "expected"), FILTERED, ids=lambda value: " ".join(value))
+def test_models_are_filtered_and_sorted(stocked: Any, line: list[str], expected: list[str]) -> None:
+    names = [name if "/" in name else f"bravo/{name}" for name in expected]
+    data = json.loads(stocked("models", *line, "--json").stdout)
+    assert [f"{row['provider']}/{row['id']}" for row in data] == names
+    done = stocked("models", *line)
+    assert (done.returncode, done.imported) == (0, False)
+    shown = [line.split()[0] for line in rows(done.stdout)[1:]]
+    assert shown == names or (not names and "No listed model has all of that." in done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("options", "lines", "folded"),
+    [([], 10, True), ([], 60, False), (["--all"], 10, False), (["alpha"], 4, False)],
+    ids=["long", "short", "all", "one provider"],
+)
+@pytest.mark.usefixtures("stocked")
+def test_a_long_list_of_several_providers_is_folded_on_a_terminal(
+    start: Any, site: Path, options: list[str], lines: int, folded: bool
+) -> None:
+    given = {"PYTHONPATH": str(site), "SWINK_PLUGINS": "alpha,bravo", "NO_COLOR": "1"}
+    running = start("models", *options, size=(80, lines), PAGER="cat", **given)
+    assert running.finish() == 0
+    shown = rows("\n".join(seen(running.output, 80)))
+    assert ("bravo 4 1–15 eye" in shown) is folded
+    assert ("eye - - 0.2 0.8 - tools images" in shown) is not folded
+
+
+@pytest.mark.parametrize(("lines", "paged"), [(4, True), (60, False)])
+@pytest.mark.usefixtures("stocked")
+def test_a_list_longer_than_the_terminal_goes_through_the_pager(
+    start: Any, site: Path, lines: int, paged: bool
+) -> None:
+    given = {"PYTHONPATH": str(site), "SWINK_PLUGINS": "alpha,bravo", "PAGER": "tr a-z A-Z"}
+    running = start("models", "bravo", size=(80, lines), **given)
+    assert running.finish() == 0
+    assert ("PRICELESS" in "\n".join(seen(running.output, 80))) is paged
 
 
 # -- plugins -------------------------------------------------------------------------------------

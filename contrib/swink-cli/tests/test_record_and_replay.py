@@ -153,7 +153,7 @@ class TalkingProvider(LinesProvider):
     def convert(self, model, context, options):
         return {}
 
-    async def chunks(self, model, context, options, call):
+    async def exchange(self, x):
         program = "import sys\\nfor line in sys.argv[1:]: print(line)"
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-c", program, *self.said, stdout=asyncio.subprocess.PIPE

@@ -34,6 +34,7 @@ ask -m echo/fail-auth Hi
 events -m echo/echo Hi
 models echo -q stop -q think
 models -q nothing
+models echo --tools --sort name -q fail-un
 default echo/echo
 alias quick echo/echo echo/think
 aliases
@@ -53,6 +54,7 @@ log costs
 tools
 tools --functions "def look(city: str): 'Look out of the window, and say what is to be seen.'"
 modles
+copy <<< "Hi"
 ask
 chat -m echo/echo <<< "Hi\n/tokens\n/model echo/think\nAnd\n/nothing\n"
 chat -m echo/echo -c <<< "/help\n"
@@ -67,12 +69,14 @@ keys set openai <<< "sk-0123456789"
 keys set nobody
 keys list
 keys path
-keys delete openai
+keys remove openai
 template show translate
 template path translate
 template edit translate
 template remove translate
 log show
+last
+last --code
 log search Oslo
 log search nowhere
 log replay

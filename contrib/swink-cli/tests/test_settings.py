@@ -101,8 +101,8 @@ def test_a_file_that_is_wrong_is_named_and_left_alone(
         (["alias", "a/b", "echo/echo"], "cannot be a short name"),
         (["alias", " a", "echo/echo"], "cannot be a short name"),
         (["alias", "a", "nonsense"], "is not a model name"),
-        (["alias", "a"], "there is no short name 'a'"),
-        (["alias", "a", "--remove"], "there is no short name 'a'"),
+        (["alias", "a"], "unknown short name 'a'"),
+        (["alias", "a", "--remove"], "unknown short name 'a'"),
     ],
 )
 def test_what_could_not_be_asked_is_not_kept(
@@ -165,6 +165,12 @@ def test_a_profile_goes_before_what_holds_for_all(swink: Any, keep: Any) -> None
     assert swink("--profile", "play", "default").stdout == "echo/tool\n"
 
 
+def test_an_option_of_swink_behind_a_command_says_where_it_belongs(swink: Any) -> None:
+    done = swink("ask", "-m", "echo/echo", "--profile", "work", "Hi")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "It comes before the command: swink --profile …" in done.stderr
+
+
 def test_what_is_configured_for_a_provider_is_sent_to_it_alone(swink: Any) -> None:
     with ChatService(["Here."]) as service:
         address = ("providers.openai.base_url", service.base_url)
@@ -177,6 +183,81 @@ def test_what_is_configured_for_a_provider_is_sent_to_it_alone(swink: Any) -> No
         assert len(service.exchanges) == 1
 
 
+DEFAULTS = """
+system = "Be brief."
+[options]
+temperature = 0.2
+[options.timeouts]
+idle = 60
+[profiles.work]
+system = "Be formal."
+[profiles.work.options]
+temperature = 0.7
+top_p = 0.5
+"""
+
+# options before and behind `ask`, and what the request has: the system prompt, temperature, top_p
+DEFAULTED: list[tuple[str, list[str], list[str], tuple[str | None, float | None, float | None]]] = [
+    ("of the file", [], [], ("Be brief.", 0.2, None)),
+    ("of a profile", ["--profile", "work"], [], ("Be formal.", 0.7, 0.5)),
+    ("replaced by -s", [], ["-s", "No."], ("No.", 0.2, None)),
+    ("replaced by nothing", [], ["-s", ""], (None, 0.2, None)),
+    ("replaced by an option", [], ["--temperature", "1"], ("Be brief.", 1.0, None)),
+    ("replaced by a pair", [], ["-o", "temperature=0.9"], ("Be brief.", 0.9, None)),
+    ("added to", [], ["-o", "top_p=0.1"], ("Be brief.", 0.2, 0.1)),
+]
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "expected"), [row[1:] for row in DEFAULTED], ids=[r[0] for r in DEFAULTED]
+)
+def test_defaults_of_every_call_are_configured_and_replaced(
+    swink: Any,
+    keep: Any,
+    before: list[str],
+    behind: list[str],
+    expected: tuple[str | None, float | None, float | None],
+) -> None:
+    keep(DEFAULTS)
+    with ChatService(["Here."]) as service:
+        given = {"OPENAI_API_KEY": "sk-0123456789", "OPENAI_BASE_URL": service.base_url}
+        done = swink(*before, "ask", "-m", "openai/any", *behind, "Hi", **given)
+        assert (done.returncode, done.stdout) == (0, "Here.\n"), done.stderr
+        (body,) = service.requests
+    system = [one["content"] for one in body["messages"] if one["role"] != "user"]
+    assert (next(iter(system), None), body.get("temperature"), body.get("top_p")) == expected
+
+
+def test_a_conversation_keeps_its_system_prompt(swink: Any, keep: Any) -> None:
+    with ChatService(["Here."]) as service:
+        given = {"OPENAI_API_KEY": "sk-0123456789", "OPENAI_BASE_URL": service.base_url}
+        assert swink("ask", "-m", "openai/any", "-s", "Rhyme.", "Hi", **given).returncode == 0
+        keep(DEFAULTS)
+        assert swink("ask", "-c", "And?", **given).returncode == 0
+        assert [body["messages"][0]["content"] for body in service.requests] == ["Rhyme."] * 2
+
+
+def test_config_shows_where_each_value_comes_from(swink: Any, keep: Any) -> None:
+    keep(DEFAULTS + "[profiles.home]\nlog = false\n")
+    done = swink("--profile", "work", "config", SWINK_MODEL="echo/echo")
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines == [
+        "KEY VALUE FROM",
+        "default echo/echo SWINK_MODEL",
+        "profile work --profile",
+        "system Be formal. profile work",
+        "options.temperature 0.7 profile work",
+        "options.top_p 0.5 profile work",
+        "options.timeouts.idle 60 file",
+        "system Be brief. file, replaced by profile work",
+        "options.temperature 0.2 file, replaced by profile work",
+        "profiles.home.log false not in use",
+    ]
+    told = swink("config", SWINK_PROFILE="home").stdout
+    assert "profile" in told
+    assert "SWINK_PROFILE" in told
+
+
 def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
     assert "nothing is configured" in swink("config").stdout
     for key, value in (
@@ -186,9 +267,10 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
     ):
         assert swink("config", "set", key, value).returncode == 0
     assert [line.split() for line in swink("config", "show").stdout.splitlines()] == [
-        ["default", "echo/think", "echo/echo"],
-        ["aliases.quick", "echo/echo"],
-        ["providers.openai.timeouts.idle", "60"],
+        ["KEY", "VALUE", "FROM"],
+        ["default", "echo/think", "echo/echo", "file"],
+        ["aliases.quick", "echo/echo", "file"],
+        ["providers.openai.timeouts.idle", "60", "file"],
     ]
     assert swink("config", "get", "providers.openai").stdout == "timeouts.idle = 60\n"
     assert swink("config", "set", "providers.echo.timeouts.idle", "60").returncode == 0
@@ -215,6 +297,12 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
         ("default", '["echo/echo", "nosuch"]', "'nosuch' is not a model name"),
         ("aliases.quick", "nobody/x", "nobody"),
         ("profiles.work.default", "nosuch", "'nosuch' is not a model name"),
+        ("options.temprature", "1", "no option 'temprature'; did you mean 'temperature'?"),
+        ("options.temperature", "warm", "options.temperature='warm'"),
+        ("options.base_url", "http://x", "meant for one provider"),
+        ("options.timeout", "30", "timeouts.total"),
+        ("system", "3", "system: expected text"),
+        ("profiles.work.options.seed", "x", "options.seed='x'"),
         ("providers.nosuch.base_url", "http://x", 'no provider "nosuch"'),
         ("providers.openai.base_url", "5", "providers.openai.base_url=5: expected an address"),
         ("providers.openai.bse_url", "http://x", "no option 'bse_url'; did you mean 'base_url'?"),
@@ -352,18 +440,17 @@ def test_who_names_no_model_is_offered_what_there_is(start: Any, swink: Any, sit
     given = {"OPENAI_API_KEY": "sk-0123456789", "PYTHONPATH": str(site)}
     given["SWINK_DISABLE_PLUGINS"] = "ollama,local"  # this machine may have them
     running = start("Hi", size=(100, 30), **given)
-    running.wait_for("[5]: ")  # Enter chooses echo
+    running.wait_for("[6]: ")  # Enter chooses echo
     lines = [line.split() for line in seen(running.output, 100)]
-    offered = {line[1].partition("/")[0]: line for line in lines[1:-2]}
+    offered = {line[1].partition("/")[0]: line for line in lines[1:-1]}
     running.type(f"{offered['echo'][0]}\n")
     assert running.finish() == 0
-    assert list(offered) == ["groq", "openai", "running", "here", "echo"]
-    assert "kept;" in offered["groq"]
+    assert list(offered) == ["groq", "openai", "running", "here", "paste", "echo"]
+    assert " ".join(offered["groq"][2:]).endswith("per million tokens; its key is kept")
     assert "OPENAI_API_KEY" in offered["openai"]
     assert offered["running"][1:] == ["running/pulled:3b", "runs", "on", "this", "machine"]
     assert " ".join(offered["here"][2:]).endswith("a download of 1.9 GB, once; Apache-2.0")
     assert "Hi" in seen(running.output, 100)
-    assert b"swink default echo/echo" in running.output
 
 
 def test_who_chooses_nothing_is_told_what_to_write(start: Any) -> None:
@@ -371,4 +458,4 @@ def test_who_chooses_nothing_is_told_what_to_write(start: Any) -> None:
     running.wait_for("[1]: ")
     running.type("0\n")
     assert running.finish() == 2
-    assert b"Name one with -m PROVIDER/MODEL" in running.output
+    assert b"Keep a key:" in running.output

@@ -55,6 +55,22 @@ def test_events_are_numbered_and_every_item_is_added_once_and_done_once() -> Non
     assert frames[-1]["response"]["output"] == done
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_an_empty_text_with_a_signature_is_no_message(is_whole: bool) -> None:
+    notes = {"thought_signature": "abc"}
+    ends = [swink.TextStart(1), swink.TextEnd(1, metadata=notes)]
+    answer = events(swink.TextStart(0), swink.TextDelta(0, "Yes"), swink.TextEnd(0), *ends)
+    message = fold(answer)
+    message.provider = "gemini"
+    if is_whole:
+        output = msgspec.json.decode(whole(RESPONSES, message))["output"]
+    else:
+        frames = frames_of(written(RESPONSES, [answer], model="gemini/large"))
+        output = frames[-1]["response"]["output"]
+    assert [item["type"] for item in output] == ["message", "reasoning"]
+    assert back(output).content == message.content
+
+
 def test_what_the_answer_is_called_and_what_it_took() -> None:
     cost = swink.Cost(total=0.25)
     answer = events(*TEXT, usage=USAGE, cost=cost, response_id="r1", model="large-1")

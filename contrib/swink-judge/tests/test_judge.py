@@ -7,6 +7,7 @@ import random
 import re
 import sys
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ def test_every_rule_has_a_name_of_its_own_a_source_and_a_status() -> None:
         assert rule.source.startswith("https://"), rule.id
         assert rule.status == 200 or 400 <= rule.status < 500, rule.id
         assert rule.message, rule.id
+        assert "2026-11-21" <= rule.checked <= date.today().isoformat(), rule.id
         assert rule.confidence in ("measured", "documented", "reported"), rule.id
 
 
@@ -116,6 +118,46 @@ def test_a_rule_refuses_its_refused_example_and_not_the_other() -> None:
         ("a", "open", [True], {"a": {"type": "object", "additionalProperties": False}}, False),
         ("a", "open", [True], {"a": {"items": {"type": ["object", "null"]}}}, True),
         ("a", "open", [True], {"a": {"type": "string"}}, False),
+        ("a", "recursive", [True], {"a": {"items": {"$ref": "#"}}}, True),
+        (
+            "a",
+            "recursive",
+            [True],
+            {"a": {"$ref": "#/$defs/x", "$defs": {"x": {"type": "null"}}}},
+            False,
+        ),
+        (
+            "a",
+            "recursive",
+            [True],
+            {"a": {"$defs": {"x": {"items": {"$ref": "#/$defs/y"}}, "y": {"$ref": "#/$defs/x"}}}},
+            True,
+        ),
+        ("a", "recursive", [True], {"a": {"$ref": "#/$defs/none"}}, False),
+        (
+            "a",
+            "recursive",
+            [True],
+            {"a": {"items": [{"$ref": "#/x"}, {"$ref": "#/x"}], "x": {}}},
+            False,
+        ),
+        (
+            "a",
+            "in_a_row",
+            [[[["b", "eq", 1]], [["b", "eq", 2]]]],
+            {"a": [{"b": 1}, {"b": 2}]},
+            True,
+        ),
+        (
+            "a",
+            "in_a_row",
+            [[[["b", "eq", 1]], [["b", "eq", 2]]]],
+            {"a": [{"b": 1}, {"b": 3}, {"b": 2}]},
+            False,
+        ),
+        ("a", "in_a_row", [[[["b", "eq", 1]]]], {"a": "b"}, False),
+        ("a[*].b[*]", "count_gt", [2], {"a": [{"b": [1]}, {"b": [1, 1]}]}, True),
+        ("a[*].b[*]", "count_gt", [2], {"a": [{"b": [1, 1]}, {}]}, False),
         ("a", "unlisted", [["b[*].c"]], {"a": "x", "b": [{"c": "y"}]}, True),
         ("a", "unlisted", [["b[*].c"]], {"a": "x", "b": [{"c": "y"}, {"c": "x"}]}, False),
         ("a", "unlisted", [["b", "d"]], {"a": "x", "d": "x"}, False),
@@ -194,12 +236,16 @@ def test_a_body_that_is_no_json_asks_nobody() -> None:
 
 def test_rules_of_ones_own_take_the_place_of_those_that_come_along() -> None:
     rule = Rule(
-        "acme", "acme", "chat", ".", [["tools", "present"]], 422, "no", "https://a", "measured"
+        "acme", "acme", "chat", ".", [["tools", "present"]], 422, "no", "https://a", "measured",
+        "2026-11-25",
     )  # fmt: skip
     judge = Judge([rule])
     assert judge.providers == {"acme"}
     assert judge.refusals("acme", "chat", "large", {"tools": []}) == [rule]
     assert judge.refusals("acme", "messages", "large", {"tools": []}) == []
+    assert judge.has_rules("acme", "chat")
+    assert not judge.has_rules("acme", "messages")
+    assert not judge.has_rules("other", "chat")
 
 
 # -- models to come -----------------------------------------------------------------------------
@@ -309,7 +355,7 @@ def test_both_judges_agree_on_every_example_and_on_mixtures_of_them(reference: A
 
 def test_the_operators_are_those_that_the_rules_use() -> None:
     used = {op for rule in JUDGE.rules for op in _operators(rule.when)}
-    assert used == {*OPERATORS, "absent", "unlisted"}
+    assert used == {*OPERATORS, "absent", "count_gt", "unlisted"}
 
 
 def _operators(conditions: list[list[Any]]) -> Iterator[str]:
@@ -320,3 +366,6 @@ def _operators(conditions: list[list[Any]]) -> Iterator[str]:
             yield from _operators(more[0])
         elif operator == "more_than":
             yield from _operators(more[0][1])
+        elif operator == "in_a_row":
+            for item in more[0]:
+                yield from _operators(item)

@@ -315,7 +315,7 @@ async def test_what_is_left_out_is_missed(
 
 async def test_a_request_that_a_rule_refuses_is_found_once_for_each_rule_and_provider() -> None:
     about = {"provider": "mistral", "api": "chat", "model": ".", "message": "no"}
-    known = {"source": "https://a", "confidence": "measured"}
+    known = {"source": "https://a", "confidence": "measured", "checked": "2026-11-25"}
     rule = Rule(id="no-plain", when=[["tools", "absent"]], status=422, **about, **known)
     ignored = Rule(id="no-sense", when=[["top_p", "present"]], status=200, **about, **known)
     large = RunOptions(["mistral"], 5, lambda model: "mistral-large-4" in model.id)
@@ -325,6 +325,17 @@ async def test_a_request_that_a_rule_refuses_is_found_once_for_each_rule_and_pro
     }
     assert {(Kind.REFUSED, "no-plain"), (Kind.WITHOUT_EFFECT, "no-sense")} <= kinds
     assert run.counts[Kind.REFUSED, "no-plain", "mistral"] > 10
+    assert not run.unjudged
+
+
+async def test_requests_to_apis_without_rules_are_counted_as_unjudged() -> None:
+    about = {"provider": "mistral", "model": ".", "message": "no", "status": 400}
+    known = {"source": "https://a", "confidence": "measured", "checked": "2026-11-25"}
+    other = Rule(id="no", api="messages", when=[["tools", "present"]], **about, **known)
+    large = RunOptions(["mistral"], 50, lambda model: "mistral-large-4" in model.id)
+    run = await _drained(Judge([other]), large)
+    assert run.sent > 0
+    assert run.unjudged == {("mistral", "chat"): run.sent}
 
 
 def test_every_exception_has_a_reason_and_a_source() -> None:

@@ -54,7 +54,9 @@ async def test_responses_are_answered_too() -> None:
 
 
 def _refusing(provider: str, api: str, status: int) -> StrictServer:
-    rule = Rule("no", provider, api, ".", [], status, "Not that.", "https://a", "measured")
+    rule = Rule(
+        "no", provider, api, ".", [], status, "Not that.", "https://a", "measured", "2026-11-25"
+    )
     return StrictServer(provider, Judge([rule]))
 
 

@@ -20,10 +20,11 @@ from rich.console import Console
 import swink_core as swink
 from swink_observers.commands.tail import _line
 from swink_observers.feed import Feed
-from swink_observers.following import Place, following
+from swink_observers.following import Place, following, spending, told_by
 from swink_observers.rows import MOST_ENDED, Calls
 from swink_observers.serving import application
 from swink_observers.top import cells, live, top
+from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.command_line import swink_command
 
 END = {
@@ -111,6 +112,49 @@ def test_where_there_is_no_feed_one_is_told_what_to_do(swink: Any, command: str)
     assert done.returncode == 1
     assert "no feed of calls" in done.stderr
     assert "SWINK_FEED=8765" in done.stderr
+
+
+HOSTILE_FEEDS: dict[str, tuple[bytes, str]] = {
+    "call is a number": (b'event: begin\ndata: {"call": 5}\n\n', "Expected `str | null`"),
+    "model is a list": (b'event: begin\ndata: {"call": "a", "model": []}\n\n', "Expected `str`"),
+    "endless line": (b"event: begin\ndata: " + b"x" * 1_000_000, "a line of it is too long"),
+}
+
+
+@pytest.mark.parametrize(("sent", "expected"), HOSTILE_FEEDS.values(), ids=HOSTILE_FEEDS)
+async def test_a_hostile_feed_is_an_error_that_says_what_is_wrong(
+    sent: bytes, expected: str
+) -> None:
+    class HostileFeed(LoopbackServer):
+        async def respond(self, exchange: Exchange) -> None:
+            await exchange.start(200, {"Content-Type": "text/event-stream"})
+            await exchange.write(sent)
+            await exchange.end()
+
+    async def follow(place: Place) -> None:
+        calls = Calls()
+        async with aclosing(following(place, 0, lambda: None)) as records:
+            async for name, data in records:
+                with told_by(place):
+                    calls.take(name, data, 0.0)
+
+    async with HostileFeed() as server:
+        with pytest.raises(swink.SwinkError, match="no feed of calls") as caught:
+            await follow(Place(server.url))
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("rows", [[], 5, [5], [{"key": 5}], [{"key": "a", "limits": []}]], ids=repr)
+async def test_spending_of_other_types_is_not_shown(rows: Any) -> None:
+    class HostileGateway(LoopbackServer):
+        async def respond(self, exchange: Exchange) -> None:
+            await exchange.start(200, {"Content-Type": "application/json"})
+            await exchange.write(json.dumps({"data": rows}).encode())
+            await exchange.end()
+
+    async with HostileGateway() as server:
+        place = Place(server.url, spending=server.url)
+        assert await spending(place) == []
 
 
 @pytest.mark.parametrize("option", ["", "--gateway"])

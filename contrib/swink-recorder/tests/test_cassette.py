@@ -209,6 +209,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "malformed": {"malformed": "skip"},
     "max_output_chars": {"max_output_chars": 50},
     "rules": {"rules": False},
+    "retired": {"retired": True},
     "extra": {"extra": {"x": 1}},
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -215,7 +216,20 @@ def with_field(name: str, value: Any) -> Any:
     return change
 
 
+def as_pipe(file: str) -> Any:
+    def change(folder: Path) -> None:
+        (folder / file).unlink()
+        os.mkfifo(folder / file)
+
+    return change
+
+
 BROKEN = [
+    ("a body that is a pipe", as_pipe("body.sse"), "body.sse: it is not a regular file"),
+    ("a head that is a pipe", as_pipe("recording.json"), "it is not a regular file"),
+    ("a header beyond Latin-1", with_field("headers", {"X-A": "日"}), "the header 'X-A' has"),
+    ("a header name beyond Latin-1", with_field("headers", {"日": "a"}), "the header '日' has"),
+    ("a header of two lines", with_field("headers", {"X-A": "a\r\nX-B: b"}), "a line break"),
     ("no recording.json", without("recording.json"), "recording.json: No such file"),
     ("no body", without("body.sse"), "body.sse: No such file"),
     ("not JSON", with_text("recording.json", "{"), "recording.json: Input data was truncated"),

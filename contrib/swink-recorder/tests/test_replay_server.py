@@ -189,7 +189,7 @@ async def test_the_parser_sees_the_pieces_of_a_paced_replay() -> None:
         url = server.add("case", recording(*pieces))
         async with client.stream("acme/large", "Hello", base_url=url) as stream:
             reads: asyncio.Queue[bytes] = asyncio.Queue()
-            stream.call.taps.append(lambda _, data: reads.put_nowait(data))
+            stream.call.taps.append(lambda _, __, data: reads.put_nowait(data))
             result = asyncio.create_task(stream.result())
             seen = []
             for _ in pieces:

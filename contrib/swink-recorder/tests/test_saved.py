@@ -92,7 +92,7 @@ class Process(HTTPProvider):
     def convert(self, model: Any, context: Any, options: Any) -> Any:
         return {}
 
-    def chunks(self, model: Any, context: Any, options: Any, call: Any) -> AsyncIterator[bytes]:
+    def exchange(self, x: Any) -> AsyncIterator[bytes]:
         return self._said()
 
     async def _said(self) -> AsyncIterator[bytes]:

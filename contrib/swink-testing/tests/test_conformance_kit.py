@@ -170,7 +170,6 @@ SHOWN_TWICE = {
     "broken:DropsSeed": ("listed_requests",),
     "broken:SendsUnknownFields": ("listed_requests",),
     "broken:KeyInAddress": ("listed_requests", "calls_are_apart"),
-    "broken:ShowsKey": ("calls_are_apart",),
 }
 """Faults that other checks show too."""
 

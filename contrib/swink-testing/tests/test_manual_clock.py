@@ -68,7 +68,7 @@ async def test_a_cancelled_timer_does_not_fire() -> None:
     clock = ManualClock()
     fired: list[int] = []
 
-    clock.call_at(1.0, lambda: fired.append(1)).cancel()
+    clock.call_at(1.0, lambda: fired.append(1))()
     await clock.advance(2.0)
 
     assert fired == []

@@ -215,7 +215,7 @@ async def test_a_recording_is_answered_from_memory(chunks: list[bytes] | None) -
     reads: list[bytes] = []
 
     async with client(http).stream("acme/large", "Hello") as stream:
-        stream.call.taps.append(lambda _, data: reads.append(data))
+        stream.call.taps.append(lambda _, __, data: reads.append(data))
         message = await stream.result()
 
     assert message.text == "Grüße!"

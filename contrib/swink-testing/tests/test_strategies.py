@@ -8,13 +8,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swink_core import Context, Message, Model, StreamOptions, ToolCallBlock, dump, load
+from swink_core import Context, Event, Message, Model, StreamOptions, ToolCallBlock, dump, load
 from swink_core.conversation import check_context
 from swink_core.providers import parse_arguments
 from swink_core.providers.conversion import normalise
 from swink_core.streaming.builder import MessageBuilder
 from swink_core.vocabulary import events as ev
-from swink_core.vocabulary.codec import load_event
 from swink_core.vocabulary.grammar import RULES, Automaton
 from swink_testing import strategies as sw
 from swink_testing.driver import fold
@@ -50,7 +49,7 @@ def test_every_event_of_the_protocol_is_drawn() -> None:
 
 @given(event_streams())
 def test_events_survive_json(events: list[ev.AssistantMessageEvent]) -> None:
-    assert [load_event(through_json(dump(event))) for event in events] == events
+    assert [load(Event, through_json(dump(event))) for event in events] == events
 
 
 @given(event_streams())

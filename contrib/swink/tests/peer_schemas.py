@@ -22,7 +22,6 @@ REASONS = {
     "pair": "no item may follow those of a tuple, and `items: false` says so",
     "mixed_literal": "msgspec sorts the words",
     "enum": "msgspec sorts the words",
-    "day": "msgspec calls no date-time without a zone RFC 3339's, which the format means",
     "decimal": "a number of JSON's would lose digits; msgspec wants the text",
     "data": "msgspec says how bytes are encoded, which is in base64",
     "dataclass_argument": _ONE_OBJECT,

@@ -174,6 +174,24 @@ BAD: list[tuple[str, str, str, int]] = [
 ]
 
 
+@pytest.mark.parametrize(("corrections", "fits"), [(0, False), (1, False), (2, True)])
+async def test_an_answer_is_requested_again_as_often_as_corrections_says(
+    corrections: int, fits: bool, by_tool: bool
+) -> None:
+    plugin = Scripted("{}", '{"name": 5}', '{"name": "Tom"}')
+    async with swink.Client(plugins=[plugin]) as client:
+        asked = client.answer("echo/echo", "Who?", type=Cat, corrections=corrections)
+        if fits:
+            assert (await asked).parsed == Cat("Tom")
+        else:
+            with pytest.raises(swink.BadAnswer):
+                await asked
+        assert len(plugin.contexts) == corrections + 1
+        assert len(plugin.contexts[-1].messages) == 1 + 2 * corrections
+        with pytest.raises(swink.UsageError, match="corrections is less than 0"):
+            await client.answer("echo/echo", "Who?", type=Cat, corrections=-1)
+
+
 @pytest.mark.parametrize(("written", "stop", "said", "calls"), BAD)
 async def test_an_answer_that_does_not_fit_at_last_is_kept_with_the_error(
     written: str, stop: str, said: str, calls: int, by_tool: bool

@@ -53,6 +53,11 @@ def test_pydantic_is_imported_by_nobody_but_the_caller() -> None:
     assert done.stdout == "False\n"
 
 
+def ask(question: str) -> str:
+    """Ask."""
+    return question
+
+
 # (how it is called, part of the error)
 MISTAKES: list[tuple[Any, str]] = [
     (lambda c: c.stream("echo/echo", "Hi", temprature=1), "did you mean 'temperature'?"),
@@ -75,10 +80,22 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda c: c.gather_answers("echo/echo", ["Hi"], type=int, limt=1), "did you mean 'limit'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], temprature=1), "'temperature'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], max_turn=1), "no option 'max_turn'"),
-    (lambda c: c.run("echo/echo", "Hi", tools=[], type=int), "what a run ends with is a message"),
+    (lambda c: c.run("echo/echo", "Hi", tools=[], type=object()), "has no JSON schema"),
+    (
+        lambda c: c.run("echo/echo", "Hi", tools=[], type=int, response_format="json"),
+        "type and response_format say two things",
+    ),
+    (
+        lambda c: c.run("echo/echo", "Hi", tools=[swink.tool(name="answer")(ask)], type=int),
+        "a tool is called 'answer'",
+    ),
+    (
+        lambda c: c.run("echo/echo", "Hi", tools=[], type=int, corrections=-1),
+        "corrections is less than 0",
+    ),
     (lambda c: c.run("echo/echo", "Hi", tools=[], max_tuns=1), "did you mean 'max_turns'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], aprove=print), "did you mean 'approve'?"),
-    (lambda c: c.run("echo/echo", "Hi", tools=[], max_retries=1), "did you mean 'retry'?"),
+    (lambda c: c.run("echo/echo", "Hi", tools=[], max_retries=1), "write retry=False for never"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], approve=3), "approve is of type int, which"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], max_turns="3"), "max_turns is no whole number"),
     (lambda c: c.gather("echo/echo", ["Hi"], limt=1), "did you mean 'limit'?"),

@@ -223,6 +223,25 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """,
+    "with a stream that a forked child touches": """
+import os, swink
+stream = swink.SyncClient().stream("echo/stall", "Hello")
+events = iter(stream)
+next(events)
+child = os.fork()
+if child == 0:
+    refused = 0
+    for touch in (lambda: next(events), stream.result, stream.close, lambda: list(stream.text)):
+        try:
+            touch()
+        except swink.UsageError:
+            refused += 1
+    os._exit(refused)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+next(events)
+stream.close()
+print("Hello")
+""",
     "beside a tool that goes on past its limit": """
 import threading, swink
 @swink.tool(timeout=0.01)

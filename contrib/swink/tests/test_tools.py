@@ -7,6 +7,8 @@ import base64
 import functools
 import json
 import threading
+import types
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -218,10 +220,24 @@ class _Outcome(BaseException):
     """What is no Exception, as the outcomes of tests are none."""
 
 
+class Unwritable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+class Lowest(BaseException):
+    """Derives from nothing that `except Exception` catches."""
+
+
 # (what the function raises, what the model is told)
 RAISED: list[tuple[BaseException, str]] = [
     (LookupError("no such city"), "LookupError: no such city"),
     (SystemExit(0), "SystemExit: 0"),
+    (GeneratorExit(), "GeneratorExit"),
+    (BaseExceptionGroup("all", [SystemExit(1)]), "BaseExceptionGroup: all"),
+    (ExceptionGroup("some", [ValueError("a")]), "ExceptionGroup: some"),
+    (Unwritable(), "Unwritable"),
+    (Lowest("x"), "Lowest: x"),
     (_Outcome("over"), "_Outcome: over"),
     (StopIteration("none left"), "raised StopIteration"),
 ]
@@ -249,6 +265,26 @@ async def test_what_stops_a_tool_is_no_result(raised: type[BaseException]) -> No
 
     with pytest.raises(raised):
         await result_of(f, {})
+
+
+def test_a_tool_whose_coroutine_is_closed_has_raised_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @types.coroutine
+    def pause() -> Generator[None, None, None]:
+        yield
+
+    async def f() -> None:
+        await pause()
+
+    begun = result_of(f, {})
+
+    async def begin() -> None:
+        begun.send(None)
+
+    asyncio.run(begin())
+    begun.close()
+    assert caplog.records == []
 
 
 async def test_a_blocking_function_runs_in_a_thread_and_an_async_one_does_not() -> None:
@@ -301,6 +337,10 @@ class Thermometer:
     async def __call__(self, city: str) -> str:
         return f"19 in {city}"
 
+    def add(self, a: int) -> int:
+        """Add."""
+        return a
+
 
 def add(a: int, b: int, /, *, scale: int = 1) -> int:
     """Add."""
@@ -312,7 +352,8 @@ KINDS: list[tuple[Any, str, dict[str, Any], str]] = [
     (Thermometer(), "Thermometer", {"city": "Oslo"}, "19 in Oslo"),
     (add, "add", {"a": 1, "b": 2, "scale": 2}, "6"),
     (swink.tool(functools.partial(add, 1), name="add_one"), "add_one", {"b": 2}, "3"),
-    (lambda: "x", "<lambda>", {}, "x"),
+    (swink.tool(name="x")(lambda: "x"), "x", {}, "x"),
+    (functools.partial(add, 1), "add", {"b": 2}, "3"),
 ]
 
 
@@ -349,7 +390,10 @@ MISTAKES: list[tuple[Any, str]] = [
     (3, "tools are of type int"),
     ([3], "a tool is a function, not of type int"),
     ([swink.Tool("f")], "tool 'f' has no function"),
-    ([add, add], "two tools have one name"),
+    ([add, Thermometer().add], "two tools are called 'add': "),
+    ([lambda: "x"], "has no name to call it by"),
+    ([{"type": "function"}], "a tool of a run is a function, not a dictionary"),
+    ({"add": add}, "tools are of type dict"),
     ([stars], "tool 'stars': *a can be named by no model"),
     ([unknown_name], "tool 'unknown_name': name 'Nowhere' is not defined"),
     ([no_schema], "tool 'no_schema': a: "),

@@ -269,11 +269,6 @@ TURNS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
         ],
         [_user(_said("Hi")), _model({**USE, "caller": {"type": "x"}}), _user(RESULT)],
     ),
-    (
-        "an answer to be continued does not end in white space",
-        [HI, _answer(TextBlock("One, \n"))],
-        [_user(_said("Hi")), _model(_said("One,"))],
-    ),
 ]
 
 

@@ -240,8 +240,31 @@ def test_what_is_left_out_or_changed_is_said_and_is_what_the_api_refuses(row: Ch
 HI = UserMessage("Hi")
 SAID = AssistantMessage([TextBlock("It is")])
 
+
+def test_white_space_at_the_end_of_an_answer_to_be_continued_is_left_out_and_said() -> None:
+    cited = TextBlock("One, \n", {"citations": []})
+    for end, sent, notices in [
+        (
+            TextBlock("One, \n"),
+            "One,",
+            ["messages[1].content[0]: white space at its end was not sent"],
+        ),
+        (cited, "One, \n", []),
+    ]:
+        found = leaving(PROVIDER, f"anthropic/{BUDGET}", Context([HI, AssistantMessage([end])]))
+        assert found.body["messages"][-1]["content"][0]["text"] == sent
+        assert found.notices == notices
+
+
 AGES = {"type": "object", "additionalProperties": {"type": "integer"}}
 AGES_WITHIN = {"type": "object", "properties": {"ages": {**AGES, "type": ["object", "null"]}}}
+
+TREE = {
+    "type": "object",
+    "properties": {"children": {"type": "array", "items": {"$ref": "#"}}},
+    "required": ["children"],
+    "additionalProperties": False,
+}
 
 Refusal = tuple[str, Context, dict[str, Any], str, list[str]]
 
@@ -255,6 +278,12 @@ REFUSED: list[Refusal] = [
      "does not support prefill", ["anthropic-prefill-text-block"]),
     (BUDGET, Context([HI]), {"stop": ["A", "\n"]},
      "white space alone", ["anthropic-stop-sequence-blank"]),
+    (BUDGET, Context([UserMessage("\n")]), {}, "ends with a blank user message",
+     ["anthropic-no-messages"]),
+    (NEWEST, Context([HI, SAID, UserMessage(" ")]), {}, "ends with a blank user message",
+     ["anthropic-prefill-text-block"]),
+    (NEWEST, Context([HI]), {"response_format": TREE}, "refers to itself",
+     ["anthropic-format-recursive"]),
     (BUDGET, Context([HI], tools=[Tool("look", "", {"type": "array"})]), {},
      "whose parameters are no object", ["anthropic-tool-schema-type"]),
     (NEWEST, Context([HI]), {"response_format": AGES},

@@ -6,7 +6,6 @@ import asyncio
 import json
 import sys
 import time
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -15,7 +14,6 @@ import pytest
 import swink_core as swink
 from swink_core.providers import AiohttpClient
 from swink_provider_azure import AzureProvider, entra
-from swink_provider_azure.entra import TokenCache
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_test_helpers.recorded_chat import RecordedChat
 from swink_testing.calls import client_with
@@ -259,38 +257,15 @@ async def test_calls_that_begin_together_fetch_one_token(monkeypatch: pytest.Mon
     assert [request.url.endswith("/token") for request in http.requests].count(True) == 1
 
 
-class _Numbered:
-    """Gives out tokens that are due at once, each after a turn of the event loop."""
-
-    def __init__(self) -> None:
-        self.fetched = 0
-
-    async def fetch(self, call: swink.Call) -> tuple[str, float]:
-        await asyncio.sleep(0)
-        self.fetched += 1
-        return f"token-{self.fetched}", 0.0
-
-
-def test_one_cache_serves_several_event_loops() -> None:
-    cache, source = TokenCache(), _Numbered()
-    call: Any = SimpleNamespace(clock=ManualClock(), secrets=set())
-
-    async def together() -> list[str]:
-        return await asyncio.gather(*(cache.get(source, call) for _ in range(3)))
-
-    assert asyncio.run(together()) == ["token-1", "token-2", "token-3"]
-    assert asyncio.run(together()) == ["token-4", "token-5", "token-6"]
-
-
-async def test_a_token_is_renewed_five_minutes_before_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_token_whose_time_is_over_is_fetched_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     _sign_in(monkeypatch)
     http = MemoryHTTPClient(
         _token("short", 300), MemoryResponse([DONE]), _token("next"), MemoryResponse([DONE])
     )
-    async with client_with(http=http, base_url="https://r.example") as client:
+    clock = ManualClock()
+    async with client_with(http=http, base_url="https://r.example", clock=clock) as client:
         await client.complete("azure/d", "Hi")
+        await clock.advance(300)
         await client.complete("azure/d", "Hi")
     assert http.requests[3].headers["Authorization"] == "Bearer next"
 

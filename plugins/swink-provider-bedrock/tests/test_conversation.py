@@ -486,18 +486,6 @@ def test_results_of_tools_stand_alone_where_the_model_wants_it(model: str, last:
     assert _converted(ANSWERED_AND_ON, model)["messages"][2:] == last
 
 
-@pytest.mark.parametrize(
-    ("model", "context", "words"),
-    [
-        (NOVA, Context([AssistantMessage([TextBlock("a")]), HI]), "the user to speak first"),
-    ],
-)
-def test_what_a_model_has_no_form_for_is_refused(model: str, context: Context, words: str) -> None:
-    with pytest.raises(ProviderFailure, match=words) as caught:
-        _converted(context, model)
-    assert caught.value.failure.kind is StreamErrorKind.UNSUPPORTED
-
-
 REFERRING = {
     "type": "object",
     "properties": {"at": {"$ref": "#/$defs/place", "description": "Where."}},

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from converse import CONTENT_TYPE, TEXT, said
 from swink_core import Done, Error, ProviderFailure, RetryPolicy
 from swink_core import StreamErrorKind as Kind
 from swink_provider_bedrock import credentials as module
-from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
+from swink_provider_bedrock.credentials import AccessKeys, SharedFiles, access_keys, region
 from swink_provider_bedrock.sigv4 import Credentials
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_testing.calls import client_with
@@ -60,7 +61,12 @@ def test_files_in_a_home_that_nobody_has_are_absent() -> None:
 
 
 async def _get(environ: dict[str, str]) -> Credentials:
-    return await CredentialChain(SharedFiles()).get(environ)
+    return (await _token(environ)).keys
+
+
+async def _token(environ: dict[str, str]) -> AccessKeys:
+    found: Any = access_keys(environ)
+    return found if isinstance(found, AccessKeys) else await found.fetch(None)
 
 
 def _section(title: str, key: str, *more: str) -> str:
@@ -198,16 +204,6 @@ async def test_a_file_that_does_not_parse_is_named_and_not_quoted(files: _Files)
     assert "a-secret" not in str(caught.value)
 
 
-async def test_the_files_are_read_once(files: _Files) -> None:
-    files.credentials.write_text(_section("default", "first"))
-    chain = CredentialChain(SharedFiles())
-    assert (await chain.get(files.environ)).access_key == "first"
-    files.credentials.write_text(_section("default", "second"))
-    assert (await chain.get(files.environ)).access_key == "first"
-    assert chain.forget(files.environ)
-    assert (await chain.get(files.environ)).access_key == "second"
-
-
 # -- what botocore finds ---------------------------------------------------------------------
 
 
@@ -226,29 +222,32 @@ LATE = {**FROM_PROCESS, "Expiration": "2999-01-01T00:00:00Z"}
 
 
 @needs_botocore
-async def test_a_process_is_left_to_botocore_and_asked_once(files: _Files) -> None:
+async def test_a_process_is_left_to_botocore_and_tells_how_long_its_keys_are_good(
+    files: _Files,
+) -> None:
     count = _process(files, LATE)
-    chain = CredentialChain(SharedFiles())
-    found = await asyncio.gather(*(chain.get(files.environ) for _ in range(5)))
-    assert found == [Credentials("process", "s", "t")] * 5
-    assert count.read_text() == "x"
-    assert chain.forget(files.environ)
-    await chain.get(files.environ)
-    assert count.read_text() == "xx"
+    found = await _token(files.environ)
+    assert (found.keys, count.read_text()) == (Credentials("process", "s", "t"), "x")
+    assert 9e9 < found.seconds < 1e12
 
 
 @needs_botocore
-def test_one_chain_serves_several_event_loops(files: _Files) -> None:
+async def test_keys_without_an_end_are_good_for_ever(files: _Files) -> None:
+    _process(files, FROM_PROCESS)
+    assert (await _token(files.environ)).seconds == inf
+
+
+@needs_botocore
+async def test_calls_share_the_keys_of_a_process(
+    files: _Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
     count = _process(files, LATE)
-    chain = CredentialChain(SharedFiles())
-
-    async def together() -> None:
-        chain.forget(files.environ)
-        await asyncio.gather(*(chain.get(files.environ) for _ in range(3)))
-
-    asyncio.run(together())
-    asyncio.run(together())
-    assert count.read_text() == "xx"
+    http = MemoryHTTPClient(*(_answer() for _ in range(6)))
+    async with client_with(http=http, **OPTIONS) as client:
+        for _ in range(2):
+            await asyncio.gather(*(client.complete("bedrock/any", "Hi") for _ in range(3)))
+    assert count.read_text() == "x"
 
 
 async def test_keys_that_cannot_be_renewed_are_a_failure(files: _Files) -> None:
@@ -265,11 +264,11 @@ async def test_changing_the_profile_changes_the_keys(
 ) -> None:
     _process(files, LATE, "profile work")
     files.credentials.write_text(_section("default", "file"))
-    chain = CredentialChain(SharedFiles())
-    assert (await chain.get(files.environ)).access_key == "file"
+    assert (await _get(files.environ)).access_key == "file"
     monkeypatch.setenv("AWS_PROFILE", "work")
     work = {**files.environ, "AWS_PROFILE": "work"}
-    assert (await chain.get(work)).access_key == "process"
+    assert (await _get(work)).access_key == "process"
+    assert access_keys(work) != access_keys(files.environ)
 
 
 class _Container(LoopbackServer):
@@ -358,9 +357,8 @@ async def test_an_instances_keys(files: _Files, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     with _Instance() as server:
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"{server.url}/")
-        chain = CredentialChain(SharedFiles())
-        found = [await chain.get(files.environ), await chain.get(files.environ)]
-    assert found == [Credentials("instance", "s", "t")] * 2
+        found = await _get(files.environ)
+    assert found == Credentials("instance", "s", "t")
     assert [exchange.method for exchange in server.exchanges] == ["PUT", "GET", "GET"]
 
 
@@ -408,9 +406,9 @@ SIGNED_IN = {
 PRINT_KEYS = """
 import asyncio
 from swink_core import ProviderFailure
-from swink_provider_bedrock.credentials import CredentialChain, SharedFiles
+from swink_provider_bedrock.credentials import access_keys
 try:
-    found = asyncio.run(CredentialChain(SharedFiles()).get())
+    found = asyncio.run(access_keys().fetch(None)).keys
     print(found.access_key, found.secret_key, found.token)
 except ProviderFailure as error:
     print(error.failure.kind, error.failure.message)
@@ -498,11 +496,12 @@ def _refusal(status: int, headers: dict[str, str]) -> MemoryResponse:
 
 
 async def _ask(http: MemoryHTTPClient, files: _Files, between: str, **options: Any) -> Any:
-    """Asks with the first keys in the file, after which others stand there."""
-    async with client_with(http=http, **OPTIONS) as client:
+    """Asks once with the first keys in the file, after which others stand there."""
+    first = MemoryHTTPClient(_answer())
+    async with client_with(http=first, **OPTIONS) as client:
         files.credentials.write_text(_section("default", "first", "region = eu-west-1"))
-        provider: Any = client.host.bind("bedrock").provider
-        provider._files.profile()
+        await client.complete("bedrock/any", "Hi", **options)
+        first.send = http.send  # type: ignore[method-assign]  # from now on
         files.credentials.write_text(_section("default", between, "region = eu-west-1"))
         async with client.stream("bedrock/any", "Hi", **options) as stream:
             return [event async for event in stream][-1]

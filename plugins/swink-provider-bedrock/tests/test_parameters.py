@@ -10,8 +10,10 @@ from converse_model import misfits
 
 from swink_core import (
     AssistantMessage,
+    Base64Source,
     CacheStrategy,
     Context,
+    DocumentBlock,
     TextBlock,
     ThinkingBlock,
     Tool,
@@ -235,6 +237,14 @@ def test_limits_of_a_strict_tool_are_told_in_words_to_claude_alone() -> None:
 SAID = AssistantMessage([TextBlock("It is")])
 CALLED = AssistantMessage([ToolCallBlock("call_1", "look", {})])
 
+PAGES = [DocumentBlock(Base64Source("application/pdf", "JVBERi0="), f"page {n}") for n in range(6)]
+TREE = {
+    "type": "object",
+    "properties": {"children": {"type": "array", "items": {"$ref": "#"}}},
+    "required": ["children"],
+    "additionalProperties": False,
+}
+
 Refusal = tuple[str, Context, dict[str, Any], str, list[str]]
 
 # (model, conversation, options, what is said, the judge's rules without ours)
@@ -244,6 +254,17 @@ REFUSED: list[Refusal] = [
     (LLAMA, Context([HI], tools=[LOOK]), {"tool_choice": "required"},
      "does not support tool choice", ["bedrock-llama-forced-any"]),
     (FOUR_SIX, Context([HI, SAID]), {}, "does not support prefill", ["bedrock-claude-prefill"]),
+    (NOVA, Context([SAID, HI]), {}, "begins with an answer", ["bedrock-first-user"]),
+    ("acme.unheard-of-v1:0", Context([SAID, HI]), {}, "begins with an answer",
+     ["bedrock-first-user"]),
+    (NEWEST, Context([HI]), {"stop": ["A", "\n"]}, "white space alone",
+     ["bedrock-claude-stop-blank"]),
+    (NEWEST, Context([HI]), {"response_format": TREE}, "refers to itself",
+     ["bedrock-claude-format-recursive"]),
+    (NOVA, Context([UserMessage([TextBlock("Hi"), *PAGES])]), {}, "at most 5 documents, not 6",
+     ["bedrock-documents-count"]),
+    (NOVA, Context([UserMessage(" ")]), {}, "ends with a blank user message",
+     ["bedrock-no-messages"]),
     ("mistral.mistral-7b-instruct-v0:2", Context([HI], "Be brief."), {},
      "takes no system prompt", ["bedrock-system-unsupported"]),
     ("us.deepseek.r1-v1:0", Context([HI, CALLED, ToolResultMessage("call_1", "look", "seen")]), {},

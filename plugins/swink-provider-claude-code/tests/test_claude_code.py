@@ -275,6 +275,13 @@ async def test_the_commands_own_guess_at_a_price_counts_for_nothing(command: Com
     assert message.cost is None
 
 
+async def test_counts_under_unknown_names_leave_the_commands_own_figure(command: Command) -> None:
+    used = {"claude-sonnet-5-5": {"prompt": 1_000_000, "answer": 9}}
+    command.says(INIT, WHOLE, {**RESULT, "modelUsage": used})
+    _, message = await run()
+    assert message.cost == swink.Cost(total=0.25)
+
+
 PIXEL = base64.b64encode(b"\x89PNG").decode()
 IMAGE = swink.ImageBlock(swink.Base64Source("image/png", PIXEL))
 NOTES = swink.DocumentBlock(

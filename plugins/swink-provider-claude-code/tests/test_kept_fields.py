@@ -44,7 +44,7 @@ class TestClaudeCode(KeptFields):
         "usage.input_tokens": "what was read from a cache is added to it",
         "usage.cache_creation.ephemeral_5m_input_tokens": "the rest of what was written",
         "usage.server_tool_use.*": "counted by model, for the cost",
-        "total_cost_usd": "the command's own guess; the message's cost is counted",
+        "total_cost_usd": "the cost where counts have unknown names; else the cost is counted",
         "result": "the last text once more",
         "is_error": "becomes the message's stop reason",
         "stop_reason": "becomes the message's stop reason",

@@ -136,7 +136,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], StreamErrorKind, str]] = [
         "echo",
         {"settings": {"script": "sing"}},
         StreamErrorKind.INVALID_REQUEST,
-        "what to do",
+        "expected an object, or a list of objects",
     ),
     (
         "a kind of failure that does not exist",

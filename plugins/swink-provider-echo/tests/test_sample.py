@@ -1,10 +1,11 @@
 """Which data `sample` makes of which JSON schema."""
 
+import re
 from typing import Any
 
 import pytest
 
-from swink_provider_echo.sample import sample
+from swink_provider_echo.sample import NoSample, sample
 
 TREE = {
     "type": "object",
@@ -57,13 +58,65 @@ def test_a_schema_that_recurs_comes_to_an_end() -> None:
     assert data["child"]["child"]["name"] == "a b"
 
 
-def test_a_schema_that_only_refers_to_itself_comes_to_an_end() -> None:
-    assert sample({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "a b") == "a b"
+# (what is wrong, schema, part of the message)
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "a schema that only refers to itself",
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}},
+        "no value for `$`: a required part has no value, or the type contains itself without end",
+    ),
+    (
+        "a schema that requires itself",
+        {"$ref": "#/$defs/tree", "$defs": {"tree": {**TREE, "required": ["name", "child"]}}},
+        "no value for `$`: a required part has no value, or the type contains itself without end",
+    ),
+    (
+        "alternatives that refer to themselves",
+        {"type": "string", "anyOf": [{"$ref": "#"}]},
+        "no value for `$`: alternatives refer to each other without end",
+    ),
+    (
+        "a pattern that nothing matches",
+        {"properties": {"a": {"items": {"type": "string", "pattern": "^a$", "minLength": 3}}}},
+        "no value for `$.a[0]`: pattern '^a$': none of",
+    ),
+    (
+        "a pattern in another language",
+        {"type": "string", "pattern": r"^\p{Lu}+$"},
+        r"pattern '^\\p{Lu}+$': Python cannot read it",
+    ),
+    (
+        "bounds that exclude each other",
+        {"type": "integer", "minimum": 3, "maximum": 2},
+        "no integer is within {'minimum': 3, 'maximum': 2}",
+    ),
+    ("no multiple within bounds", {"minimum": 3, "maximum": 4, "multipleOf": 5}, "'multipleOf': 5"),
+    (
+        "a format that is never so long",
+        {"type": "string", "format": "date", "minLength": 11},
+        "format 'date'",
+    ),
+    (
+        "more different items than there are",
+        {"items": {"type": "boolean"}, "uniqueItems": True, "minItems": 3},
+        "`uniqueItems` wants 3 different items",
+    ),
+    (
+        "nothing at all",
+        {"properties": {"a": False}, "required": ["a"]},
+        "no value for `$`: a required part",
+    ),
+    (
+        "too much",
+        {"type": "string", "minLength": 10**9},
+        "no string has 1000000000 to 100000 characters",
+    ),
+]
 
 
-def test_a_schema_that_requires_itself_comes_to_an_end() -> None:
-    tree = {**TREE, "required": ["name", "child"]}
-
-    data = sample({"$ref": "#/$defs/tree", "$defs": {"tree": tree}}, "a b")
-
-    assert data["name"] == "a b"
+@pytest.mark.parametrize(
+    ("schema", "why"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+)
+def test_a_schema_without_a_value_is_refused_by_name(schema: dict[str, Any], why: str) -> None:
+    with pytest.raises(NoSample, match=re.escape(why)):
+        sample(schema, "a b")

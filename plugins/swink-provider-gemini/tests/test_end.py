@@ -195,6 +195,14 @@ async def test_a_bare_error_that_is_cut_is_a_cut() -> None:
     assert last.error_kind is Kind.NETWORK
 
 
+async def test_a_damaged_bare_error_after_a_completed_answer_is_reported() -> None:
+    damaged = _bare(ERROR).replace(b'"error"', b'"\xe5rror"')
+    data = body(frame(text("a"), finish="STOP")) + damaged
+    events = await drive_bytes(PROVIDER, "any", [data])
+    assert isinstance(events[-1], Done)
+    assert [e.code for e in events if isinstance(e, Notice)] == ["cut_frame"]
+
+
 async def test_a_frame_with_a_call_that_is_none_is_skipped_whole() -> None:
     odd = frame(text("lost"), {"functionCall": {"name": 5}})
     events = await _events(frame(text("a")), odd, frame(text("b"), finish="STOP"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import UTC, datetime, timedelta
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from generate_content import SSE, body, frame, text
 
 from swink_core import Client, Done, Error, RetryPolicy
 from swink_core import StreamErrorKind as Kind
+from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 GLOBAL = "https://aiplatform.googleapis.com/v1"
@@ -201,17 +203,16 @@ class _Credentials:
     def __init__(self, error: Exception | None = None) -> None:
         self.token: str | None = None
         self.refreshed = 0
-        self._error = error
-
-    @property
-    def valid(self) -> bool:
-        return self.token is not None
+        self.life = timedelta(hours=1)
+        self.expiry: datetime | None = None
+        self.error = error
 
     def refresh(self, request: object) -> None:
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         self.refreshed += 1
         self.token = f"token-{self.refreshed}"
+        self.expiry = datetime.now(UTC).replace(tzinfo=None) + self.life
 
 
 class _GoogleAuth:
@@ -280,15 +281,15 @@ async def test_the_variable_outranks_the_project_of_the_credentials(
 
 async def test_a_token_is_used_until_it_is_stale(google: _GoogleAuth) -> None:
     http = MemoryHTTPClient(*(_ok() for _ in range(4)))
-    async with Client(http=http, retry=RetryPolicy.none()) as client:
+    clock = ManualClock()
+    async with Client(http=http, retry=RetryPolicy.none(), clock=clock) as client:
         for _ in range(2):
             await client.complete("vertex/gemini-3.8-flash", "Hi")
-        google.credentials.token = None
+        await clock.advance(3600)
         for _ in range(2):
             await client.complete("vertex/gemini-3.8-flash", "Hi")
     sent = [request.headers["Authorization"] for request in http.requests]
     assert sent == ["Bearer token-1"] * 2 + ["Bearer token-2"] * 2
-    assert len(google.asked) == 1
 
 
 async def test_calls_that_begin_together_ask_for_one_token(google: _GoogleAuth) -> None:
@@ -301,9 +302,9 @@ async def test_calls_that_begin_together_ask_for_one_token(google: _GoogleAuth) 
 def test_one_client_asks_for_tokens_in_several_event_loops(google: _GoogleAuth) -> None:
     http = MemoryHTTPClient(*(_ok() for _ in range(6)))
     client = Client(http=http, retry=RetryPolicy.none())
+    google.credentials.life = timedelta(0)
 
     async def ask() -> None:
-        google.credentials.token = None
         await asyncio.gather(*(client.complete("vertex/gemini-3.8-flash", "Hi") for _ in range(3)))
 
     asyncio.run(ask())
@@ -325,12 +326,16 @@ async def test_a_token_that_is_refused_is_renewed_once(google: _GoogleAuth) -> N
 
 
 async def test_a_refused_token_that_cannot_be_renewed_is_a_refusal(google: _GoogleAuth) -> None:
-    google.credentials = _Credentials(_TransportError("no route"))
-    google.credentials.token = "revoked"
-    http, last = await _ask(_unauthorized())
-    assert len(http.requests) == 1
+    http = MemoryHTTPClient(_ok(), _unauthorized())
+    async with Client(http=http, retry=RetryPolicy.none()) as client:
+        await client.complete("vertex/gemini-3.8-flash", "Hi")
+        google.credentials.error = _TransportError("no route")
+        async with client.stream("vertex/gemini-3.8-flash", "Hi") as stream:
+            *_, last = [event async for event in stream]
+    assert len(http.requests) == 2
     assert isinstance(last, Error)
-    assert (last.error_kind, last.error_message) == (Kind.AUTH, "Expired.")
+    assert last.error_kind is Kind.AUTH
+    assert last.error_message == "Expired. (the token was not renewed: no route)"
 
 
 async def test_without_credentials_it_says_what_to_do(google: _GoogleAuth) -> None:

@@ -138,7 +138,7 @@ async def test_the_request_carries_model_conversation_tools_and_options_by_name(
 OPTIONS: dict[str, Any] = {
     **{name: TABLE[name].example for name in TUNING if name != "cache"},
     "stop": ["."], "transport": "buffered", "tool_choice": "none",
-    "response_format": {"type": "object"}, "malformed": "skip", "rules": False,
+    "response_format": {"type": "object"}, "malformed": "skip", "rules": False, "retired": True,
     "settings": {"api": "chat", "deep": [1]},
     "extra": {"n": None, "tools": [{"type": "search"}]},
 }  # fmt: skip

@@ -17,7 +17,7 @@ from swink_core import Context, Tool, UsageError, load
 
 __all__ = ["Form", "Request", "digest", "key_of", "names_fields", "unasked"]
 
-Prompt = Context | str | Sequence[Any]
+Prompt = Context | str | Mapping[str, Any] | Sequence[Any]
 
 _ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=str)
 
@@ -99,7 +99,7 @@ class Form:
             has = "both prompt and messages" if given else "neither prompt nor messages"
             raise ValueError(f"the row has {has}; its fields are {', '.join(map(str, row))}")
         prompt: Prompt = row[given[0]]
-        if not isinstance(prompt, str if given == ["prompt"] else list):
+        if not isinstance(prompt, str | list | dict if given == ["prompt"] else list):
             raise TypeError(f"{given[0]} is of type {type(prompt).__name__}")
         return prompt, options
 

@@ -19,9 +19,9 @@ from swink_core import (
     ToolCallDelta,
     Usage,
     dump,
+    load,
     replace,
 )
-from swink_core.providers import load_event
 
 __all__ = ["CACHE_HIT", "METADATA", "decode", "encode"]
 
@@ -83,4 +83,4 @@ def _event(row: Any) -> Event:
     if isinstance(row, list):
         made: Event = _DELTAS[row[0]](row[1], row[2])
         return made
-    return load_event(row)
+    return load(Event, row)

@@ -14,14 +14,18 @@ from typing import Any
 import swink_core as swink
 from swink_cli.keys import kept_keys, read_key
 from swink_cli.pairs import with_parts
-from swink_cli.settings import read_settings, settings_path
+from swink_cli.settings import Settings, read_settings, settings_path
 from swink_core import Client, Host
 from swink_core.providers import Catalog
 
 __all__ = [
-    "bare_names", "checked_options", "chosen", "client_parts", "configured_options",
-    "kept_options", "make_client",
+    "PERSONAL", "bare_names", "check_defaults", "checked_options", "chosen", "client_parts",
+    "configured_options", "default_options", "kept_options", "make_client",
 ]  # fmt: skip
+
+
+PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
+"""Options that only the first provider of a call gets."""
 
 
 @cache
@@ -73,6 +77,36 @@ def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, A
             error.message,
             resolution=f"{error.resolution or 'Correct it.'} The file is {settings_path()}",
         ) from error
+
+
+def default_options(settings: Settings) -> dict[str, Any]:
+    """Return the configured options of every call, of those that have parts a table of these.
+
+    Raises InvalidOption, which names the key and the file.
+    """
+    try:
+        check_defaults("options", settings.options)
+    except swink.InvalidOption as error:
+        raise swink.InvalidOption(
+            error.message,
+            resolution=f"{error.resolution or 'Correct it.'} The file is {settings_path()}",
+        ) from error
+    return settings.options
+
+
+def check_defaults(where: str, options: Mapping[str, Any]) -> None:
+    """Raise InvalidOption for what cannot be an option of every call, or has a wrong value."""
+    for name in options:
+        if name in PERSONAL:
+            raise swink.InvalidOption(
+                f"{where}.{name}: it is meant for one provider",
+                resolution=f"Write providers.NAME.{name}.",
+            )
+        if name == "timeout":
+            raise swink.InvalidOption(
+                f"{where} has no option 'timeout'", resolution="Write timeouts.total, in seconds."
+            )
+    checked_options(where, options)
 
 
 def checked_options(where: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import click
 import swink_core as swink
 from swink_cli.terminal import is_terminal, say
 
-__all__ = ["code_in", "copy_text", "extracted"]
+__all__ = ["code_blocks", "code_in", "copy_text", "extracted"]
 
 TOOLS = (
     ("pbcopy", (), ""),
@@ -32,11 +32,16 @@ SECONDS = 5.0
 """How long a clipboard's tool may take."""
 
 
-def code_in(text: str) -> str | None:
-    """Return the first fenced code block of Markdown; `None` where there is none."""
+def code_blocks(text: str) -> list[str]:
+    """Return the fenced code blocks of Markdown, each with its final newline."""
     from markdown_it import MarkdownIt
 
-    return next((t.content for t in MarkdownIt().parse(text) if t.type == "fence"), None)
+    return [token.content for token in MarkdownIt().parse(text) if token.type == "fence"]
+
+
+def code_in(text: str) -> str | None:
+    """Return the first fenced code block of Markdown; `None` without one."""
+    return next(iter(code_blocks(text)), None)
 
 
 def extracted(text: str) -> str:

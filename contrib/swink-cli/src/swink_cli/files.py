@@ -20,9 +20,11 @@ import swink_core as swink
 
 __all__ = [
     "PIPE",
+    "block_of",
     "changing",
     "encode_json",
     "media_block",
+    "media_type_in",
     "private_folder",
     "read_json",
     "read_text",
@@ -35,6 +37,9 @@ __all__ = [
 
 PIPE = "-"
 """Names standard input where a file is wanted."""
+
+SVG = "image/svg+xml"
+"""The image type that is text, which models read as such."""
 
 
 def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
@@ -141,40 +146,60 @@ def _json_name(data: object) -> str:
 def media_block(path: str, *, image: bool = False) -> swink.Block:
     """Make a block of a file, read at once, so that it may change or go afterwards.
 
-    A text file becomes text, which every model reads; `-` is standard input, and an `http` address
-    is left to the provider to read. Raises MediaError for a file that cannot be read, or is not of
-    a kind that a model may see; with `image`, for all but images.
+    The content decides before the name: an image named `.txt` is an image, and a PDF is never sent
+    as its source text. A text file becomes text, which every model reads; `-` is
+    standard input, and an `http` address is left to the provider to read. Raises MediaError for a
+    file that cannot be read, or is not of a kind that a model may see; with `image`, for all but
+    images.
     """
     if path.lower().startswith(("https://", "http://")):
         return _linked(path, image)
+    if path == PIPE:
+        return block_of(sys.stdin.buffer.read(), "standard input", image=image)
     file = user_path(path)
-    data = sys.stdin.buffer.read() if path == PIPE else _read(file)
-    media_type = _type_of(data) if path == PIPE else mimetypes.guess_type(file.name)[0]
-    family = (media_type or "").partition("/")[0]
-    if family != "image":
-        if image:
-            raise swink.MediaError(
-                f"{path} is not an image, by its name",
-                resolution="Attach other files with --attach (in a chat: /attach).",
-            )
-        if (text := _as_text(data)) is not None:
-            return swink.TextBlock(text if path == PIPE else f"{file.name}:\n\n{text}")
+    return block_of(_read(file), path, file.name, image=image)
+
+
+def block_of(
+    data: bytes, path: str, name: str | None = None, *, image: bool = False
+) -> swink.Block:
+    """Make a block of what a file holds. `path` is how messages call it.
+
+    `name` is the file's (`None`: it has none). Raises MediaError as `media_block` does.
+    """
+    named = mimetypes.guess_type(name)[0] if name else None
+    media_type = media_type_in(data)
+    if media_type is None and (named or "").startswith("image/") and named != SVG:
+        raise swink.MediaError(
+            f"{path} does not hold {named} data", resolution="Check the file, or its name."
+        )
+    if image and not (media_type or "").startswith("image/"):
+        raise swink.MediaError(
+            f"{path} is not an image",
+            resolution="Attach other files with --attach (in a chat: /attach).",
+        )
+    if media_type is None and (text := _as_text(data)) is not None:
+        return swink.TextBlock(f"{name}:\n\n{text}" if name else text)
+    media_type = media_type or named
     if media_type is None:
         raise swink.MediaError(
             f"{path}: neither its name nor its content says what it is",
             resolution="Give it the suffix of its kind, for example .pdf or .png.",
         )
     source = swink.Base64Source(media_type, base64.b64encode(data).decode())
-    if family == "image":
-        marks = _IMAGE_MARKS.get(media_type, (b"",))
-        if not data.startswith(marks):
-            raise swink.MediaError(
-                f"{path} does not hold {media_type} data", resolution="Check the file, or its name."
-            )
-        return swink.ImageBlock(source)
-    if family == "audio":
-        return swink.AudioBlock(source)
-    return swink.DocumentBlock(source, name=file.name)
+    match media_type.partition("/")[0]:
+        case "image":
+            return swink.ImageBlock(source)
+        case "audio":
+            return swink.AudioBlock(source)
+    return swink.DocumentBlock(source, name=name)
+
+
+def media_type_in(data: bytes) -> str | None:
+    """Return the media type that the first bytes show; `None` for text and for unknown kinds."""
+    from swink.media import begins_as
+
+    return begins_as(data)
 
 
 def _linked(url: str, image: bool) -> swink.Block:
@@ -187,26 +212,11 @@ def _linked(url: str, image: bool) -> swink.Block:
     return swink.AudioBlock(source) if family == "audio" else swink.DocumentBlock(source)
 
 
-def _type_of(data: bytes) -> str | None:
-    """Tell the kind of data that has no name."""
-    kinds = {**_IMAGE_MARKS, "application/pdf": (b"%PDF-",)}
-    return next((kind for kind, marks in kinds.items() if data.startswith(marks)), None)
-
-
 def _as_text(data: bytes) -> str | None:
     try:
         return None if b"\0" in data else data.decode()
     except UnicodeDecodeError:
         return None
-
-
-_IMAGE_MARKS: dict[str, tuple[bytes, ...]] = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-    "image/webp": (b"RIFF",),
-}
-"""How files of the kinds that models see begin; an unreadable one is found before it is sent."""
 
 
 _CONTROL = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")

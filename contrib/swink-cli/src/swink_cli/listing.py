@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ from swink_cli.files import encode_json
 from swink_cli.terminal import fitted, is_terminal, table
 from swink_core import (
     Host,
+    ModelInfo,
     ProviderInfo,
     SwinkError,
 )
@@ -24,10 +26,12 @@ __all__ = [
     "PROVIDER_GROUP",
     "Installed",
     "installed_providers",
+    "is_retired",
     "left_out",
     "no_provider",
     "print_json",
     "print_lines",
+    "print_paged",
     "print_rows",
     "reads",
 ]
@@ -65,6 +69,13 @@ def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
     return sorted(found, key=lambda one: (one.distribution, one.name))
 
 
+def is_retired(catalog: Catalog, info: ModelInfo) -> bool:
+    """Tell whether the provider no longer serves a model, by the rules that hold for it."""
+    today = date.today().isoformat()
+    rules = catalog.resolve(f"{info.provider}/{info.id}").rules
+    return any(rule.retires and rule.retires <= today for rule in rules)
+
+
 def left_out(host: Host) -> str:
     """Say which variables keep installed plugins from loading, if any do."""
     if len(host.entries()) == len(Host(environ={}).entries()):
@@ -90,6 +101,15 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines, without styles where nobody would see them."""
     for line in lines:
         click.echo(line if "\x1b" in line else fitted(line, to_stdout=True))
+
+
+def print_paged(lines: Sequence[str]) -> None:
+    """Print lines, through the user's pager (PAGER) where a terminal has fewer rows."""
+    if not is_terminal(sys.stdout) or len(lines) < shutil.get_terminal_size().lines:
+        print_lines(lines)
+        return
+    os.environ.setdefault("LESS", "-FRX")
+    click.echo_via_pager("".join(f"{line}\n" for line in lines))
 
 
 def print_rows(

@@ -40,20 +40,66 @@ COMMANDS = {
     "demo": "Watch every installed provider stream a recording: no key, no network.",
     "providers": "List installed providers and the variables they read.",
     "models": "List known models with their limits and prices.",
-    "default": "Show or choose the model that is asked where none is named.",
+    "default": "Show or choose the default model.",
     "alias": "List short names for models, or give one.",
     "keys": "Keep keys of providers, for you alone.",
     "config": "Show or change what is configured.",
     "template": "List or show templates, or write one.",
     "tools": "List tools that models may call, with what each does.",
     "log": "Look at calls and conversations that were kept.",
+    "last": "Show the last answer again: formatted, raw, or only its code.",
     "record": "Ask a model and record the answer, with the time of each network read.",
     "replay": "Play a recording back: no key, no network.",
     "plugins": "List all installed plugins.",
-    "doctor": "Say what is wrong with installed plugins.",
+    "doctor": "Find faults in the configuration and in installed plugins.",
+    "completion": "Complete commands, models and more in bash, zsh and fish.",
     "new": "Make a plugin package whose tests pass before you write a line.",
 }
-"""Our own in the order of the help text; `NAME` is `swink_cli.commands.NAME.command`."""
+"""Our own in the order of the help text; each is `command` in its module, or stands in JOINED."""
+
+JOINED = {
+    "alias": "names.alias",
+    "default": "names.default",
+    "last": "log.last",
+    "record": "recordings.record",
+    "replay": "recordings.replay",
+}
+"""Commands that share a module with others: the module and the command in it."""
+
+INSTEAD = {
+    "auth": "`swink keys` keeps keys of providers",
+    "configure": "`swink config` shows what is configured",
+    "copy": "`swink ask --copy`, and /copy in a chat, copy an answer",
+    "debug": "`swink --debug` comes before a command",
+    "examples": "`swink --help` lists the commands",
+    "history": "`swink log` lists the calls that were kept",
+    "info": "`swink config` shows what is configured",
+    "install": "pip installs swink and its providers",
+    "login": "`swink keys` keeps keys of providers",
+    "logout": "`swink keys` keeps keys of providers",
+    "man": "`swink --help` lists the commands",
+    "manual": "`swink --help` lists the commands",
+    "settings": "`swink config` shows what is configured",
+    "setup": "`swink config` shows what is configured",
+    "uninstall": "pip uninstalls swink and its providers",
+    "update": "pip upgrades swink and its providers",
+    "upgrade": "pip upgrades swink and its providers",
+    "usage": "`swink log costs` sums up what calls took",
+    "version": "`swink --version` shows it",
+    "whoami": "`swink keys` lists the keys that are kept",
+}
+"""Words that are commands in similar tools, and what swink has instead."""
+
+OTHERS = frozenset((
+    "add", "agent", "agents", "clear", "collections", "cost", "create", "delete",
+    "download", "edit", "embed", "embed-models", "embed-multi", "exec", "exit", "export",
+    "fragments", "generate", "get", "import", "init", "list", "ls", "mcp", "open", "prompt",
+    "ps", "pull", "push", "query", "quit", "reset", "restart", "role", "roles", "run",
+    "schemas", "search", "self-update", "serve", "server", "session", "sessions", "set",
+    "show", "similar", "start", "stats", "status", "stop", "sync", "test", "token", "ui",
+    "upload", "web",
+))  # fmt: skip
+"""Words that are commands in similar tools, and have no counterpart of one name."""
 
 ELSEWHERE = {"batch": "swink-batch", "check": "swink-testing", "gateway": "swink-gateway"}
 """Commands that people look for here, and the distribution that brings each."""
@@ -84,7 +130,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         cmd_name = _as_listed(cmd_name)
         if cmd_name in COMMANDS:
-            command: click.Command = import_module(f"swink_cli.commands.{cmd_name}").command
+            module, _, name = JOINED.get(cmd_name, f"{cmd_name}.command").partition(".")
+            command: click.Command = getattr(import_module(f"swink_cli.commands.{module}"), name)
             return command
         points = added_commands().get(cmd_name)
         if points is None:
@@ -111,7 +158,7 @@ class _LazyGroup(click.Group):
             if name in ELSEWHERE:
                 advice = f"It comes with a distribution of its own: pip install {ELSEWHERE[name]}"
             elif near:
-                advice = f"Did you mean {near[0]!r}?"
+                advice = f"Did you mean {near[0]!r}? To ask a model: swink ask -- {name} …"
             else:
                 advice = "`swink --help` lists those installed; other distributions add more."
             raise click.UsageError(f"No such command {name!r}. {advice}", error.ctx) from error
@@ -218,7 +265,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates
     try:
-        code = cli.main(arguments, prog_name="swink", standalone_mode=False)
+        if arguments or not _begun():
+            code = cli.main(arguments, prog_name="swink", standalone_mode=False)
+        else:
+            code = 0
         sys.stdout.flush()
     except BrokenPipeError:
         _forget_output()
@@ -234,6 +284,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
+def _begun() -> bool:
+    """Offer models to a person who types `swink` alone with nothing set up.
+
+    Returns whether one was chosen; otherwise the help text follows. Raises UsageError for a pasted
+    text that cannot be a key.
+    """
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stdout) and is_terminal(sys.stderr)):
+        return False
+    if os.environ.get("SWINK_MODEL"):
+        return False
+    from swink_cli.model_choice import choose_model, is_set_up
+    from swink_core import InvalidModel, SwinkError
+
+    try:
+        if is_set_up():
+            return False
+    except SwinkError:  # a file that cannot be read, which the commands that need it explain
+        return False
+    try:
+        model = choose_model()
+    except InvalidModel:  # nothing was chosen
+        return False
+    say(f'To ask it: swink -m {model} "Why is the sky blue?"; swink --help lists the commands')
+    return True
+
+
 def _show_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
     """As click does, but no line is broken within a word."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -245,7 +321,10 @@ def _show_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
         if context.info_name == "ask" and "ask" not in arguments:
             hint += " No command was named: 'swink --help' lists them."
         click.echo(f"{context.get_usage()}\n{hint}\n", err=True)
-    click.echo(fitted(printable(f"Error: {error.format_message()}")), err=True)
+    said = f"Error: {error.format_message()}"
+    if isinstance(error, click.NoSuchOption) and error.option_name in _OWN_OPTIONS:
+        said += f" It comes before the command: swink {error.option_name} …"
+    click.echo(fitted(printable(said)), err=True)
 
 
 def _as_command(arguments: list[str], whole: bool) -> list[str]:
@@ -270,8 +349,31 @@ def _as_command(arguments: list[str], whole: bool) -> list[str]:
         if is_question := _as_listed(first) not in known:
             from difflib import get_close_matches
 
-            is_question = " " in first or not get_close_matches(first, known, 1)
+            if whole:
+                _check_is_question(arguments[at:])
+            is_word = first.replace("-", "").isalnum() and first.islower()
+            is_other = first in {*INSTEAD, *OTHERS}
+            is_question = not is_word or is_other or not get_close_matches(first, known, 1)
     return [*arguments[:at], "ask", *arguments[at:]] if is_question else arguments
+
+
+def _check_is_question(words: Sequence[str]) -> None:
+    """Ask a person whether to send a word that other tools have as a command to a model.
+
+    Raises click.UsageError if the person declines, and without a terminal.
+    """
+    first = words[0]
+    named = [word for word in words if not word.startswith("-")]
+    if first not in {*INSTEAD, *OTHERS} or len(named) > 2 or any(" " in word for word in named):
+        return
+    instead = INSTEAD.get(first)
+    why = f"{first!r} is not a swink command" + (f": {instead}." if instead else ".")
+    if is_terminal(sys.stdin) and is_terminal(sys.stderr):
+        say(why)
+        if click.confirm(f"Send {' '.join(named)!r} to a model as a question?", err=True):
+            return
+        why = f"{' '.join(named)!r} was not sent to a model."
+    raise click.UsageError(f"{why} To ask a model: swink ask -- {first} …")
 
 
 def _is_piped() -> bool:

@@ -1,20 +1,29 @@
-"""What this machine could ask, for a person who has named no model."""
+"""The first run: offer a model to a person who has named none.
+
+Without a key, the choices are to paste one, to use a model of this machine, or to try echo; with
+keys, the cheapest model of each provider with its price comes first. Without a terminal, one error
+lists the same remedies.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterable
+from math import inf
 
 import click
+from attrs import define
 
 import swink_core as swink
 from swink_cli.clients import kept_options
-from swink_cli.credentials import choices, describe, has_key
-from swink_cli.settings import MODEL_ENV
-from swink_cli.terminal import is_terminal, say, table
+from swink_cli.keys import checked_key, describe, has_key, keep_for
+from swink_cli.listing import is_retired, no_provider
+from swink_cli.settings import MODEL_ENV, change, read_settings
+from swink_cli.terminal import as_unicode, is_terminal, say, show_error, table
 from swink_core.providers import AiohttpClient, Catalog, HTTPClient
 
-__all__ = ["choose_model"]
+__all__ = ["NOTHING_TO_ASK", "choose_model", "is_set_up", "paste_key", "provider_of_key"]
 
 PATIENCE = 0.5
 """Seconds within which a server on this machine has to answer to be offered."""
@@ -24,71 +33,237 @@ ECHO = "echo"
 ECHO_MODEL = f"{ECHO}/{ECHO}"
 """The model that Enter chooses: it needs no key, costs nothing and downloads nothing."""
 
+PASTE = "paste a key"
+
+TRIES = 3
+"""Times that a person may mistype a provider's name."""
+
+NOTHING_TO_ASK = (
+    "Keep a key:        swink keys set PROVIDER\n"
+    "Or a local model:  swink ask -m ollama/MODEL, with Ollama running\n"
+    f'Or try echo:       swink ask -m {ECHO_MODEL} "Hello" (no key, no network)\n'
+    f"Name a model with -m PROVIDER/MODEL, {MODEL_ENV}, or `swink default PROVIDER/MODEL`; "
+    "`swink providers` and `swink models` list what there is."
+)
+"""The remedies for a call without a model, where the terminal cannot offer one."""
+
+
+@define
+class _Offer:
+    """Something that a person can choose; `model` is `None` for pasting a key."""
+
+    model: str | None
+    name: str
+    terms: str
+    is_kept: bool = True
+    """Whether to offer to keep it as the default."""
+    price: tuple[float, float] = (inf, inf)
+    """US dollars per million output and input tokens."""
+
+
+def is_set_up() -> bool:
+    """Tell whether a model is configured, or a key is in the environment or kept."""
+    return bool(read_settings().default) or any(map(has_key, _infos(swink.Host())))
+
 
 def choose_model() -> str:
-    """Let a person choose among what there is, and return its name.
+    """Let a person choose among what there is, and return the name of a model.
 
-    Raises InvalidModel where nobody is there, or nothing is chosen.
+    Raises InvalidModel without a terminal, and for a person who chooses nothing.
     """
-    if is_terminal(sys.stdin) and is_terminal(sys.stderr) and (offered := _offered()):
-        say("No model is named. There are:", bold=True)
-        rows = [(str(number), *row) for number, row in enumerate(offered.items(), 1)]
-        for line in table(rows):
-            click.echo(line, err=True)
-        say("To add a provider's key: swink keys set PROVIDER")
-        numbers = click.IntRange(0, len(offered))
-        free = [*offered].index(ECHO_MODEL) + 1 if ECHO_MODEL in offered else 0
-        number = click.prompt("Which one (0: none)", default=free, type=numbers, err=True)
-        if number:
-            name = [*offered][number - 1]
-            say(f"to ask it from now on: swink default {name}")
-            return name
-    raise swink.InvalidModel(
-        f"Name one with -m PROVIDER/MODEL, or set {MODEL_ENV}, or keep one: "
-        f"swink default PROVIDER/MODEL\n\n{choices()}",
-        title="No model chosen",
+    host = swink.Host()
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        raise _no_model(host)
+    offers = _offers(host)
+    say("No model is named. You can ask:", bold=True)
+    for line in table([(str(n), one.name, one.terms) for n, one in enumerate(offers, 1)]):
+        click.echo(line, err=True)
+    free = next((n for n, one in enumerate(offers, 1) if one.model == ECHO_MODEL), 0)
+    numbers = click.IntRange(0, len(offers))
+    number = click.prompt("Which one (0: none)", default=free, type=numbers, err=True)
+    if not number:
+        raise _no_model(host)
+    chosen = offers[number - 1]
+    if chosen.model is None:
+        chosen = _with_key(host, paste_key())
+    assert chosen.model is not None
+    if chosen.is_kept:
+        _offer_default(chosen.model)
+    return chosen.model
+
+
+def paste_key() -> str:
+    """Ask a person for a key, unseen, and keep it; return the provider that it is for.
+
+    Raises UsageError for text that cannot be a key, and for an unknown provider.
+    """
+    host = swink.Host()
+    infos = [info for info in _infos(host) if info.api_key_env and info.auth != "none"]
+    given: str = click.prompt(
+        "Key (hidden)", hide_input=True, default="", show_default=False, err=True
+    )
+    key = checked_key(as_unicode(given))
+    info = provider_of_key(key, infos)
+    if info is None:
+        info = _asked_provider(host, infos)
+    else:
+        say(f"This is a key of {info.title or info.name}.")
+    keep_for(info, key)
+    return info.name
+
+
+def provider_of_key(key: str, infos: Iterable[swink.ProviderInfo]) -> swink.ProviderInfo | None:
+    """Return the provider whose keys alone begin so; `None` where that is not certain."""
+    found = [info for info in infos if key.startswith(info.key_prefixes or ("\0",))]
+    return found[0] if len(found) == 1 else None
+
+
+def _asked_provider(host: swink.Host, infos: list[swink.ProviderInfo]) -> swink.ProviderInfo:
+    """Ask which provider a key is for. Raises UsageError after too many unknown names."""
+    say(f"Providers: {', '.join(info.name for info in infos)}")
+    known = {info.name: info for info in infos}
+    for _ in range(TRIES):
+        name: str = click.prompt("Provider of this key", default="", show_default=False, err=True)
+        if info := known.get(name.strip().lower()):
+            return info
+        try:
+            host.entry(name.strip())
+            say(f"{name} needs no key.")
+        except swink.SwinkError as error:
+            show_error(error.title, error.message, error.resolution or "")
+    raise swink.UsageError(
+        "the provider of the key is not known",
+        title="Nothing was kept",
+        resolution="Name it: swink keys set PROVIDER",
     )
 
 
-def _offered() -> dict[str, str]:
-    """Return models, each with what there is to say about it: the likeliest first."""
-    host = swink.Host()
+def _with_key(host: swink.Host, name: str) -> _Offer:
+    """Return the offer of a provider whose key was just kept."""
+    info = Catalog(host).provider(name) or swink.ProviderInfo(name)
+    offer = _of_provider(Catalog(host), info)
+    if offer is None:
+        raise swink.InvalidModel(
+            f"the catalogue lists no model of {name}",
+            title="No model chosen",
+            resolution=f"Name one: swink ask -m {name}/MODEL",
+        )
+    say(f"Asking {offer.name}: {offer.terms}")
+    return offer
+
+
+def _offer_default(model: str) -> None:
+    if click.confirm(f"Ask {model} from now on, where no model is named?", err=True):
+        say(f"kept in {change([], 'default', [model])}")
+    else:
+        say(f"to ask it from now on: swink default {model}")
+
+
+def _no_model(host: swink.Host) -> swink.InvalidModel:
+    ready = [
+        offer.model
+        for info in _infos(host)
+        if has_key(info) and (offer := _of_provider(Catalog(host), info)) is not None
+    ]
+    what = "No model is named, and no key is set."
+    if ready:
+        what = f"No model is named. With the keys that are set, for example: -m {ready[0]}"
+    elif not host.provider_names():
+        what = f"No model is named. {no_provider(host)}"
+    return swink.InvalidModel(what, title="No model chosen", resolution=NOTHING_TO_ASK)
+
+
+def _infos(host: swink.Host) -> list[swink.ProviderInfo]:
+    """Look up each installed provider whose catalogue can be read."""
     catalog = Catalog(host)
-    with_key: dict[str, str] = {}
-    servers: list[str] = []
-    local: dict[str, str] = {}
+    found = []
     for name in host.provider_names():
         try:
-            info = catalog.provider(name) or swink.ProviderInfo(name)
-            models = [model for model in catalog.models(name) if model.status == "active"]
+            found.append(catalog.provider(name) or swink.ProviderInfo(name))
         except swink.SwinkError:
             continue  # `swink providers` says what is wrong with it
-        if has_key(info) and models:
-            with_key[f"{name}/{models[0].id}"] = describe(info) + _price(models[0])
-        elif info.auth in ("none", "optional") and info.dialect.get("lists_models"):
-            servers.append(name)
-        elif models and (size := models[0].extra.get("download")):
-            terms = f"a download of {size}, once; {models[0].extra.get('licence')}"
-            local[f"{name}/{models[0].id}"] = f"on this machine: {terms}"
-    if ECHO in host.provider_names():
-        local[ECHO_MODEL] = "says your words back: no key, no network"
-    return {**with_key, **asyncio.run(_running(host, servers)), **local}
+    return found
+
+
+def _offers(host: swink.Host) -> list[_Offer]:
+    """List the choices: models with keys, models of this machine, pasting a key, echo."""
+    catalog = Catalog(host)
+    infos = _infos(host)
+    with_key = [offer for info in infos if has_key(info) and (offer := _of_provider(catalog, info))]
+    with_key.sort(key=lambda offer: offer.price)
+    servers = [
+        info.name
+        for info in infos
+        if info.auth in ("none", "optional") and info.dialect.get("lists_models")
+    ]
+    local = [
+        _Offer(
+            f"{model.provider}/{model.id}", f"{model.provider}/{model.id}", "runs on this machine"
+        )
+        for model in asyncio.run(_running(host, servers))
+    ]
+    for info in infos:
+        models = _active(catalog, info.name)
+        if models and (size := models[0].extra.get("download")):
+            name = f"{info.name}/{models[0].id}"
+            terms = f"on this machine: a download of {size}, once; {models[0].extra.get('licence')}"
+            local.append(_Offer(name, name, terms))
+    paste = [_Offer(None, PASTE, _pasted(infos))] if any(i.api_key_env for i in infos) else []
+    echo = [_Offer(ECHO_MODEL, ECHO_MODEL, "repeats your words: no key, no network", is_kept=False)]
+    most_likely = [*with_key, *local, *paste] if with_key else [*paste, *local]
+    return [*most_likely, *(echo if ECHO in host.provider_names() else [])]
+
+
+def _pasted(infos: list[swink.ProviderInfo]) -> str:
+    named = [info.title or info.name for info in infos if info.key_prefixes]
+    return f"of {', '.join(named[:3])} …" if named else "of a provider"
+
+
+def _of_provider(catalog: Catalog, info: swink.ProviderInfo) -> _Offer | None:
+    """Return the cheapest sensible model of a provider: active, with tools where any has them."""
+    models = _active(catalog, info.name)
+    able = [model for model in models if "tools" in (model.capabilities or ())] or models
+    priced = [model for model in able if _output_price(model) is not None]
+    if not able:
+        return None
+    model = min(priced, key=_price_key) if priced else able[0]
+    name = f"{info.name}/{model.id}"
+    price = _price_key(model) if priced else (inf, inf)
+    return _Offer(name, name, f"{_price(model)}{describe(info)}", price=price)
+
+
+def _active(catalog: Catalog, name: str) -> list[swink.ModelInfo]:
+    return [
+        model
+        for model in catalog.models(name)
+        if model.status == "active" and not is_retired(catalog, model)
+    ]
+
+
+def _output_price(model: swink.ModelInfo) -> float | None:
+    return model.prices.output if model.prices and model.prices.input is not None else None
+
+
+def _price_key(model: swink.ModelInfo) -> tuple[float, float]:
+    prices = model.prices
+    assert prices is not None
+    return (prices.output or 0.0, prices.input or 0.0)
 
 
 def _price(model: swink.ModelInfo) -> str:
-    if model.prices is None or model.prices.input is None:
+    if _output_price(model) is None or model.prices is None:
         return ""
-    return f"; ${model.prices.input:g} in, ${model.prices.output:g} out for a million tokens"
+    return f"${model.prices.input:g} in, ${model.prices.output:g} out per million tokens; "
 
 
-async def _running(host: swink.Host, servers: list[str]) -> dict[str, str]:
+async def _running(host: swink.Host, servers: list[str]) -> list[swink.ModelInfo]:
     """Return a model of each server that answers."""
     http = AiohttpClient()
     try:
         found = await asyncio.gather(*(_first(host, name, http) for name in servers))
     finally:
         await http.aclose()
-    return {f"{model.provider}/{model.id}": "runs on this machine" for model in found if model}
+    return [model for model in found if model is not None]
 
 
 async def _first(host: swink.Host, name: str, http: HTTPClient) -> swink.ModelInfo | None:

@@ -15,17 +15,14 @@ from attrs import define, field
 from click.core import ParameterSource
 
 import swink_core as swink
-from swink_cli.clients import chosen
+from swink_cli.clients import PERSONAL, chosen, default_options
 from swink_cli.completion import complete_file, complete_model, complete_tool
 from swink_cli.files import read_text, tools_of
 from swink_cli.pairs import parse_pairs
-from swink_cli.settings import MODEL_ENV
+from swink_cli.settings import MODEL_ENV, read_settings
 from swink_cli.templates import fill_template, template_options
 
-__all__ = ["PERSONAL", "CallOptions", "Function", "apply_options", "call_options"]
-
-PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
-"""Options that are meant for one provider."""
+__all__ = ["CallOptions", "Function", "apply_options", "call_options"]
 
 Function: TypeAlias = Callable[..., Any]
 
@@ -101,6 +98,8 @@ class CallOptions:
     """Tools of plugins, which are to be carried out."""
     is_default: bool = False
     """Whether the models are those of calls that name none."""
+    is_default_system: bool = False
+    """Whether the system prompt is the configured one."""
 
     def context(self, messages: list[swink.Message]) -> swink.Context:
         """Make a conversation of messages with the system prompt and tools given."""
@@ -113,7 +112,7 @@ class CallOptions:
         context, models = found
         if self.is_default:
             self.models = models
-        if self.system is None:
+        if self.system is None or self.is_default_system:
             self.system = context.system_prompt
         return context.messages
 
@@ -212,18 +211,32 @@ def _parse(
         options["response_format"] = read_schema(schema)
     if timeout is not None:
         pairs = [*pairs, f"timeouts.total={timeout}"]
-    options.update(parse_pairs(pairs))
+    settings = read_settings(begins=True)
+    defaults = default_options(settings)
+    options.update(
+        parse_pairs(pairs, {n: value for n, value in defaults.items() if n not in options})
+    )
     if options.get("api_key") == "":  # for which the environment's key would be taken
         raise swink.InvalidOption(
             "the API key is empty", resolution="Give one, or leave the option out."
         )
+    is_default_system = system is None and settings.system is not None
+    if is_default_system:
+        system = settings.system
     if system is not None and system.startswith("@"):
         system = read_text(system[1:]).rstrip("\n")
     files = [
         name for name in named_tools if name.endswith((".json", ".py")) or Path(name).is_file()
     ]
     names = [name for name in named_tools if name not in files]
-    return CallOptions([], system, tools_of(files), options, tool_names=names)
+    return CallOptions(
+        [],
+        system,
+        tools_of(files),
+        options,
+        tool_names=names,
+        is_default_system=is_default_system,
+    )
 
 
 def _thinking(given: str) -> str | int:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from attrs import fields_dict
@@ -40,9 +41,17 @@ _WORDS = frozenset(name for name, each in OPTIONS.items() if each.types == {str}
 WRITTEN = 'A value is JSON, as true, 0.5 or ["a", "b"], or a word where one is taken.'
 
 
-def parse_pairs(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the options that pairs stand for. Raises InvalidOption."""
-    options: dict[str, Any] = {}
+def parse_pairs(pairs: Sequence[str], defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the options that pairs stand for, and `defaults` where they say nothing.
+
+    An option with parts is merged part by part. Raises InvalidOption.
+    """
+    options: dict[str, Any] = deepcopy(dict(defaults or {}))
+    named = {pair.partition("=")[0] for pair in pairs}
+    for name, value in [*options.items()]:
+        parts = any(key.startswith(f"{name}.") for key in named)
+        if name in named or (parts and not isinstance(value, dict)):
+            del options[name]
     for pair in sorted(pairs, key=_is_of_part):  # in whichever order they were given
         key, equals, text = pair.partition("=")
         if not (key and equals):

@@ -9,7 +9,7 @@ import click
 
 import swink_core as swink
 from swink_cli.completion import complete_file
-from swink_cli.files import PIPE, media_block
+from swink_cli.files import PIPE, block_of, media_block, media_type_in
 from swink_cli.options import Function, apply_options
 from swink_cli.templates import asked
 from swink_cli.terminal import as_unicode, is_terminal
@@ -46,16 +46,22 @@ def prompt_options(command: Function) -> Function:
 def prompt_message(
     prompt: Sequence[str], images: Sequence[str], attachments: Sequence[str]
 ) -> swink.UserMessage:
-    """Make the user's message: what is piped in, then the prompt, after any files."""
+    """Make the user's message: what is piped in, then the prompt, after any files.
+
+    An image, a PDF or a sound that is piped in is attached.
+    """
     takes_pipe = [*images, *attachments].count(PIPE)
     if takes_pipe > 1:
         raise swink.InvalidContext(
             "standard input is attached twice", resolution="Write - for one file alone."
         )
-    piped = "" if takes_pipe else _piped()
+    data = b"" if takes_pipe else _piped()
+    piped_media = [block_of(data, "standard input")] if media_type_in(data) else []
+    piped = "" if piped_media else _text_of(data)
     parts = [part for part in (piped, as_unicode(" ".join(prompt)).strip()) if part]
     blocks = [media_block(path, image=True) for path in images]
     blocks += [media_block(path) for path in attachments]
+    blocks += piped_media
     text = asked("\n\n".join(parts))
     if not text and not blocks:
         raise swink.InvalidContext(
@@ -68,16 +74,21 @@ def prompt_message(
     return swink.UserMessage([*blocks, swink.TextBlock(text)] if text else blocks)
 
 
-def _piped() -> str:
+def _piped() -> bytes:
     """Read standard input, unless a person sits at it or there is none."""
     if sys.stdin is None or is_terminal(sys.stdin):
-        return ""
+        return b""
     try:
-        return sys.stdin.buffer.read().decode().strip("\n")
+        return sys.stdin.buffer.read()
+    except OSError:  # a closed or background terminal
+        return b""
+
+
+def _text_of(data: bytes) -> str:
+    try:
+        return data.decode().strip("\n")
     except UnicodeDecodeError as error:
         raise swink.MediaError(
             f"standard input is not UTF-8 text (byte {error.start})",
             resolution="Pass other files with --image or --attach.",
         ) from error
-    except OSError:  # a closed or background terminal
-        return ""

@@ -53,11 +53,15 @@ _Data = Mapping[str, Any]
 class Settings:
     """What the file says, the profile's words before its own; empty where it says nothing.
 
-    `providers` are options by provider, as `Client` takes them; `log` says whether calls are kept,
-    and `mcp` has servers of tools by their names.
+    `system` is the system prompt of calls that give none, as it stands or `@FILE`; `options` are
+    options of every call, whichever model it asks, and `providers` those of one provider, as
+    `Client` takes them. `log` says whether calls are kept, and `mcp` has servers of tools by their
+    names.
     """
 
     default: list[str] = field(factory=list)
+    system: str | None = None
+    options: dict[str, Any] = field(factory=dict)
     aliases: dict[str, list[str]] = field(factory=dict)
     providers: dict[str, dict[str, Any]] = field(factory=dict)
     log: bool = True
@@ -221,12 +225,14 @@ def _flag(path: Path, name: str, value: Any) -> bool:
 
 def _text(path: Path, name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise _wrong(path, f"{name} is no word")
+        raise _wrong(path, f"{name}: expected text")
     return value
 
 
 _READERS: dict[str, Callable[[Path, str, Any], Any]] = {
     "default": _models,
+    "system": _text,
+    "options": lambda path, name, value: dict(_table(path, name, value)),
     "aliases": _aliases,
     "providers": _providers,
     "log": _flag,

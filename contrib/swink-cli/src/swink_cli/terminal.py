@@ -218,6 +218,7 @@ SPELLED_HERE = {
     "raise max_tokens": "raise --max-tokens",
     'malformed="skip"': "--option malformed=skip",
     "rules=False": "--option rules=false",
+    "retired=True": "--option retired=true",
     "the log at DEBUG level": "what `swink --debug …` prints",
 }
 """How the command line spells what the library's advice says in Python."""

@@ -109,6 +109,45 @@ def _unrequired(_: Any) -> Holds:
     return lambda schema: any(map(has_optional, _schemas(schema)))
 
 
+def _recursive(_: Any) -> Holds:
+    def is_recursive(schema: Any) -> bool:
+        followed = {"#": False}  # by reference, whether all below it was looked at
+
+        def leads_back(node: Any) -> bool:
+            return any(
+                isinstance(name := part.get("$ref"), str) and follow(name)
+                for part in _schemas(node)
+            )
+
+        def follow(name: str) -> bool:
+            if name in followed:
+                return not followed[name]
+            followed[name] = False
+            found = any(map(leads_back, values(schema, tuple(name.split("/")[1:]))))
+            followed[name] = True
+            return found
+
+        return leads_back(schema)
+
+    return is_recursive
+
+
+def _in_a_row(want: list[list[list[Any]]]) -> Holds:
+    tests = [_holds(conditions) for conditions in want]
+
+    def met(value: Any) -> bool:
+        if not isinstance(value, list):
+            return False
+        runs = (value[at : at + len(tests)] for at in range(len(value) - len(tests) + 1))
+        return any(all(map(_met, tests, run)) for run in runs)
+
+    return met
+
+
+def _met(holds: Holds, value: Any) -> bool:
+    return holds(value)
+
+
 def _schemas(schema: Any, named: bool = False) -> Iterator[dict[str, Any]]:
     """Yield a JSON schema and all within it; `named` says that it is a mapping of names to some."""
     if isinstance(schema, list):
@@ -142,13 +181,17 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "says": _says,
     "open": _open,
     "unrequired": _unrequired,
+    "recursive": _recursive,
+    "in_a_row": _in_a_row,
 }
 """What each operator makes of a rule's value: a test of a value that was found.
 
 `holds`: conditions hold of it; `json`: they do of what it is the JSON text of; `more_than`: they do
 of more than so many of a list; `says`: a JSON schema has one of these keywords, at any depth;
 `open`: of an object in it, at any depth, it is not said that there are no other properties;
-`unrequired`: an object in it, at any depth, has a property that is not required.
+`unrequired`: an object in it, at any depth, has a property that is not required; `recursive`: a
+reference in it leads back to a part that contains it; `in_a_row`: items that follow one another in
+a list meet these conditions, one list of conditions for each item.
 """
 
 
@@ -167,11 +210,14 @@ def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Hol
 
     It holds where it holds for one of the values at `path`; with none but null there, where
     `absent` says so. `unlisted` compares with other values of the request: it holds for a value
-    that is at none of the paths in `want`. Raises KeyError for an unknown operator.
+    that is at none of the paths in `want`. `count_gt` holds for more than `want` values at `path`
+    in the whole request. Raises KeyError for an unknown operator.
     """
     steps = steps_of(path)
     if op == "absent":
         return lambda body: all(value is None for value in values(body, steps))
+    if op == "count_gt":
+        return lambda body: len(values(body, steps)) > want
     if op == "unlisted":
         return _unlisted(steps, [steps_of(each) for each in want])
     holds, needs_one = OPERATORS[op](want), op == "present"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import date
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import Any
@@ -28,7 +29,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `absent` also where there is none; `unlisted` holds for a value that is at none of the paths in
     `value`, such as the name of an unknown tool. `status` is what the server answers, 200 where
     it says nothing and the value has no effect. `confidence` is `measured` where a server's own
-    words were quoted, `documented`, or `reported`.
+    words were quoted, `documented`, or `reported`. `checked` is the ISO date on which the rule was
+    last compared with its source.
     """
 
     id: str
@@ -40,12 +42,21 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str
     source: str
     confidence: str
+    checked: str
     unless_model: str | None = None
+
+    def __post_init__(self) -> None:
+        date.fromisoformat(self.checked)
 
     @property
     def refuses(self) -> bool:
         """Whether the server says no; otherwise it ignores in silence what it was sent."""
         return self.status != 200
+
+    @property
+    def is_retirement(self) -> bool:
+        """Whether it refuses models for their age, which other addresses may still serve."""
+        return "retired" in self.id
 
     def concerns(self, provider: str, api: str, model: str) -> bool:
         """Tell whether it is a rule of this provider, for this API and model."""
@@ -143,6 +154,20 @@ class Judge:
     def providers(self) -> frozenset[str]:
         """The providers that there are rules for."""
         return frozenset(name for rule in self.rules for name in rule.provider.split("|"))
+
+    @cached_property
+    def _apis(self) -> frozenset[tuple[str, str]]:
+        """The providers that there are rules for, each with the APIs, or `*`."""
+        return frozenset(
+            (name, api)
+            for rule in self.rules
+            for name in rule.provider.split("|")
+            for api in rule.api.split("|")
+        )
+
+    def has_rules(self, provider: str, api: str) -> bool:
+        """Tell whether a provider's API has a rule; without one, no refusal says nothing."""
+        return not self._apis.isdisjoint({(provider, api), (provider, "*")})
 
     def judged_as(self, provider: str, model: str) -> str:
         """Return the model whose rules hold for an id: a family's newest for one of its to come."""

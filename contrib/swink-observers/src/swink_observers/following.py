@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import BasicAuth, ClientError, ClientSession, ClientTimeout
+from aiohttp.http_exceptions import LineTooLong
 from aiohttp_sse_client2.client import EventSource
 from attrs import define, field
 from multidict import MultiDict
@@ -33,6 +34,19 @@ _STATUS = re.compile(r"\bfetch \S+ failed[^:]*: (\d{3}): ")
 """How the library says what was answered instead, with all of the answer."""
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+class _Spent(msgspec.Struct):
+    """The fields of the owner of a key that `spent_cells` shows."""
+
+    key: str
+    requests: float
+    tokens: float
+    streams: float
+    dollars_today: float
+    dollars_this_month: float
+    limits: dict[str, float | None]
+
 
 AGAIN_SECONDS = 1.0
 """Between two tries to find a feed again that was there."""
@@ -101,8 +115,9 @@ async def spending(place: Place) -> list[dict[str, Any]]:
         try:
             async with session.get(place.spending, raise_for_status=True) as response:
                 rows: list[dict[str, Any]] = (await response.json())["data"]
+                msgspec.convert(rows, list[_Spent])
                 return rows
-        except (ClientError, OSError, TimeoutError, ValueError):
+        except (ClientError, OSError, TimeoutError, LookupError, TypeError, ValueError):
             return []  # who follows the feed is told
 
 
@@ -137,6 +152,8 @@ async def following(
             except (ClientError, OSError, TimeoutError, ValueError) as error:
                 if is_new:
                     raise _none(place, error) from error
+            except LineTooLong as error:
+                raise _none(place, ValueError("a line of it is too long")) from error
             finally:
                 await source.close()
             if not is_lost:

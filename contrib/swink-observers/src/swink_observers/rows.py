@@ -4,12 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from attrs import define, field
+from msgspec import UNSET, UnsetType
 
 __all__ = ["Calls", "Row"]
 
 MOST_ENDED = 50
 """Calls that are shown after their end, at most."""
+
+
+class _Told(msgspec.Struct):
+    """The fields of a record that a row takes; `UNSET` where the record does not have one."""
+
+    call: str | None = None
+    age: float | UnsetType = UNSET
+    model: str | UnsetType = UNSET
+    first: float | UnsetType | None = UNSET
+    output: int | UnsetType | None = UNSET
+    rate: float | UnsetType | None = UNSET
+    retries: int | UnsetType = UNSET
+    cost: float | UnsetType | None = UNSET
+    kind: str | None = None
+    stop: str | None = None
+    cached: bool = False
+
+
+_FACTS = ("model", "first", "output", "rate", "retries", "cost")
 
 
 @define
@@ -41,23 +62,30 @@ class Calls:
     _ended: dict[str, Row] = field(factory=dict)
 
     def take(self, name: str, data: dict[str, Any], now: float) -> None:
-        """Take a record that came at `now` on the reader's clock."""
+        """Take a record that came at `now` on the reader's clock.
+
+        Raises ValueError for a record with values of other types.
+        """
         if name == "gap":  # who knows which of them have ended; those that have not will be back
             self._running.clear()
-        call = data.get("call")
-        if call is None:
+        told = msgspec.convert(data, _Told)
+        if told.call is None:
             return
-        row = self._running.setdefault(call, Row("", 0.0, now))
-        if "age" in data:
-            row.age, row.seen = data["age"], now
-        for fact in ("model", "first", "output", "rate", "retries", "cost"):
-            if fact in data:
-                setattr(row, fact, data[fact])
+        row = self._running.setdefault(told.call, Row("", 0.0, now))
+        if told.age is not UNSET:
+            row.age = told.age
+            row.seen = now
+        for fact in _FACTS:
+            value = getattr(told, fact)
+            if value is not UNSET:
+                setattr(row, fact, value)
         if name == "retry":
             row.first = row.rate = None
         elif name == "end":
-            row.end = data.get("kind") or ("cached" if data.get("cached") else data["stop"])
-            self._ended[call] = self._running.pop(call)
+            row.end = told.kind or ("cached" if told.cached else told.stop)
+            if row.end is None:
+                raise ValueError("a call ends without a reason")
+            self._ended[told.call] = self._running.pop(told.call)
             if len(self._ended) > MOST_ENDED:
                 del self._ended[next(iter(self._ended))]
 

@@ -30,9 +30,13 @@ _ELSEWHERE = frozenset({"api_key", "base_url", "headers", "timeouts", "retry"})
 _UNSET = StreamOptions()
 
 _TOLD = frozenset({"role", "content", "provider", "model"})
-"""What a message was; the rest is how it came to be."""
+"""The fields of an assistant message that a provider is sent."""
+
+_BODY = "body"
+"""The field with the digest of the request's body."""
 
 _CONVERTED = "converted"
+"""The field with the digest of the conversation alone, in recordings of earlier versions."""
 
 _UNKNOWN = "http://unknown.invalid"
 """An address of which no provider has learned what its server lacks: what it has learned of the
@@ -42,10 +46,10 @@ real one while it lived, and puts a conversation otherwise for, differs from run
 def canonical_request(call: Call) -> dict[str, Any]:
     """Return the canonical request of a call's present attempt.
 
-    Its fields are those of `request_of`, and `converted`: a digest of the conversation in the
-    provider's own form, before it has learned anything of the server; `None` where it has none.
+    Its fields are those of `request_of`, and `body`: a digest of the request's JSON body before the
+    provider has learned anything about the server; `None` for a call without a body.
     """
-    return {**request_of(call.attempt, call.context), _CONVERTED: _converted(call)}
+    return {**request_of(call.attempt, call.context), _BODY: _body(call)}
 
 
 def request_of(attempt: Attempt, context: Context) -> dict[str, Any]:
@@ -73,12 +77,14 @@ def digest_of(data: Any) -> str:
 def differences(asked: dict[str, Any], recorded: dict[str, Any]) -> list[str]:
     """Say in which places two canonical requests differ, a line each; none if they are equal.
 
-    One that was recorded without a digest is of whatever the provider makes of it.
+    Bodies are compared only if the recording has the digest of one: an earlier version recorded
+    the digest of the conversation alone, or none.
     """
-    if _CONVERTED not in recorded:
-        asked = {name: value for name, value in asked.items() if name != _CONVERTED}
+    if _BODY not in recorded:
+        asked = {name: value for name, value in asked.items() if name != _BODY}
+    recorded = {name: value for name, value in recorded.items() if name != _CONVERTED}
     found = _differing(asked, recorded, "")
-    said = [line for place, line in found if place != _CONVERTED]
+    said = [line for place, line in found if place != _BODY]
     if found and not said:
         return ["how the provider, or a plugin that rewrites requests, puts the conversation"]
     return said
@@ -117,7 +123,7 @@ def _without_media(data: Any) -> Any:
     return [_without_media(value) for value in data] if isinstance(data, list) else data
 
 
-def _converted(call: Call) -> str | None:
+def _body(call: Call) -> str | None:
     hook, options = call.attempt.target.binding.hook, evolve(call.options, base_url=_UNKNOWN)
     try:
         payload = hook.convert_messages(model=call.model, context=call.context, options=options)

@@ -33,7 +33,7 @@ from swink_core import (
     dump,
     replace,
 )
-from swink_core.providers import Attempt, Clock
+from swink_core.providers import Attempt, Clock, Leg
 from swink_recorder.recording import RecordedRequest, Recording, body_file_for
 
 __all__ = ["AttemptTape", "KeptDeltas", "KeptEvent", "Tape"]
@@ -79,6 +79,10 @@ class KeptDeltas:
             yield self.seconds, told
 
 
+_ASIDE = ("token", "abandon")
+"""The kinds of requests that are not for an answer."""
+
+
 class AttemptTape:
     """What one attempt of a call carried; times are in seconds since the answer began.
 
@@ -93,6 +97,7 @@ class AttemptTape:
         self.kept: list[KeptEvent | KeptDeltas] = []
         self._clock = clock
         self._began = clock.time() if attempt.started_at is None else attempt.started_at
+        self._leg: Leg | None = None
         self._head: ResponseHead | None = None
         self._now = 0.0
         # the deltas that are kept now: of one kind, of one block, of one network read
@@ -107,9 +112,13 @@ class AttemptTape:
         asked, head = self.attempt.request, self.attempt.response
         return head is not None if asked is not None else any(data for _, data in self.reads)
 
-    def take(self, data: bytes) -> None:
-        """Keep a network read; of several answers within an attempt the last one counts."""
-        head = self.attempt.response
+    def take(self, data: bytes, leg: Leg | None = None) -> None:
+        """Keep a network read of a streamed answer, or of a refusal; the last answer counts."""
+        head = None if leg is None else leg.response
+        if leg is not None:
+            if leg.kind in _ASIDE or (leg.kind == "whole" and head and head.status < 300):
+                return
+            self._leg = leg
         if head is not self._head:
             self._head, self.reads = head, []
         self.reads.append((self._seconds(head.at if head else self._began), data))
@@ -139,8 +148,10 @@ class AttemptTape:
 
     def recording(self) -> Recording:
         """Return the answer, with all that was sent and came; status 0 where none came."""
-        attempt, head = self.attempt, self.attempt.response
-        info, request = attempt.provider_info, attempt.request
+        attempt = self.attempt
+        leg = self._leg or attempt.leg
+        head = leg and leg.response
+        info, request = attempt.provider_info, leg and leg.request
         url = urlsplit(request.url if request else "")
         return Recording(
             provider=attempt.model.provider,
@@ -194,8 +205,8 @@ class Tape:
         tapes = self.attempts
         (tapes[-1] if tapes and tapes[-1].attempt is attempt else self.of(attempt)).feed(event)
 
-    def _take(self, attempt: Attempt, data: bytes) -> None:
-        self.of(attempt).take(data)
+    def _take(self, attempt: Attempt, leg: Leg | None, data: bytes) -> None:
+        self.of(attempt).take(data, leg)
 
     def recording(self, message: AssistantMessage | None = None, note: str = "") -> Recording:
         """Return the last attempt that was answered, with the message that it made, if given.

@@ -16,12 +16,14 @@ from msgspec.structs import replace
 
 from swink_core import (
     Call,
+    Event,
     Failure,
     ProviderFailure,
     ResponseHead,
     StreamErrorKind,
+    load,
 )
-from swink_core.providers import Clock, HTTPProvider, HTTPRequest, Phase, Timer, load_event
+from swink_core.providers import Clock, HTTPProvider, HTTPRequest, Phase
 from swink_recorder.recording import STREAMED
 from swink_recorder.takes import Take
 
@@ -48,7 +50,7 @@ class AtOnce:
         """Let others have a turn."""
         await asyncio.sleep(0)
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
+    def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` when `time()` has reached `when`."""
         return self._clock.call_at(when, callback)
 
@@ -71,7 +73,7 @@ def play(
     if not isinstance(provider, HTTPProvider):
         return _events(take, call, speed, cut)
     player = copy(provider)
-    player.chunks = lambda *_: _reads(take, call, provider, speed, cut)  # type: ignore[method-assign]  # of this one object
+    player.exchange = lambda x: _reads(take, call, provider, speed, cut)  # type: ignore[method-assign]  # of this one object
     return player.stream(call.model, call.context, call.options, call)
 
 
@@ -90,9 +92,9 @@ async def _events(
         if data["type"] == "retry":  # which the core makes of an error
             yield call.error(_told(take))
         elif data.get("error_kind") == StreamErrorKind.AUTH and take.failure is not None:
-            yield load_event({**data, "resolution": take.failure.resolution})
+            yield load(Event, {**data, "resolution": take.failure.resolution})
         else:
-            yield load_event(data)
+            yield load(Event, data)
 
 
 async def _reads(
@@ -114,7 +116,7 @@ async def _reads(
         attempt.charge(take.charged)
     refusal = _refusal(take, provider)
     if refusal is not None:
-        call.tap(recording.body)
+        call.tap(recording.body, attempt.leg)
         raise ProviderFailure(refusal)
     for seconds, piece in recording.pieces():
         await _wait(call, began, seconds, speed)

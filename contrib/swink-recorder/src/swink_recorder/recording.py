@@ -19,6 +19,7 @@ by their names, and the secrets that it is told of wherever they occur.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -143,6 +144,7 @@ class Recording:
             )
         if Path(head.body).name != head.body or head.body == "..":
             raise _broken(path, f"the body {head.body!r} is not a file name")
+        _check_headers(path, head.headers)
         body = _read(folder / head.body)
         _check_chunks(path, head.chunks, len(body))
         return cls(
@@ -236,6 +238,16 @@ def bundled_recordings(package: str, bundle: str = BUNDLE) -> list[Path]:
     return [path for folder in folders for path in find_recordings(Path(folder) / bundle)]
 
 
+def _check_headers(path: Path, headers: Mapping[str, str]) -> None:
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(f"{name}{value}"):
+            reason = f"the header {name!r} has a line break or characters beyond Latin-1"
+            raise _broken(path, reason)
+
+
+_HEADER = re.compile(r"[^\r\n\0\u0100-\U0010ffff]*")
+
+
 def _check_chunks(path: Path, chunks: list[tuple[float, int]], size: int) -> None:
     if any(count < 0 or seconds < 0 for seconds, count in chunks):
         raise _broken(path, "a chunk has a negative time or size")
@@ -271,6 +283,8 @@ def _inside(path: Path) -> Path:
 
 
 def _read(path: Path) -> bytes:
+    if path.exists() and not path.is_file():
+        raise _broken(path, "it is not a regular file")  # a pipe may never end
     try:
         return _inside(path).read_bytes()
     except OSError as error:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from swink_core import Call, Context, Model, StreamOptions
+from swink_core import providers
 from swink_core.providers import Clock, HTTPProvider, LoopClock
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording
@@ -52,7 +52,7 @@ class ReplayServer(LoopbackServer):
         """
         is_elsewhere = isinstance(provider, HTTPProvider) and not provider.speaks_http
         if is_elsewhere:
-            provider.chunks = self._chunks
+            provider.exchange = self._chunks
         return self.add(key, *recordings)
 
     def exchanges_of(self, key: str) -> list[Exchange]:
@@ -73,11 +73,9 @@ class ReplayServer(LoopbackServer):
             await exchange.write(piece)
         await exchange.end()
 
-    async def _chunks(
-        self, model: Model, context: Context, options: StreamOptions, call: Call
-    ) -> AsyncIterator[bytes]:
-        """Yield what a request would be answered; stands in for `HTTPProvider.chunks`."""
-        key = (options.base_url or "").rpartition("/")[2]
+    async def _chunks(self, x: providers.Exchange) -> AsyncIterator[bytes]:
+        """Yield what a request would be answered; stands in for `HTTPProvider.exchange`."""
+        key = (x.options.base_url or "").rpartition("/")[2]
         async for piece in self._in_time(_next(self._recordings[key])):
             yield piece
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
+
+from swink_core.providers import codings_of_secret
 
 __all__ = [
     "HIDDEN", "SHORTEST_SECRET", "hidden", "hidden_text", "scrub_headers", "scrub_url", "scrubbed",
@@ -50,17 +51,19 @@ def scrub_url(url: str) -> str:
 
 def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
     """Hide secrets wherever they occur, in pieces too, by as many asterisks."""
-    suspects = [secret for secret in _worth_hiding(secrets) if _may_hold(data, secret)]
-    return _without_pieces(hidden(data, suspects), suspects) if suspects else data
+    secrets = _worth_hiding(secrets)
+    suspects = [secret for secret in secrets if _may_hold(data, secret)]
+    data = hidden(data, secrets)
+    return _without_pieces(data, suspects) if suspects else data
 
 
 def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
-    """Hide secrets that stand in one piece, as they are or as JSON writes them.
+    """Hide secrets that stand in one piece, in each coding of `codings_of_secret`.
 
     Each becomes a `mark`, or as many asterisks.
     """
     for secret in _worth_hiding(secrets):
-        for form in _forms(secret):
+        for form in codings_of_secret(secret):
             found = form.encode("utf-8", "surrogatepass")
             data = data.replace(found, mark.encode() or b"*" * len(found))
     return data
@@ -69,13 +72,9 @@ def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
 def hidden_text(text: str, secrets: Iterable[str]) -> str:
     """Hide secrets in a text likewise; it stays as long as it is, in characters."""
     for secret in _worth_hiding(secrets):
-        for form in _forms(secret):
+        for form in codings_of_secret(secret):
             text = text.replace(form, "*" * len(form))
     return text
-
-
-def _forms(secret: str) -> set[str]:
-    return {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
 
 
 def _worth_hiding(secrets: Iterable[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import pairwise
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from attrs import define, evolve, field
 
@@ -57,7 +57,8 @@ class Answer:
     ) -> Answer:
         """Make an answer of a stream's bytes; `decoder` makes the provider's decoder."""
         ends = tuple(frame_ends(body, decoder))
-        writer = decoder if isinstance(decoder, FrameWriter) else None
+        made: Any = type(decoder())
+        writer = made if isinstance(made, FrameWriter) else None
         framing = framing_of(decoder) if writer is None else None
         return cls(body, content_type, ends=ends, framing=framing, writer=writer)
 

@@ -10,7 +10,7 @@ from itertools import count
 
 from attrs import define, field
 
-from swink_core.providers import LoopClock, Timer
+from swink_core.providers import LoopClock
 
 __all__ = ["BEGAN", "DatedClock", "ManualClock", "TurnClock"]
 
@@ -66,17 +66,20 @@ class ManualClock:
             await self.advance(seconds)
         else:
             woken = asyncio.Event()
-            alarm = self.call_at(self._now + seconds, woken.set)
+            cancel_alarm = self.call_at(self._now + seconds, woken.set)
             try:
                 await woken.wait()
             finally:
-                alarm.cancel()
+                cancel_alarm()
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """Call `callback` when the clock reaches `when`; a past time: when it moves."""
+    def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the clock reaches `when`; a past time: when it moves.
+
+        Return a function that cancels it.
+        """
         alarm = _Alarm(when, next(self._numbers), callback)
         heapq.heappush(self._alarms, alarm)
-        return alarm
+        return alarm.cancel
 
     async def advance(self, seconds: float) -> None:
         """Move the time, stopping at each alarm on the way and letting it act."""

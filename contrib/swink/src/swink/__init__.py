@@ -3,18 +3,23 @@
     client.py     the client: streams, typed answers, runs, batches
     sync.py       the same without await, on the loop of background.py; sync_streams.py beside it
     loop.py       the tool loop, with toolbox.py; events.py is what it says beside the streams
+    approvals.py  decisions on tool calls, and runs that wait for them
+    goals.py      the value that a run ends with
+    mistakes.py   short tracebacks, and sentences for names of other libraries
     tools.py      functions as tools
     answers.py    typed answers
     batches.py    many prompts
     schemas.py    types as JSON schemas; partial.py reads JSON that is still coming
     media.py      images, documents, sound
     prompts.py    what a call takes for a conversation
+    notebooks.py  display in IPython and Jupyter, registered where they run
     of_stream.py  what streams, typed answers and runs have in common; amounts.py sums calls
 
 The names of these modules are loaded when they are first asked for.
 """
 
 import logging
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +117,7 @@ from swink_core.providers import Gate
 
 if TYPE_CHECKING:
     from swink.answers import Answer, AnswerStream, BadAnswer
+    from swink.approvals import PAUSE, PausedRun, RunPaused
     from swink.batches import Batch
     from swink.client import (
         Client,
@@ -140,30 +146,32 @@ if TYPE_CHECKING:
     from swink.tools import FunctionTool, tool
 
 __all__ = [
-    "Answer", "AnswerStream", "AssistantMessage", "AssistantMessageEvent", "AudioBlock",
-    "AuthenticationError", "BadAnswer", "Base64Source", "Batch", "Block", "CacheStrategy", "Call",
-    "Client", "ClientOptions", "CodecError", "ContentFiltered", "Context", "ContextWindowExceeded",
-    "Conversation", "Cost", "DocumentBlock", "Done", "EmptyResponse", "Error", "Event",
-    "EventStream", "Extension", "ExtensionBlock", "Failure", "FileIdSource", "FileSource",
-    "FunctionTool", "Gate", "ImageBlock", "InvalidContext", "InvalidModel", "InvalidOption",
-    "InvalidRequest", "MediaError", "Message", "Model", "ModelChain", "ModelInfo", "ModelNotFound",
-    "ModelOverloaded", "ModelThrottled", "NetworkError", "Notice", "Options", "Outcome",
-    "OutputTooLarge", "PluginError", "PluginFault", "Prompt", "ProtocolError", "ProviderFailure",
-    "ProviderInfo", "QuotaExhausted", "ResourceExhausted", "Retry", "RetryPolicy", "Run", "RunEnd",
-    "RunEvent", "RunStart", "Start", "StopReason", "StreamAborted", "StreamError",
+    "PAUSE", "Answer", "AnswerStream", "AssistantMessage", "AssistantMessageEvent",
+    "AudioBlock", "AuthenticationError", "BadAnswer", "Base64Source", "Batch", "Block",
+    "CacheStrategy", "Call", "Client", "ClientOptions", "CodecError", "ContentFiltered",
+    "Context", "ContextWindowExceeded", "Conversation", "Cost", "DocumentBlock", "Done",
+    "EmptyResponse", "Error", "Event", "EventStream", "Extension", "ExtensionBlock", "Failure",
+    "FileIdSource", "FileSource", "FunctionTool", "Gate", "ImageBlock", "InvalidContext",
+    "InvalidModel", "InvalidOption", "InvalidRequest", "MediaError", "Message", "Model",
+    "ModelChain", "ModelInfo", "ModelNotFound", "ModelOverloaded", "ModelThrottled",
+    "NetworkError", "Notice", "Options", "Outcome", "OutputTooLarge", "PausedRun",
+    "PluginError", "PluginFault", "Prompt", "ProtocolError", "ProviderFailure", "ProviderInfo",
+    "QuotaExhausted", "ResourceExhausted", "Retry", "RetryPolicy", "Run", "RunEnd", "RunEvent",
+    "RunPaused", "RunStart", "Start", "StopReason", "StreamAborted", "StreamError",
     "StreamErrorKind", "StreamOptions", "StreamTimeout", "SwinkError", "SyncAnswerStream",
     "SyncClient", "SyncRun", "SyncStream", "SystemMessage", "TextBlock", "TextDelta", "TextEnd",
-    "TextStart", "ThinkingBlock", "ThinkingDelta", "ThinkingEnd", "ThinkingLevel", "ThinkingStart",
-    "Timeouts", "TooManyTurns", "Tool", "ToolCallBlock", "ToolCallDelta", "ToolCallEnd",
-    "ToolCallStart", "ToolEnd", "ToolResultMessage", "ToolStart", "TurnEnd", "TurnStart",
-    "UnknownFailure", "UnknownProvider", "Unsupported", "UrlSource", "Usage", "UsageError",
-    "UserMessage", "answer", "answer_sync", "audio", "complete", "complete_sync", "document",
-    "dump", "gather", "gather_answers", "hookimpl", "image", "load", "replace", "stream",
-    "stream_answer", "tool",
+    "TextStart", "ThinkingBlock", "ThinkingDelta", "ThinkingEnd", "ThinkingLevel",
+    "ThinkingStart", "Timeouts", "TooManyTurns", "Tool", "ToolCallBlock", "ToolCallDelta",
+    "ToolCallEnd", "ToolCallStart", "ToolEnd", "ToolResultMessage", "ToolStart", "TurnEnd",
+    "TurnStart", "UnknownFailure", "UnknownProvider", "Unsupported", "UrlSource", "Usage",
+    "UsageError", "UserMessage", "answer", "answer_sync", "audio", "complete", "complete_sync",
+    "document", "dump", "gather", "gather_answers", "hookimpl", "image", "load", "replace",
+    "stream", "stream_answer", "tool",
 ]  # fmt: skip
 
 _HOMES = {
     "answers": "Answer AnswerStream BadAnswer",
+    "approvals": "PAUSE PausedRun RunPaused",
     "batches": "Batch",
     "client": "Client answer complete gather gather_answers stream stream_answer",
     "events": "Outcome RunEnd RunEvent RunStart ToolEnd ToolStart TurnEnd TurnStart",
@@ -180,7 +188,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from swink.mistakes import missing_name
+
+        raise AttributeError(missing_name(__name__, name), name=name)
     value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     return value
 
@@ -188,5 +198,8 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
+
+if "IPython" in sys.modules and (_shell := sys.modules["IPython"].get_ipython()) is not None:
+    import_module(f"{__name__}.notebooks").register(_shell)
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so

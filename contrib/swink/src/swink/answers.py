@@ -1,14 +1,14 @@
 """Typed answers: what a model is asked for in a type's schema, read as a value of that type.
 
 Where a provider has no structured output, the model is made to call a tool whose arguments are
-the answer. An answer that does not fit is shown to the model once, with what is wrong with it.
+the answer. An answer that does not fit is sent back with the reason, a number of times.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
-from typing import Any, Generic, Self, TypeAlias, TypeVar
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias, TypeGuard, TypeVar
 
 from attrs import define
 
@@ -19,6 +19,7 @@ from swink.prompts import Prompt
 from swink.schemas import Schema
 from swink_core import (
     AssistantMessage,
+    AssistantMessageEvent,
     Context,
     Cost,
     Event,
@@ -29,6 +30,7 @@ from swink_core import (
     TextDelta,
     Tool,
     ToolCallDelta,
+    ToolCallStart,
     ToolResultMessage,
     Unsupported,
     Usage,
@@ -37,7 +39,16 @@ from swink_core import (
 )
 from swink_core.providers import closed_schema
 
-__all__ = ["Answer", "AnswerForm", "AnswerStream", "BadAnswer"]
+__all__ = [
+    "ANSWER",
+    "Answer",
+    "AnswerForm",
+    "AnswerStream",
+    "BadAnswer",
+    "Growing",
+    "answer_in",
+    "corrections_of",
+]
 
 log = logging.getLogger(__name__)
 
@@ -49,8 +60,13 @@ ANSWER = "answer"
 WRAPPED = "value"
 """The field in which an answer comes that is no object, since APIs want one at the root."""
 
-GROWTH = 1.02
-"""By how much an answer grows before what it says so far is read again: work stays linear."""
+FREE_CHARACTERS = 1_000_000
+"""Characters that are read for the partial values of an answer with each piece that comes.
+
+Beyond them the answer is read again when it has grown by `GROWTH`, so the work stays linear.
+"""
+
+GROWTH = 1.1
 
 _SAY_AGAIN = "That does not fit the schema: {why}\nAnswer again, with the whole corrected JSON."
 
@@ -64,10 +80,26 @@ class Answer(Generic[T]):
     usage: Usage | None = None
     cost: Cost | None = None
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            place = next((each for each in ("parsed", "message") if _has(self, each, name)), None)
+            hint = f"; answer.{place}.{name} is there" if place else ""
+            text = f"'Answer' object has no attribute {name!r}{hint}"
+            raise AttributeError(text, name=name, obj=self)
+
     @property
     def text(self) -> str:
         """The answer as the model wrote it."""
         return written(self.message)
+
+
+def _has(answer: Answer[Any], place: str, name: str) -> bool:
+    try:
+        whole = object.__getattribute__(answer, place)
+    except AttributeError:  # it is being copied
+        return False
+    return not name.startswith("_") and hasattr(whole, name)
 
 
 class BadAnswer(SwinkError, title="The answer does not fit the type"):
@@ -140,6 +172,54 @@ class AnswerForm(Generic[T]):
         return data.get(WRAPPED)
 
 
+class Growing:
+    """An answer as it comes: its text, or the arguments of the answering tool."""
+
+    def __init__(self, form: AnswerForm[Any]) -> None:
+        self._form = form
+        self._last: Any = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin again, with another answer."""
+        self._parts: list[str] = []
+        self._size = 0
+        self._read = 0  # the size when it was read last
+        self._spent = 0  # characters read in all
+        self._block: int | None = None
+
+    def feed(self, batch: Sequence[AssistantMessageEvent]) -> Any:
+        """Take events, and return the answer so far; `None` without news."""
+        for event in batch:
+            if isinstance(event, Retry):
+                self.begin()
+            elif isinstance(event, ToolCallStart) and event.name == ANSWER:
+                self._parts = []
+                self._size = 0
+                self._read = 0
+                self._spent = 0
+                self._block = event.content_index
+            elif self._is_of_answer(event):
+                self._parts.append(event.delta)
+                self._size += len(event.delta)
+        is_free = self._size > self._read and self._spent + self._size <= FREE_CHARACTERS
+        if not is_free and self._size <= self._read * GROWTH:
+            return None
+        self._parts = ["".join(self._parts)]
+        self._read = self._size
+        self._spent += self._size
+        so_far = self._form.so_far(self._parts[0])
+        if so_far is None or so_far == self._last:
+            return None
+        self._last = so_far
+        return so_far
+
+    def _is_of_answer(self, event: AssistantMessageEvent) -> TypeGuard[TextDelta | ToolCallDelta]:
+        if isinstance(event, ToolCallDelta):
+            return event.content_index == self._block
+        return isinstance(event, TextDelta) and self._block is None
+
+
 Ask: TypeAlias = Callable[[Prompt, bool], EventStream]
 """Asks for an answer; the second argument says whether by a tool."""
 
@@ -154,8 +234,16 @@ class AnswerStream(OfStream, Generic[T]):
         answer = await stream.result()
     """
 
-    def __init__(self, form: AnswerForm[T], ask: Ask, stream: EventStream, by_tool: bool) -> None:
+    def __init__(
+        self,
+        form: AnswerForm[T],
+        ask: Ask,
+        stream: EventStream,
+        by_tool: bool,
+        corrections: int,
+    ) -> None:
         self._form, self._ask, self._by_tool = form, ask, by_tool
+        self._corrections = corrections
         self._stream: EventStream = stream
         self._context = replace(stream.call.context, tools=[])  # which are asked for with the rest
         self._usage: Usage | None = None
@@ -182,20 +270,10 @@ class AnswerStream(OfStream, Generic[T]):
         return self._partials()
 
     async def _partials(self) -> AsyncGenerator[Any, None]:
-        parts: list[str] = []
-        size, read, last = 0, 0.0, None
+        growing = Growing(self._form)
         async for batch in self._stream.batches():
-            for event in batch:
-                if isinstance(event, Retry):
-                    parts, size, read = [], 0, 0.0
-                elif isinstance(event, TextDelta | ToolCallDelta):
-                    parts.append(event.delta)
-                    size += len(event.delta)
-            if size > read * GROWTH:
-                parts, read = ["".join(parts)], size
-                if (so_far := self._form.so_far(parts[0])) is not None and so_far != last:
-                    last = so_far
-                    yield so_far
+            if (so_far := growing.feed(batch)) is not None:
+                yield so_far
         try:
             await self._stream.result()
         except Unsupported:
@@ -205,8 +283,10 @@ class AnswerStream(OfStream, Generic[T]):
     async def result(self) -> Answer[T]:
         """Read to the end and return the answer.
 
-        One that does not fit is asked for once more, unless it was cut off or the type's own code
-        failed. Raises the `StreamError` of a call that failed, and BadAnswer, which keeps the text.
+        One that does not fit is requested again, `corrections` times at most, unless it was cut off
+        or the type's own code failed.
+
+        Raises the `StreamError` of a call that failed, and BadAnswer, which keeps the text.
         """
         try:
             message = await self._stream.result()
@@ -215,17 +295,19 @@ class AnswerStream(OfStream, Generic[T]):
                 raise
             self._by_tool = True
             message = await self._again(self._context)
-        try:
-            return self._read(message)
-        except ValueError as error:
-            why = str(error)
-        log.warning("call %s: asked again for an answer that fits: %s", self.call.id, why)
-        said = [*self._context.messages, message, *_corrections(message, why)]
-        message = await self._again(replace(self._context, messages=said))
-        try:
-            return self._read(message)
-        except ValueError as error:
-            raise BadAnswer(str(error), message, *self._totals()) from error
+        context, left = self._context, self._corrections
+        while True:
+            try:
+                return self._read(message)
+            except ValueError as error:
+                why = str(error)
+                if left == 0:
+                    raise BadAnswer(why, message, *self._totals()) from error
+            left -= 1
+            log.warning("call %s: requested again an answer that fits: %s", self.call.id, why)
+            said = [*context.messages, message, *corrections_of(message, why)]
+            context = replace(context, messages=said)
+            message = await self._again(context)
 
     async def aclose(self) -> None:
         """Close the connection at once, from any task; a second call does nothing."""
@@ -249,18 +331,26 @@ class AnswerStream(OfStream, Generic[T]):
         return added(self._usage, call.usage), added(self._cost, call.cost)
 
     def _read(self, message: AssistantMessage) -> Answer[T]:
-        """Return the answer that a message is. Raises ValueError for one that does not fit, and
-        BadAnswer where to ask again would not help."""
-        if cut := _CUT.get(message.stop_reason or StopReason.STOP):
-            raise BadAnswer(cut, message, *self._totals())
-        try:
-            parsed = self._form.read(message)
-        except ValueError:
-            raise
-        except Exception as error:
-            why = f"the type's own code raised {type(error).__name__}: {error}"
-            raise BadAnswer(why, message, *self._totals()) from error
-        return Answer(parsed, message, *self._totals())
+        return answer_in(message, self._form, *self._totals())
+
+
+def answer_in(
+    message: AssistantMessage, form: AnswerForm[T], usage: Usage | None, cost: Cost | None
+) -> Answer[T]:
+    """Return the answer that a message is.
+
+    Raises ValueError for one that does not fit, and BadAnswer where a repetition would not help.
+    """
+    if cut := _CUT.get(message.stop_reason or StopReason.STOP):
+        raise BadAnswer(cut, message, usage, cost)
+    try:
+        parsed = form.read(message)
+    except ValueError:
+        raise
+    except Exception as error:
+        why = f"the type's own code raised {type(error).__name__}: {error}"
+        raise BadAnswer(why, message, usage, cost) from error
+    return Answer(parsed, message, usage, cost)
 
 
 _CUT = {
@@ -270,7 +360,8 @@ _CUT = {
 """Ends before the end: what came is a part, though it may fit, and would come to it again."""
 
 
-def _corrections(message: AssistantMessage, why: str) -> list[UserMessage | ToolResultMessage]:
+def corrections_of(message: AssistantMessage, why: str) -> list[UserMessage | ToolResultMessage]:
+    """Return the messages that request a corrected answer. `why` describes the fault."""
     text = _SAY_AGAIN.format(why=why)
     if not message.tool_calls:
         return [UserMessage(text)]

@@ -36,12 +36,12 @@ def refuse_type(given: Iterable[str]) -> None:
         )
 
 
-def check_number(name: str, value: object, advice: str) -> None:
-    """Refuse what is no count, or less than one. Raises UsageError."""
+def check_number(name: str, value: object, advice: str, *, least: int = 1) -> None:
+    """Refuse a value that is no whole number, or below `least`. Raises UsageError."""
     if not isinstance(value, int):
         raise UsageError(f"{name} is no whole number: {value!r}", resolution=advice)
-    if value < 1:
-        raise UsageError(f"{name} is less than 1", resolution=advice)
+    if value < least:
+        raise UsageError(f"{name} is less than {least}", resolution=advice)
 
 
 def check_called(name: str, value: object, advice: str) -> None:

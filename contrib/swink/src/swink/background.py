@@ -13,7 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
-from swink_core import UsageError
+from swink.mistakes import shortened
+from swink_core import SwinkError, UsageError
 
 if TYPE_CHECKING:
     from swink.client import Client
@@ -65,9 +66,12 @@ class BackgroundLoop:
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
+        except SwinkError as error:
+            raised = shortened(error)
         except BaseException:
             future.cancel()
             raise
+        raise raised
 
     def drop(self, client: Client) -> None:
         """Have a client closed that nobody holds any more, without waiting for it."""

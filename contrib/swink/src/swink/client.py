@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
 import swink_core
 from swink.answers import Answer, AnswerForm, AnswerStream
-from swink.arguments import check_names, refuse_type
+from swink.approvals import Approve, PausedRun, context_after
+from swink.arguments import check_names, check_number, refuse_type
 from swink.batches import Batch, Progress, gathered
+from swink.goals import Goal, V
 from swink.loop import Run
+from swink.mistakes import missing_name, takes_options
 from swink.prompts import Prompt
 from swink.schemas import Schema
-from swink.toolbox import Approve
 from swink.tools import ToolLike, refuse_functions, tools_by_name
 from swink_core import (
     AssistantMessage,
     EventStream,
-    InvalidOption,
     Model,
     ModelChain,
     Options,
     StreamOptions,
     UsageError,
 )
-from swink_core.providers import TargetOptions, takes_options
+from swink_core.providers import TargetOptions
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -57,6 +58,13 @@ Tools: TypeAlias = Sequence[ToolLike]
 MAX_TURNS = 10
 """Calls of the model in a run, unless it is told otherwise."""
 
+CORRECTIONS = 1
+"""How often an answer that does not fit its type is requested again."""
+
+NO_TYPE: Any = None
+"""Stands for no type; of any type, so that a type checker finds the type of a run by the other
+arguments."""
+
 LIMIT = 10
 """Calls at a time in a batch, unless it is told otherwise."""
 
@@ -78,6 +86,19 @@ class Client(swink_core.Client):
     One client serves any number of calls at a time; what it is made of, see `swink_core.Client`.
     """
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(missing_name("Client", name), name=name, obj=self)
+
+        def __enter__(self) -> Any:
+            raise UsageError(
+                "Client is asynchronous",
+                resolution="Write async with Client() as client, or use SyncClient.",
+            )
+
+        def __exit__(self, *raised: object) -> None: ...
+
     @takes_options(Options)
     def stream(self, model: Models, context: Prompt, **options: Unpack[Options]) -> EventStream:
         """Return the stream of a call. Nothing is sent before it is read.
@@ -90,15 +111,24 @@ class Client(swink_core.Client):
 
     @takes_options(Options)
     def stream_answer(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        type: TypeForm[T],
+        corrections: int = CORRECTIONS,
+        **options: Unpack[Options],
     ) -> AnswerStream[T]:
         """Return the stream of an answer of a type. Nothing is sent before it is read.
 
-        `type` is a class, or any other annotation that has a JSON schema, such as `list[int]`.
-        Raises UsageError for a call that cannot be made, and for a type without a schema.
+        `type` is a class, or any other annotation that has a JSON schema, such as `list[int]`. An
+        answer that does not fit is requested again up to `corrections` times. Raises UsageError
+        for a call that cannot be made, and for a type without a schema.
         """
         if TYPE_CHECKING:
             self.stream(model, context, **options)
+        check_names(options, "corrections", "type")
+        check_number("corrections", corrections, "Allow none, or some.", least=0)
         refuse_functions(options.get("tools"))
         if options.get("response_format") is not None:
             raise UsageError(
@@ -127,7 +157,7 @@ class Client(swink_core.Client):
             forced = "tool_choice" not in lacking(first)
             if not forced:  # the tool is on offer, and asked for again if need be
                 first = ask(context, True)
-        return AnswerStream(form, ask, first, by_tool)
+        return AnswerStream(form, ask, first, by_tool, corrections)
 
     @takes_options(Options)
     async def complete(
@@ -138,51 +168,71 @@ class Client(swink_core.Client):
 
     @takes_options(Options)
     async def answer(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        type: TypeForm[T],
+        corrections: int = CORRECTIONS,
+        **options: Unpack[Options],
     ) -> Answer[T]:
         """Make a call and return its answer as a value of a type.
 
         See `stream_answer` and `AnswerStream.result`.
         """
-        async with self.stream_answer(model, context, type=type, **options) as stream:
+        async with self.stream_answer(
+            model, context, type=type, corrections=corrections, **options
+        ) as stream:
             return await stream.result()
 
     @takes_options(RunOptions)
     def run(
         self,
         model: Models,
-        context: Prompt,
+        context: Prompt | PausedRun,
         *,
         tools: Tools,
+        type: TypeForm[V] = NO_TYPE,
+        corrections: int = CORRECTIONS,
         max_turns: int = MAX_TURNS,
         approve: Approve | None = None,
         **options: Unpack[RunOptions],
-    ) -> Run:
+    ) -> Run[V]:
         """Return a tool loop: the model is called, its tool calls are carried out together, and so
         on until it has answered, for `max_turns` calls of the model at most.
 
         `tools` are functions, async ones or blocking ones, which run in threads; see `tool` for
-        what else can be said of one. `approve` is asked before each call of a tool. A `tool_choice`
-        that forces a call holds for the first turn. Raises UsageError for a run that cannot begin.
-        """
+        what else can be said of one. A `tool_choice` that forces a call holds for the first turn.
 
+        With `type`, the run ends with a value of this type, which `Run.answer` returns; an answer
+        that does not fit is asked for again up to `corrections` times.
+
+        `approve` decides on each call of a tool. Without it, a call of a tool that needs approval
+        pauses the run, and so does a call for which `approve` returns `PAUSE`. To go on, pass the
+        `PausedRun` as `context`, with the same tools.
+
+        Raises UsageError for a run that cannot begin.
+        """
+        check_names(options, "approve", "corrections", "max_turns", "type")
         if TYPE_CHECKING:
-            self.stream(model, context, tools=None, **options)
+            self.stream(model, "Hi", tools=None, **options)
         named = tools_by_name(tools)
-        offered = [one.definition for one in named.values()]
+        asked: Options = {**options, "tools": [one.definition for one in named.values()]}
+        resumed = context if isinstance(context, PausedRun) else None
+        prompt: Any = context if resumed is None else context_after(resumed)
 
         def ask(context: Prompt, asked: Options) -> EventStream:
             return super(Client, self).stream(model, context, **asked)
 
-        if "type" in options:
-            raise InvalidOption(
-                "no option 'type': what a run ends with is a message",
-                resolution="Pass response_format={…}, or call answer(…, run.conversation, type=…) "
-                "when it has ended.",
-            )
-        check_names(options, "approve", "max_turns")
-        asked: Options = {**options, "tools": offered}
-        return Run(ask, context, asked, named, max_turns, approve)
+        goal: Goal[V] | None = None
+        if type is not NO_TYPE:
+            check_number("corrections", corrections, "Allow none, or some.", least=0)
+            goal = Goal(AnswerForm(Schema(type)), corrections)
+            goal.check(asked)
+            first = ask(prompt, goal.asked(asked))
+            lacking = {self._refused(each, first.call.options) for each in _models(model, first)}
+            goal.by_tool = FEATURE in lacking
+        return Run(ask, prompt, asked, named, max_turns, approve, goal, resumed)
 
     @takes_options(Options)
     async def gather(
@@ -215,6 +265,7 @@ class Client(swink_core.Client):
         prompts: Prompts,
         *,
         type: TypeForm[T],
+        corrections: int = CORRECTIONS,
         limit: int = LIMIT,
         on_progress: Progress | None = None,
         **options: Unpack[Options],
@@ -225,7 +276,7 @@ class Client(swink_core.Client):
         check_names(options, "limit", "on_progress")
 
         def ask(prompt: Prompt) -> AnswerStream[T]:
-            return self.stream_answer(model, prompt, type=type, **options)
+            return self.stream_answer(model, prompt, type=type, corrections=corrections, **options)
 
         return await gathered(ask, prompts, limit, on_progress)
 
@@ -262,12 +313,17 @@ def stream(model: Models, context: Prompt, **options: Unpack[Options]) -> EventS
 
 @takes_options(Options)
 def stream_answer(
-    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    model: Models,
+    context: Prompt,
+    *,
+    type: TypeForm[T],
+    corrections: int = CORRECTIONS,
+    **options: Unpack[Options],
 ) -> AnswerStream[T]:
     """Stream an answer of a type with a new client, closed with the stream."""
     client = Client()
     client._on_close = client.aclose
-    return client.stream_answer(model, context, type=type, **options)
+    return client.stream_answer(model, context, type=type, corrections=corrections, **options)
 
 
 @takes_options(Options)
@@ -279,13 +335,18 @@ async def complete(model: Models, context: Prompt, **options: Unpack[Options]) -
 
 @takes_options(Options)
 async def answer(
-    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    model: Models,
+    context: Prompt,
+    *,
+    type: TypeForm[T],
+    corrections: int = CORRECTIONS,
+    **options: Unpack[Options],
 ) -> Answer[T]:
     """Make one call with a new client and return its answer as a value of a type."""
     if TYPE_CHECKING:
         stream(model, context, **options)
     async with Client() as client:
-        return await client.answer(model, context, type=type, **options)
+        return await client.answer(model, context, type=type, corrections=corrections, **options)
 
 
 @takes_options(Options)
@@ -310,6 +371,7 @@ async def gather_answers(
     prompts: Prompts,
     *,
     type: TypeForm[T],
+    corrections: int = CORRECTIONS,
     limit: int = LIMIT,
     on_progress: Progress | None = None,
     **options: Unpack[Options],
@@ -319,5 +381,11 @@ async def gather_answers(
         stream(model, "Hi", **options)
     async with Client() as client:
         return await client.gather_answers(
-            model, prompts, type=type, limit=limit, on_progress=on_progress, **options
+            model,
+            prompts,
+            type=type,
+            corrections=corrections,
+            limit=limit,
+            on_progress=on_progress,
+            **options,
         )

@@ -34,8 +34,9 @@ __all__ = [
     "TurnStart",
 ]
 
-Outcome: TypeAlias = Literal["done", "max_turns", "error", "aborted"]
-"""How a run ended: with an answer, at its limit, in a failed call, because it was left."""
+Outcome: TypeAlias = Literal["done", "paused", "max_turns", "error", "aborted"]
+"""How a run ended: with an answer, to wait for approvals, at its limit of turns, with an error (a
+failed call, or an answer that does not fit its type), or because it was closed."""
 
 
 class RunStart(AssistantMessageEvent, tag="run_start"):

@@ -1,8 +1,8 @@
 """The tool loop: a model is called, its tool calls are carried out, until it has answered.
 
-The conversation holds only what is complete: each answer with the results of all its tool calls.
-So it can be sent on as it is at any time, whatever happened; what was left unfinished is in
-`message`, and a tool call that nothing came of has a result that says so.
+The conversation holds only complete turns: each answer with the results of all its tool calls. It
+can be sent at any time, whatever happened: an unfinished answer is in `message`, and a tool call
+that was not carried out has a result with the reason.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
 from types import AsyncGeneratorType
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Generic, Self, TypeAlias, cast
 
 from swink.amounts import added
+from swink.answers import Answer, Growing
+from swink.approvals import Approve, PausedRun, RunPaused
 from swink.arguments import check_called, check_number
 from swink.events import Outcome, RunEnd, RunEvent, RunStart, TurnEnd, TurnStart
+from swink.goals import Goal, V
 from swink.of_stream import OfStream
 from swink.prompts import Prompt
-from swink.toolbox import Approve, Toolbox
+from swink.toolbox import Toolbox
 from swink.tools import FunctionTool
 from swink_core import (
     AssistantMessage,
@@ -30,12 +33,15 @@ from swink_core import (
     EventStream,
     Options,
     Retry,
+    Start,
     StopReason,
     StreamAborted,
     StreamError,
+    StreamErrorKind,
     SwinkError,
     TextDelta,
     Usage,
+    UsageError,
     replace,
 )
 
@@ -48,7 +54,7 @@ class TooManyTurns(SwinkError, title="The run did not come to an end"):
     """A model that still called tools in the last turn it was given."""
 
 
-class Run(OfStream):
+class Run(OfStream, Generic[V]):
     """A tool loop under way: the events of all its turns, in order, and those of its tools.
 
         async with client.run("acme/large", "What is 2 + 3?", tools=[add]) as run:
@@ -57,7 +63,8 @@ class Run(OfStream):
         print(run.conversation, run.cost)
 
     Leaving the `async with` closes it, with all tools that are under way. `call` is that of the
-    turn whose events are being read; `conversation` and `message` can be read at any time.
+    turn whose events are being read; `conversation` and `message` can be read at any time. With a
+    type, `answer()` returns the value that the run ends with.
     """
 
     def __init__(
@@ -68,20 +75,29 @@ class Run(OfStream):
         tools: Mapping[str, FunctionTool[..., Any]],
         max_turns: int,
         approve: Approve | None,
+        goal: Goal[V] | None,
+        resumed: PausedRun | None,
     ) -> None:
         check_number("max_turns", max_turns, "Allow one turn at least.")
         check_called("approve", approve, "Pass a function that returns True, or why not.")
         self.id = secrets.token_hex(6)
         self._ask, self._options = ask, options
         self._toolbox, self._max_turns = Toolbox(self.id, tools, approve, self._told), max_turns
-        self._stream: EventStream = ask(prompt, options)
+        self._goal = goal
+        self._stream: EventStream = self._asked(prompt)
         self._context = self._stream.call.context
         self._messages: Conversation = [*self._context.messages]
+        self._resumed = resumed
         self._usage: Usage | None = None
         self._cost: Cost | None = None
         self._turn = 0
+        self._paused: PausedRun | None = None
+        if resumed is not None:
+            self._messages = [*resumed.messages]
+            self._turn, self._usage, self._cost = resumed.turn, resumed.usage, resumed.cost
+            self._toolbox.take(resumed.results, resumed.decisions)
         self._outcome: Outcome | None = None
-        self._is_closing = self._wants_result = self._is_kept = False
+        self._is_begun = self._is_closing = self._wants_result = self._is_kept = False
         self._driving: AsyncGeneratorType[list[RunEvent], None] | None = None
         self._rest: Iterator[RunEvent] = iter(())
 
@@ -101,6 +117,11 @@ class Run(OfStream):
     def outcome(self) -> Outcome | None:
         """How the run ended; `None` while it has not."""
         return self._outcome
+
+    @property
+    def paused(self) -> PausedRun | None:
+        """The run as data, if it waits for decisions on tool calls; otherwise `None`."""
+        return self._paused
 
     @property
     def usage(self) -> Usage | None:
@@ -150,10 +171,43 @@ class Run(OfStream):
                 yield piece
         await self.result()
 
+    @property
+    def partials(self) -> AsyncGenerator[Any, None]:
+        """The typed answer so far, as JSON data that grows. Raises what `answer()` raises."""
+        return self._partials()
+
+    async def _partials(self) -> AsyncGenerator[Any, None]:
+        growing = Growing(self._typed().form)
+        async for batch in self.batches():
+            for event in batch:
+                if isinstance(event, TurnStart):
+                    growing.begin()
+            if (so_far := growing.feed(batch)) is not None:
+                yield so_far
+        await self.answer()
+
+    def _typed(self) -> Goal[V]:
+        if self._goal is None:
+            raise UsageError(
+                "the run ends with a message, not with a value",
+                resolution="Pass type=… to run(…), or take result().",
+            )
+        return self._goal
+
+    async def answer(self) -> Answer[V]:
+        """Run to the end and return the value that it ends with, of the run's type.
+
+        Raises what `result()` raises, and UsageError for a run without a type.
+        """
+        goal = self._typed()
+        await self.result()
+        return cast("Answer[V]", goal.answer)  # set, or `result()` has raised
+
     async def result(self) -> AssistantMessage:
         """Run to the end and return the model's last message.
 
-        Raises the `StreamError` of a call that failed, and TooManyTurns.
+        Raises the `StreamError` of a call that failed, TooManyTurns, RunPaused for a run that waits
+        for decisions, and BadAnswer for a last message that does not fit the run's type.
         """
         self._wants_result = True
         async for _ in self.batches():
@@ -163,6 +217,10 @@ class Run(OfStream):
                 f"after turn {self._max_turns} the model still calls tools",
                 resolution="Raise max_turns, or go on from run.conversation.",
             )
+        if self._paused is not None:
+            raise RunPaused(self._paused)
+        if self._goal is not None and self._goal.fault is not None:
+            raise self._goal.fault
         if self._outcome == "aborted":
             raise StreamAborted("the run was closed before its end", partial=self.message)
         return await self._stream.result()
@@ -199,35 +257,85 @@ class Run(OfStream):
         self._stream.observe(event)
         return event
 
+    def _asked(self, prompt: Prompt) -> EventStream:
+        options = self._options if self._goal is None else self._goal.asked(self._options)
+        return self._ask(prompt, options)
+
     async def _drive(self) -> AsyncGenerator[list[RunEvent], None]:
+        self._is_begun = True
         try:
+            begun: list[RunEvent] = [self._told(RunStart(self.id, self._toolbox.names))]
+            if self._resumed is not None:
+                yield begun
+                begun = []
+                async with aclosing(self._resume(self._resumed.answer)) as batches:
+                    async for events in batches:
+                        yield events
             while self._outcome is None:
-                if self._turn:
+                if self._is_kept:
                     self._turn_over()
                 self._turn += 1
-                begun: list[RunEvent] = []
-                if self._turn == 1:
-                    begun = [self._told(RunStart(self.id, self._toolbox.names))]
                 yield [*begun, self._told(TurnStart(self.id, self._turn))]
-                async with self._stream as stream:
-                    terminal: Any = None
-                    if self._wants_result:
-                        terminal = await _result_of(stream)
-                    else:
-                        async for batch in stream.batches():
-                            terminal = batch[-1]
-                            yield [*batch]
-                if isinstance(terminal, Error):
-                    was_left = terminal.stop_reason is StopReason.ABORTED
-                    yield [self._end("aborted" if was_left else "error")]
-                    return
-                reason = stream.message.stop_reason or StopReason.STOP
-                async with aclosing(self._after(stream.message, reason)) as batches:
+                begun = []
+                async with aclosing(self._turn_of_model()) as batches:
                     async for events in batches:
                         yield events
         finally:
             self._keep_turn()
             self._end("aborted")
+
+    async def _resume(self, answer: AssistantMessage) -> AsyncGenerator[list[RunEvent], None]:
+        """Carry out the calls that a paused run waited with."""
+        try:
+            async with aclosing(self._settle(answer)) as batches:
+                async for events in batches:
+                    yield events
+        finally:
+            self._keep(answer)
+        if self._is_closing:
+            yield [self._end("aborted")]
+
+    async def _turn_of_model(self) -> AsyncGenerator[list[RunEvent], None]:
+        """Call the model once, and carry out its tool calls."""
+        terminal: Any = None
+        held: list[RunEvent] = []
+        async with self._stream as stream:
+            if self._wants_result:
+                terminal = await _result_of(stream)
+            else:
+                async for batch in stream.batches():
+                    terminal = batch[-1]
+                    held += batch
+                    if not self._may_be_asked_by_tool(terminal):
+                        yield held
+                        held = []
+        if isinstance(terminal, Error):
+            if self._goal is not None and self._may_be_asked_by_tool(terminal):
+                self._goal.by_tool = True
+                self._usage, self._cost = self.usage, self.cost
+                self._next_stream()
+                async with aclosing(self._turn_of_model()) as batches:
+                    async for events in batches:
+                        yield events
+                return
+            was_left = terminal.stop_reason is StopReason.ABORTED
+            yield [self._end("aborted" if was_left else "error")]
+            return
+        reason = stream.message.stop_reason or StopReason.STOP
+        async with aclosing(self._after(stream.message, reason)) as batches:
+            async for events in batches:
+                yield events
+
+    def _may_be_asked_by_tool(self, last: Any) -> bool:
+        """Check whether a call was refused for its structured output, or may still be.
+
+        It is made again with the tool that gives the answer, and its events are not shown.
+        """
+        if self._goal is None or self._goal.by_tool:
+            return False
+        if isinstance(last, Error):
+            return last.error_kind is StreamErrorKind.UNSUPPORTED
+        return isinstance(last, Start)
 
     async def _after(
         self, message: AssistantMessage, reason: StopReason
@@ -235,40 +343,85 @@ class Run(OfStream):
         """End a turn that the model has answered in: carry out its tool calls."""
         calls = message.tool_calls
         goes_on = reason is StopReason.PAUSE or (calls and reason is not StopReason.CONTENT_FILTER)
+        is_answer = self._goal is not None and self._goal.is_given_by(calls)
         yield [self._told(TurnEnd(self.id, self._turn, reason))]
-        if calls and goes_on and self._turn < self._max_turns:
-            async with aclosing(self._toolbox.carry_out(calls, self._turn)) as batches:
-                async for events in batches:
-                    yield [*events]
-        self._keep_turn()
+        if goes_on and not is_answer:
+            if calls and self._turn < self._max_turns:
+                async with aclosing(self._settle(message)) as batches:
+                    async for events in batches:
+                        yield events
+            self._keep_turn()
+        elif self._goal is not None and not self._is_closing:
+            may_ask = self._turn < self._max_turns
+            again = self._goal.read(message, self.usage, self.cost, may_ask=may_ask)
+            self._keep_turn(again)
+            goes_on = bool(again)
+        else:
+            self._keep_turn()
         if self._is_closing:
             yield [self._end("aborted")]
+        elif self._goal is not None and self._goal.fault is not None:
+            yield [self._end("error")]
         elif not goes_on:
             yield [self._end("done")]
-        elif self._turn == self._max_turns:
+        elif self._turn == self._max_turns and self._outcome is None:
             yield [self._end("max_turns")]
 
-    def _keep_turn(self) -> None:
-        """Add a turn that the model has answered in to the conversation, once."""
+    async def _settle(self, message: AssistantMessage) -> AsyncGenerator[list[RunEvent], None]:
+        """Carry out the tool calls of a message, and pause the run if some wait for a decision."""
+        calls = message.tool_calls
+        async with aclosing(self._toolbox.carry_out(calls, self._turn)) as batches:
+            async for events in batches:
+                yield [*events]
+        if self._toolbox.waiting and not self._is_closing:
+            self._paused = PausedRun(
+                messages=[*self._messages],
+                answer=message,
+                results=self._toolbox.finished,
+                system_prompt=self._context.system_prompt,
+                turn=self._turn,
+                usage=self.usage,
+                cost=self.cost,
+            )
+            self._keep(message)
+            yield [self._end("paused")]
+
+    def _keep_turn(self, results: Conversation | None = None) -> None:
+        """Add a turn that the model has answered in to the conversation, once.
+
+        `results` are the messages that follow the model's; `None`: the results of its tool calls.
+        """
         message = self._stream.message
-        if self._is_kept or message.stop_reason in (None, StopReason.ERROR, StopReason.ABORTED):
+        if message.stop_reason not in (None, StopReason.ERROR, StopReason.ABORTED):
+            self._keep(message, results)
+
+    def _keep(self, message: AssistantMessage, results: Conversation | None = None) -> None:
+        if self._is_kept:
             return
         self._is_kept = True
-        self._messages += [message, *self._toolbox.results(message.tool_calls)]
+        calls = message.tool_calls
+        if not results:
+            given = self._goal.results(calls) if self._goal is not None else []
+            self._toolbox.settle(given)
+            results = [*self._toolbox.results(calls)]
+        self._messages += [message, *results]
 
     def _turn_over(self) -> None:
         """Go on to the next turn; a tool that was asked for by name has been called by now."""
         if self._options.get("tool_choice") not in (None, "auto", "none"):
             self._options = {**self._options, "tool_choice": None}
         self._usage, self._cost = self.usage, self.cost
+        self._next_stream()
+
+    def _next_stream(self) -> None:
         context = replace(self._context, messages=[*self._messages])
-        self._stream, self._is_kept = self._ask(context, self._options), False
+        self._stream, self._is_kept = self._asked(context), False
 
     def _end(self, outcome: Outcome) -> RunEnd:
         end = RunEnd(self.id, self._turn, outcome, self.usage, self.cost)
         if self._outcome is None:
             self._outcome = outcome
-            if self._turn:
+            if self._is_begun:
                 self._told(end)
         return end
 

@@ -21,7 +21,7 @@ from swink_core import (
 )
 from swink_core.providers import Source, media_type_of
 
-__all__ = ["MediaInput", "PILImage", "audio", "document", "image"]
+__all__ = ["MediaInput", "PILImage", "audio", "begins_as", "document", "image"]
 
 
 class PILImage(Protocol):
@@ -90,6 +90,11 @@ def audio(given: MediaInput, media_type: str | None = None) -> AudioBlock:
     return AudioBlock(_source(given, media_type, "audio", ("audio/",)))
 
 
+def begins_as(data: bytes) -> str | None:
+    """Return the media type that the first bytes of a file show; `None` where they show none."""
+    return next((kind for magic, kind in _MAGIC if re.match(magic, data)), None)
+
+
 def _source(given: object, media_type: str | None, what: str, kinds: tuple[str, ...]) -> Source:
     if not isinstance(media_type, str | None):
         raise UsageError(
@@ -112,8 +117,7 @@ def _source(given: object, media_type: str | None, what: str, kinds: tuple[str, 
 def _read(given: object, media_type: str | None, what: str) -> Source:
     match given:
         case bytes():
-            begins = (kind for magic, kind in _MAGIC if re.match(magic, given))
-            kind = media_type or next(begins, "")
+            kind = media_type or begins_as(given) or ""
             if not kind:
                 raise UsageError(
                     f"these bytes do not begin like any {what} that is known",

@@ -5,9 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from swink_core import Context, Message
+from swink_core import (
+    AudioBlock,
+    Context,
+    DocumentBlock,
+    ExtensionBlock,
+    ImageBlock,
+    Message,
+    TextBlock,
+)
 
-__all__ = ["Prompt"]
+__all__ = ["Piece", "Prompt"]
 
-Prompt: TypeAlias = Context | str | Sequence[Message | Mapping[str, Any]]
-"""A string stands for one user message, mappings for messages in their JSON form."""
+Piece: TypeAlias = (
+    str | TextBlock | ImageBlock | DocumentBlock | AudioBlock | ExtensionBlock | Message
+)
+"""A part of a prompt: a message, or a part of the user message that it makes with others."""
+
+Prompt: TypeAlias = Context | Piece | Mapping[str, Any] | Sequence[Piece | Mapping[str, Any]]
+"""A prompt: a string, a message, or a list of strings, media and messages.
+
+A string is a user message. In a list, strings and media that follow one another are one user
+message; messages stand for themselves. Mappings are messages or blocks in their JSON form.
+"""

@@ -11,7 +11,9 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from functools import lru_cache, partial
 from typing import (
     TYPE_CHECKING,
@@ -25,10 +27,12 @@ from typing import (
     get_type_hints,
     is_typeddict,
 )
+from uuid import UUID
 
 import attrs
 import msgspec
 
+from swink.times import msgspec_schemas
 from swink_core import UsageError
 from swink_core.providers import inlined_schema
 
@@ -44,6 +48,9 @@ _NAMED = ("properties", "$defs", "definitions", "patternProperties")
 
 _DATA = ("default", "const", "enum", "examples")
 """Keywords whose values are no schemas."""
+
+_WRITTEN = (bytes, date, datetime, time, timedelta, Decimal, UUID)
+"""Types that JSON has as text, which cattrs leaves to others."""
 
 _JSON_TYPES: dict[type, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -77,6 +84,14 @@ def _of_pydantic(value: Any) -> Any:
 
 
 def _made(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
+    if isinstance(kind, str):
+        raise UsageError(
+            f"{kind!r} is the name of a type", resolution="Pass the type itself, without quotes."
+        )
+    if isinstance(kind, Mapping):
+        raise UsageError(
+            "type is a dictionary", resolution="Pass a JSON schema as response_format={…}."
+        )
     if not isinstance(kind, type) and (inspect.isroutine(kind) or _holds_values(type(kind))):
         raise _no_schema(kind, TypeError("it is a function, or a value, and no type"))
     parts = list(_parts(kind))
@@ -85,7 +100,8 @@ def _made(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     if _is_choice_of_classes(kind) or any(map(_converts, parts)):
         return _by_cattrs(kind)
     try:
-        return _tidy(msgspec.json.schema(kind)), partial(_by_msgspec, kind)
+        schemas, definitions = msgspec_schemas((kind,))
+        return _tidy({**schemas[0], "$defs": definitions}), partial(_by_msgspec, kind)
     except (TypeError, NameError) as error:
         if "pydantic" in sys.modules:
             return _by_pydantic(kind)
@@ -125,15 +141,18 @@ def _place(steps: Iterable[Any]) -> str:
 
 def _by_cattrs(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
     from cattrs import Converter, transform_error
+    from cattrs.errors import StructureHandlerNotFoundError
 
     converter = Converter(forbid_extra_keys=True)
+    for written in _WRITTEN:
+        converter.register_structure_hook(written, msgspec.convert)
     choices = get_args(kind) if _is_union(kind) else (kind,)
     try:
-        schemas, parts = msgspec.json.schema_components(choices, ref_template="#/$defs/{name}")
+        schemas, parts = msgspec_schemas(choices)
         structure = converter.get_structure_hook(kind)
-    except (TypeError, NameError) as error:
+    except (TypeError, NameError, StructureHandlerNotFoundError) as error:
         raise _no_schema(kind, error) from error
-    schema = schemas[0] if len(schemas) == 1 else {"anyOf": list(schemas)}
+    schema: dict[str, Any] = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
 
     def load(data: Any) -> Any:
         try:

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from weakref import finalize
 
 from swink.answers import Answer
+from swink.approvals import Approve, PausedRun
 from swink.background import background_loop
 from swink.batches import Batch, Progress
-from swink.client import LIMIT, MAX_TURNS, Client, Models, Prompts, RunOptions, Tools
+from swink.client import (
+    CORRECTIONS,
+    LIMIT,
+    MAX_TURNS,
+    NO_TYPE,
+    Client,
+    Models,
+    Prompts,
+    RunOptions,
+    Tools,
+)
+from swink.goals import V
+from swink.mistakes import missing_name, takes_options
 from swink.prompts import Prompt
 from swink.sync_streams import SyncAnswerStream, SyncRun, SyncStream
-from swink.toolbox import Approve
 from swink_core import (
     AssistantMessage,
     ClientOptions,
     Cost,
     Options,
     Usage,
+    UsageError,
 )
-from swink_core.providers import Catalog, Gate, takes_options
+from swink_core.providers import Catalog, Gate
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -43,6 +56,19 @@ class SyncClient:
     nobody holds it or a stream of it any more.
     """
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(missing_name("Client", name), name=name, obj=self)
+
+        def __aenter__(self) -> Any:
+            raise UsageError(
+                "SyncClient is not asynchronous",
+                resolution="Write with SyncClient() as client, or use Client.",
+            )
+
+        def __aexit__(self, *raised: object) -> None: ...
+
     @takes_options(ClientOptions)
     def __init__(
         self,
@@ -51,7 +77,7 @@ class SyncClient:
         default: Models = None,
         gates: Iterable[Gate] = (),
         breaker: bool = True,
-        providers: Mapping[str, Mapping[str, Any]] | None = None,
+        providers: Mapping[str, Mapping[str, Any] | Callable[[str], Any]] | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
         self._client = Client(
@@ -88,10 +114,18 @@ class SyncClient:
 
     @takes_options(Options)
     def stream_answer(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        type: TypeForm[T],
+        corrections: int = CORRECTIONS,
+        **options: Unpack[Options],
     ) -> SyncAnswerStream[T]:
         """Return the stream of an answer of a type; see `Client.stream_answer`."""
-        stream = self._client.stream_answer(model, context, type=type, **options)
+        stream = self._client.stream_answer(
+            model, context, type=type, corrections=corrections, **options
+        )
         return SyncAnswerStream(stream, self)
 
     @takes_options(Options)
@@ -103,25 +137,42 @@ class SyncClient:
 
     @takes_options(Options)
     def answer(
-        self, model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+        self,
+        model: Models,
+        context: Prompt,
+        *,
+        type: TypeForm[T],
+        corrections: int = CORRECTIONS,
+        **options: Unpack[Options],
     ) -> Answer[T]:
         """Make a call and return its answer as a value of a type; see `Client.answer`."""
-        return background_loop().run(self._client.answer(model, context, type=type, **options))
+        return background_loop().run(
+            self._client.answer(model, context, type=type, corrections=corrections, **options)
+        )
 
     @takes_options(RunOptions)
     def run(
         self,
         model: Models,
-        context: Prompt,
+        context: Prompt | PausedRun,
         *,
         tools: Tools,
+        type: TypeForm[V] = NO_TYPE,
+        corrections: int = CORRECTIONS,
         max_turns: int = MAX_TURNS,
         approve: Approve | None = None,
         **options: Unpack[RunOptions],
-    ) -> SyncRun:
+    ) -> SyncRun[V]:
         """Return a tool loop; see `Client.run`. `approve` is asked in the background loop."""
         run = self._client.run(
-            model, context, tools=tools, max_turns=max_turns, approve=approve, **options
+            model,
+            context,
+            tools=tools,
+            type=type,
+            corrections=corrections,
+            max_turns=max_turns,
+            approve=approve,
+            **options,
         )
         return SyncRun(run, self)
 
@@ -147,6 +198,7 @@ class SyncClient:
         prompts: Prompts,
         *,
         type: TypeForm[T],
+        corrections: int = CORRECTIONS,
         limit: int = LIMIT,
         on_progress: Progress | None = None,
         **options: Unpack[Options],
@@ -154,7 +206,13 @@ class SyncClient:
         """Answer many prompts with values of a type; see `Client.gather_answers`."""
         return background_loop().run(
             self._client.gather_answers(
-                model, prompts, type=type, limit=limit, on_progress=on_progress, **options
+                model,
+                prompts,
+                type=type,
+                corrections=corrections,
+                limit=limit,
+                on_progress=on_progress,
+                **options,
             )
         )
 
@@ -178,8 +236,13 @@ def complete_sync(model: Models, context: Prompt, **options: Unpack[Options]) ->
 
 @takes_options(Options)
 def answer_sync(
-    model: Models, context: Prompt, *, type: TypeForm[T], **options: Unpack[Options]
+    model: Models,
+    context: Prompt,
+    *,
+    type: TypeForm[T],
+    corrections: int = CORRECTIONS,
+    **options: Unpack[Options],
 ) -> Answer[T]:
     """Make one call with a new client and return its answer as a value of a type."""
     with SyncClient() as client:
-        return client.answer(model, context, type=type, **options)
+        return client.answer(model, context, type=type, corrections=corrections, **options)

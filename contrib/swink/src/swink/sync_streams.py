@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from swink.answers import Answer, AnswerStream
-from swink.background import background_loop
+from swink.approvals import PausedRun
+from swink.background import BackgroundLoop, background_loop
 from swink.events import Outcome, RunEvent
+from swink.goals import V
 from swink.loop import Run
 from swink.of_stream import OfStream
-from swink_core import AssistantMessage, Call, Conversation, Cost, Event, Usage
+from swink_core import AssistantMessage, Call, Conversation, Cost, Event, Usage, UsageError
 
 __all__ = ["SyncAnswerStream", "SyncRun", "SyncStream"]
 
@@ -33,9 +36,11 @@ class _Stream(Protocol[E, R]):
     async def aclose(self) -> None: ...
 
 
-def _iterated(make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
+def _iterated(
+    loop: Callable[[], BackgroundLoop], make: Callable[[], AsyncIterator[T]]
+) -> Iterator[T]:
     """Iterate over what an async iterator gives."""
-    loop, source = background_loop(), make()
+    source = make()
 
     async def following() -> list[T]:
         try:
@@ -43,7 +48,7 @@ def _iterated(make: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
         except StopAsyncIteration:
             return []
 
-    while item := loop.run(following()):
+    while item := loop().run(following()):
         yield item[0]
 
 
@@ -54,26 +59,39 @@ class _SyncStream(OfStream, Generic[E, R]):
         self._stream: _Stream[E, R] = stream
         self._client = client  # which is closed when nobody holds it
         self._rest: Iterator[E] = iter(())
+        self._process = os.getpid()
+
+    def _loop(self) -> BackgroundLoop:
+        """Return the loop of the process that began the stream. Raises UsageError in another."""
+        if os.getpid() != self._process:
+            raise UsageError(
+                "the stream belongs to the process that this one was forked from",
+                resolution="Begin a new call in the forked process; the client may be the same.",
+            )
+        return background_loop()
 
     def __iter__(self) -> Iterator[E]:
         # the iterator over a batch is kept on the stream: a loop left by break can be resumed
         yield from self._rest
-        for batch in _iterated(self._stream.batches):
+        for batch in _iterated(self._loop, self._stream.batches):
             self._rest = iter(batch)
             yield from self._rest
 
     @property
     def text(self) -> Iterator[str]:
         """The text, piece by piece. Raises what `result()` raises."""
-        return _iterated(lambda: self._stream.text)
+        return _iterated(self._loop, lambda: self._stream.text)
 
     def result(self) -> R:
-        """Read to the end and return the result, or raise why there is none."""
-        return background_loop().run(self._stream.result())
+        """Read to the end and return the result, or raise why there is none.
+
+        This and all other reading raises UsageError in a process that was forked meanwhile.
+        """
+        return self._loop().run(self._stream.result())
 
     def close(self) -> None:
         """Close the connection at once, from any thread; a second call does nothing."""
-        background_loop().run(self._stream.aclose())
+        self._loop().run(self._stream.aclose())
 
     def __enter__(self) -> Self:
         return self
@@ -94,13 +112,27 @@ class SyncAnswerStream(_SyncStream[Event, Answer[T]], Generic[T]):
     @property
     def partials(self) -> Iterator[Any]:
         """What the answer says so far, as JSON data that grows."""
-        return _iterated(lambda: self._stream.partials)
+        return _iterated(self._loop, lambda: self._stream.partials)
 
 
-class SyncRun(_SyncStream[RunEvent, AssistantMessage]):
+class SyncRun(_SyncStream[RunEvent, AssistantMessage], Generic[V]):
     """`Run` without `await`."""
 
-    _stream: Run
+    _stream: Run[V]
+
+    def answer(self) -> Answer[V]:
+        """Run to the end and return the value that it ends with; see `Run.answer`."""
+        return self._loop().run(self._stream.answer())
+
+    @property
+    def partials(self) -> Iterator[Any]:
+        """The typed answer so far, as JSON data that grows."""
+        return _iterated(self._loop, lambda: self._stream.partials)
+
+    @property
+    def paused(self) -> PausedRun | None:
+        """The run as data, if it waits for decisions on tool calls; otherwise `None`."""
+        return self._stream.paused
 
     @property
     def conversation(self) -> Conversation:

@@ -6,27 +6,26 @@ import asyncio
 import inspect
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextvars import copy_context
 from typing import Any, TypeAlias
 
+from swink.approvals import PAUSE, Approve, Decision
 from swink.events import ToolEnd, ToolStart
-from swink.tools import FunctionTool, failed
-from swink_core import ToolCallBlock, ToolResultMessage
+from swink.tools import FunctionTool, described, failed
+from swink_core import ToolCallBlock, ToolResultMessage, replace
 
-__all__ = ["Approve", "Toolbox"]
+__all__ = ["Toolbox"]
 
 log = logging.getLogger(__name__)
 
 Tell: TypeAlias = Callable[[ToolStart | ToolEnd], object]
 """Shows an event to observers."""
 
-Approve: TypeAlias = Callable[[ToolCallBlock], bool | str | Awaitable[bool | str]]
-"""Says whether a tool call may be carried out; a string refuses it and tells the model why."""
-
 NOT_FINISHED = "The tool was stopped before it had finished."
 NOT_STARTED = "The tool was not called: the run had come to its end."
 REFUSED = "The user does not allow this call."
+WAITING = "The tool was not called yet: the user has not decided on this call."
 
 PATIENCE = 5.0
 """Seconds within which a tool that is cancelled has to end."""
@@ -44,15 +43,34 @@ class Toolbox:
     ) -> None:
         self.names = tuple(tools)
         self._run_id, self._tools, self._approve, self._tell = run_id, tools, approve, tell
-        self._under_way: dict[asyncio.Task[ToolResultMessage], ToolCallBlock] = {}
+        self._under_way: dict[asyncio.Task[ToolResultMessage | None], ToolCallBlock] = {}
         self._results: dict[str, ToolResultMessage] = {}
+        self._decisions: Mapping[str, Decision] = {}
+        self.waiting: set[str] = set()
+        """The ids of calls that wait for a decision."""
+
+    @property
+    def finished(self) -> list[ToolResultMessage]:
+        """The results of the calls that have ended, in no order."""
+        return [*self._results.values()]
+
+    def take(self, results: Iterable[ToolResultMessage], decisions: Mapping[str, Decision]) -> None:
+        """Take the results and decisions of a paused turn, whose other calls come next."""
+        self.settle(results)
+        self._decisions = decisions
+
+    def settle(self, results: Iterable[ToolResultMessage]) -> None:
+        """Take results of calls that no function carries out."""
+        self._results |= {each.tool_call_id: each for each in results}
 
     async def carry_out(
         self, calls: list[ToolCallBlock], turn: int
     ) -> AsyncGenerator[list[ToolStart | ToolEnd], None]:
         """Carry out calls together, and yield how they begin and end."""
-        self._results, began = {}, time.monotonic()
-        started = [ToolStart(self._run_id, turn, call) for call in calls]
+        began = time.monotonic()
+        started = [
+            ToolStart(self._run_id, turn, call) for call in calls if call.id not in self._results
+        ]
         try:
             for start in started:
                 context = copy_context()  # what observers set there holds for the tool alone
@@ -64,21 +82,26 @@ class Toolbox:
                 done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
                 seconds = time.monotonic() - began
                 ended = [
-                    ToolEnd(self._run_id, turn, call, self._over(task), seconds)
+                    ToolEnd(self._run_id, turn, call, result, seconds)
                     for task, call in [*self._under_way.items()]
-                    if task in done
+                    if task in done and (result := self._over(task)) is not None
                 ]
                 for end in ended:
                     self._tell(end)
-                yield [*ended]
+                if ended:
+                    yield [*ended]
         finally:
             await self._stop()
 
     def results(self, calls: list[ToolCallBlock]) -> list[ToolResultMessage]:
         """Return a result for each call of a turn, in order; one that never ended has one too."""
-        results, self._results = self._results, {}
+        results, waiting = self._results, self.waiting
+        self._results, self._decisions, self.waiting = {}, {}, set()
         why = NOT_FINISHED if results else NOT_STARTED
-        return [results.get(call.id) or failed(call, why) for call in calls]
+        return [
+            results.get(call.id) or failed(call, WAITING if call.id in waiting else why)
+            for call in calls
+        ]
 
     def cancel(self) -> None:
         """Have all calls under way end."""
@@ -92,29 +115,56 @@ class Toolbox:
         for task in [*self._under_way]:
             self._over(task)
 
-    def _over(self, task: asyncio.Task[ToolResultMessage]) -> ToolResultMessage:
-        """Take the result of a call that has ended, or is waited for no longer."""
+    def _over(self, task: asyncio.Task[ToolResultMessage | None]) -> ToolResultMessage | None:
+        """Take the result of a call that has ended, or is waited for no longer.
+
+        `None`: the call waits for a decision.
+        """
         call = self._under_way.pop(task)
         has_result = task.done() and not task.cancelled()
         result = task.result() if has_result else failed(call, NOT_FINISHED)
-        self._results[call.id] = result
+        if result is None:
+            self.waiting.add(call.id)
+        else:
+            self._results[call.id] = result
         return result
 
-    async def _result_of(self, call: ToolCallBlock) -> ToolResultMessage:
+    async def _result_of(self, call: ToolCallBlock) -> ToolResultMessage | None:
+        """Carry out a call and return its result, or `None` if it waits for a decision."""
         if (known := self._tools.get(call.name)) is None:
             names = ", ".join(self._tools)
             return failed(call, f"There is no tool {call.name!r}. There are: {names or 'none'}.")
+        if (decision := self._decisions.get(call.id)) is not None:
+            if not decision.approved:
+                return failed(call, decision.reason or REFUSED)
+            if decision.arguments is not None:
+                call = replace(call, arguments=decision.arguments, state="complete")
+            return await known.carry_out(call)
+        verdict: Any = True
         if self._approve is not None:
-            try:
-                allowed: Any = self._approve(call)
-                if inspect.isawaitable(allowed):
-                    allowed = await allowed
-            except Exception as error:
-                return failed(call, f"{REFUSED} {type(error).__name__}: {error}")
-            if not isinstance(allowed, bool | str | None):
-                kind = type(allowed).__name__
-                log.warning("approve returned what is of type %s: neither yes nor no", kind)
-                allowed = f"{REFUSED} What was to say so returned what is of type {kind}."
-            if allowed is not True:
-                return failed(call, allowed or REFUSED)
+            verdict = await self._verdict(self._approve, call)
+        elif known.needs_approval:
+            if (refusal := known.refusal(call)) is not None:
+                return refusal  # there is nothing to decide
+            verdict = PAUSE
+        if verdict is PAUSE:
+            return None
+        if verdict is not True:
+            return failed(call, verdict or REFUSED)
         return await known.carry_out(call)
+
+    async def _verdict(self, approve: Approve, call: ToolCallBlock) -> Any:
+        """Ask a function of the application's; one that fails, or returns neither, refuses."""
+        try:
+            verdict: Any = approve(call)
+            if inspect.isawaitable(verdict):
+                verdict = await verdict
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            return f"{REFUSED} {described(error)}"
+        if verdict is PAUSE or isinstance(verdict, bool | str | None):
+            return verdict
+        kind = type(verdict).__name__
+        log.warning("approve returned a value of type %s: neither yes nor no", kind)
+        return f"{REFUSED} What was to say so returned what is of type {kind}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Generic, ParamSpec, TypeAlias, TypeVar, get_type_hints, overload
 
@@ -27,7 +27,15 @@ from swink_core import (
     UsageError,
 )
 
-__all__ = ["FunctionTool", "ToolLike", "failed", "refuse_functions", "tool", "tools_by_name"]
+__all__ = [
+    "FunctionTool",
+    "ToolLike",
+    "described",
+    "failed",
+    "refuse_functions",
+    "tool",
+    "tools_by_name",
+]
 
 log = logging.getLogger(__name__)
 
@@ -61,39 +69,54 @@ class FunctionTool(Generic[P, R]):
 
     `definition` is what the model is told of it. `timeout` is in seconds (`None`: no limit); a
     blocking function runs in a thread, which nobody can stop: past its limit it goes on unheard.
+    `needs_approval`: each call waits for a decision, see `Client.run`.
     """
 
     function: Callable[P, R]
     definition: Tool
     timeout: float | None = field(default=None, validator=_seconds)
     _parameters: list[_Parameter] = field(factory=list, repr=False)
+    needs_approval: bool = False
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself."""
         return self.function(*args, **kwargs)
 
+    def refusal(self, call: ToolCallBlock) -> ToolResultMessage | None:
+        """Return the result of a call whose arguments do not fit, or `None` for one that can be
+        carried out."""
+        try:
+            self._arguments(call)
+        except ValueError as error:
+            return _unfit(call, error)
+        return None
+
     async def carry_out(self, call: ToolCallBlock) -> ToolResultMessage:
         """Return the result of a model's call; one that failed says so to the model."""
+        if (refusal := self.refusal(call)) is not None:
+            return refusal
+        task = asyncio.current_task()
         try:
             arguments = self._arguments(call)
-        except ValueError as error:
-            return failed(call, f"The arguments do not fit: {error}")
-        try:
             async with asyncio.timeout(self.timeout) as limit:
                 content = content_of(await self._called(arguments))
         except TimeoutError as error:
             if not limit.expired():
                 return self._raised(call, error)
             return failed(call, f"The tool took longer than {self.timeout:g} seconds.")
-        except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
-            raise  # somebody stops it
-        except BaseException as error:  # sys.exit() too, which ends a function and no program
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise  # the run or the program is stopped
+        except GeneratorExit as error:
+            if not _runs_in(task):
+                raise  # the coroutine is closed
+            return self._raised(call, error)
+        except BaseException as error:  # sys.exit() too: it ends the function, not the program
             return self._raised(call, error)
         return ToolResultMessage(call.id, call.name, content)
 
     def _raised(self, call: ToolCallBlock, error: BaseException) -> ToolResultMessage:
         log.warning("tool %s raised", call.name, exc_info=error)
-        return failed(call, f"{type(error).__name__}: {error}")
+        return failed(call, described(error))
 
     def _arguments(self, call: ToolCallBlock) -> dict[str, Any]:
         if call.state != "complete":
@@ -140,6 +163,7 @@ def tool(
     description: str | None = None,
     timeout: float | None = None,
     strict: bool | None = None,
+    needs_approval: bool = False,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
 
@@ -151,24 +175,48 @@ def tool(
     description: str | None = None,
     timeout: float | None = None,
     strict: bool | None = None,
+    needs_approval: bool = False,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a function a tool: `@tool`, or `@tool(timeout=5)`.
 
     Name, description and schema are the function's own, its docstring's and its annotations',
     unless they are given. `timeout` is in seconds; `strict` asks that arguments keep to the schema.
-    Raises UsageError for a parameter that has no JSON schema, and for a limit that is none.
+    With `needs_approval`, each call waits for a decision, see `Client.run`. Raises UsageError for a
+    lambda without a name, a parameter that has no JSON schema, and for a limit that is none.
     """
 
     def make(function: Callable[P, R]) -> FunctionTool[P, R]:
         said = _Docstring(function)
-        called = name or str(getattr(function, "__name__", type(function).__name__))
+        called = name or _name_of(function)
         parameters = _parameters_of(function, called)
         text: str = description if description is not None else said.text
         schema = _object_of(parameters, said.parameters)
         definition = Tool(called, text, schema, strict=strict)
-        return FunctionTool(function, definition, timeout, parameters)
+        return FunctionTool(function, definition, timeout, parameters, needs_approval)
 
     return make if function is None else make(function)
+
+
+def _name_of(function: Any) -> str:
+    """Return the name that a model calls a function by. Raises UsageError for a lambda."""
+    while isinstance(function, partial):
+        function = function.func
+    name = str(getattr(function, "__name__", type(function).__name__))
+    if name == "<lambda>":
+        code = function.__code__
+        raise UsageError(
+            f"the lambda at {code.co_filename}:{code.co_firstlineno} has no name to call it by",
+            resolution='Write a function with def, or tool(name="…", description="…")(lambda …).',
+        )
+    return name
+
+
+def described(error: BaseException) -> str:
+    """Return the class and the text of an exception; the class alone if it cannot be written."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
 def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
@@ -180,6 +228,12 @@ def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
             f"tool {given.name!r} has no function to carry it out",
             resolution="Pass a function, or call stream() and answer the tool's calls yourself.",
         )
+    if isinstance(given, Mapping):
+        raise UsageError(
+            "a tool of a run is a function, not a dictionary",
+            resolution="Pass functions, from which run(…) makes the schemas; stream() and "
+            "complete() take dictionaries, whose calls you answer yourself.",
+        )
     if not callable(given):
         raise UsageError(
             f"a tool is a function, not of type {type(given).__name__}",
@@ -190,14 +244,30 @@ def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
 
 def tools_by_name(given: Sequence[ToolLike]) -> dict[str, FunctionTool[..., Any]]:
     """Return tools by their names. Raises UsageError for what is no tool, or for two of a name."""
-    if not isinstance(given, Sequence):
+    if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise UsageError(
             f"tools are of type {type(given).__name__}", resolution="Pass a list of functions."
         )
-    named = {one.definition.name: one for one in map(as_tool, given)}
-    if len(named) < len(given):
-        raise UsageError("two tools have one name", resolution="Give one another: @tool(name=…).")
+    named: dict[str, FunctionTool[..., Any]] = {}
+    for one in map(as_tool, given):
+        name = one.definition.name
+        if name in named:
+            both = f"{_place_of(named[name])} and {_place_of(one)}"
+            raise UsageError(
+                f"two tools are called {name!r}: {both}",
+                resolution="Give one of them another name: tool(name=…)(function).",
+            )
+        named[name] = one
     return named
+
+
+def _place_of(given: FunctionTool[..., Any]) -> str:
+    """Return where a tool's function is defined."""
+    function: Any = given.function
+    while isinstance(function, partial):
+        function = function.func
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{getattr(function, '__module__', '?')}.{name}"
 
 
 def refuse_functions(tools: Any) -> None:
@@ -214,6 +284,17 @@ def refuse_functions(tools: Any) -> None:
 def failed(call: ToolCallBlock, why: str) -> ToolResultMessage:
     """Return the result of a call that failed."""
     return ToolResultMessage(call.id, call.name, why, is_error=True)
+
+
+def _unfit(call: ToolCallBlock, error: ValueError) -> ToolResultMessage:
+    return failed(call, f"The arguments do not fit: {error}")
+
+
+def _runs_in(task: asyncio.Task[Any] | None) -> bool:
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:  # no event loop is running
+        return False
 
 
 def content_of(result: Any) -> str | list[Block]:

@@ -109,10 +109,21 @@ async def every_event_of_a_run(run: swink.Run) -> None:
 def every_end_of_a_run(run: swink.Run | swink.SyncRun, end: swink.RunEnd) -> swink.Outcome:
     assert_type(run.outcome, swink.Outcome | None)
     match end.outcome:
-        case "done" | "max_turns":
+        case "done" | "max_turns" | "paused":
             pass
         case "error" | "aborted":
             pass
         case _:
             assert_never(end.outcome)
     return run.outcome or end.outcome
+
+
+async def runs_with_and_without_a_type(client: swink.Client, sync: swink.SyncClient) -> None:
+    run = client.run("acme/large", ["Look", swink.image(b"")], tools=[])
+    assert_type(await run.result(), swink.AssistantMessage)
+    typed = client.run("acme/large", swink.UserMessage("Hi"), tools=[], type=list[int] | str)
+    assert_type(await typed.answer(), swink.Answer[list[int] | str])
+    assert_type(sync.run("acme/large", "Hi", tools=[], type=int).answer(), swink.Answer[int])
+    if (paused := run.paused) is not None:
+        paused.approve(paused.pending[0], arguments={"a": 1})
+        client.run("acme/large", paused, tools=[], approve=lambda call: swink.PAUSE)

@@ -4,11 +4,17 @@ import asyncio
 import os
 from pathlib import Path
 
+from attrs import define
+
 import swink_core as swink
 from swink_core import providers
 from swink_provider_openai import OpenAIProvider
 
 __all__ = ["Hooli"]
+
+
+SECONDS = 60.0
+"""How long a token is used before the file is read again."""
 
 
 class Hooli(OpenAIProvider):
@@ -17,32 +23,31 @@ class Hooli(OpenAIProvider):
     The address, the prices and what the service takes are in models.toml.
     """
 
-    _token: str | None = None
+    def credential(
+        self, request: providers.HTTPRequest, options: swink.StreamOptions
+    ) -> str | providers.Token | providers.Grant | None:
+        """Return the token in the file, or else the caller's."""
+        path = os.environ.get("HOOLI_TOKEN_FILE")
+        return self.api_key(options) if path is None else TokenFile(path)
 
-    async def authorize(
-        self, request: providers.HTTPRequest, options: swink.StreamOptions, call: swink.Call
-    ) -> None:
-        """Send the caller's token, or the one in the file."""
-        if not self.has_credentials(request) and (token := await self._of_file()) is not None:
-            self._token = token
-            request.headers["Authorization"] = f"Bearer {token}"
-        await super().authorize(request, options, call)
 
-    async def refresh(self, call: swink.Call) -> bool:
-        """Tell whether the agent has written another token than the one that was refused."""
-        return await self._of_file() not in {None, self._token}
+@define(frozen=True)
+class TokenFile(providers.Grant):
+    """A file in which the agent leaves tokens; it is read again once a token is refused."""
 
-    async def _of_file(self) -> str | None:
-        if (path := os.environ.get("HOOLI_TOKEN_FILE")) is None:
-            return None
+    path: str
+
+    async def fetch(self, http: providers.TokenHTTP) -> providers.Token:
+        """Read the token of the moment."""
         try:
-            return (await asyncio.to_thread(Path(path).read_text, "utf-8")).strip()
+            text = await asyncio.to_thread(Path(self.path).read_text, "utf-8")
         except OSError as error:
             raise swink.ProviderFailure(
                 swink.Failure(
                     "request",
                     kind=swink.StreamErrorKind.AUTH,
-                    message=f"{path}: {error.strerror}",
+                    message=f"{self.path}: {error.strerror}",
                     resolution="Start the agent, or set HOOLI_TOKEN in place of HOOLI_TOKEN_FILE.",
                 )
             ) from None
+        return providers.Token(text.strip(), SECONDS)

@@ -24,15 +24,13 @@ from swink_core import (
 )
 from swink_core.providers import (
     folded_system,
-    last_text_path,
     marked_system,
-    report_change,
     rule_of,
 )
 
 __all__ = [
     "STOP_REASONS", "cache_ttl", "changed_options", "is_misplaced", "placed", "takes_system",
-    "thinking", "trim_prefill", "unanswered_calls",
+    "thinking", "unanswered_calls",
 ]  # fmt: skip
 
 FIVE_MINUTES = 300
@@ -93,21 +91,6 @@ def unanswered_calls(
     }
     done = {answered(data) for data in native.values()}
     return {block for block, data in native.items() if (call := asked(data)) and call not in done}
-
-
-def trim_prefill(turns: Sequence[dict[str, Any]], context: Context) -> None:
-    """Strip the native text of an answer to be continued, which must not end in white space.
-
-    Text that was cited stays as it came.
-    """
-    if turns and turns[-1]["role"] == "assistant":
-        last = turns[-1]["content"][-1]
-        if last.get("type", "text") == "text" and "text" in last and "citations" not in last:
-            trimmed = last["text"].rstrip()
-            if trimmed != last["text"]:
-                last["text"] = trimmed
-                what = "white space at the end of the answer to be continued was left out"
-                report_change(last_text_path(context), what, "content_changed")
 
 
 def takes_system(model: Model, options: StreamOptions) -> bool:

@@ -49,7 +49,7 @@ from swink_core.providers import (
     system_blocks,
     with_metadata,
 )
-from swink_provider_anthropic.claude import placed, trim_prefill, unanswered_calls
+from swink_provider_anthropic.claude import placed, unanswered_calls
 from swink_provider_anthropic.marks import MARK, mark_for_cache
 from swink_provider_anthropic.parser import CONTAINER
 
@@ -92,7 +92,6 @@ def conversation(
     converter = _Converter(provider)
     converter.native_system = native_system
     turns = merged_turns(placed(converter.messages(context)))
-    trim_prefill(turns, context)
     native: dict[str, Any] = {"messages": turns}
     if system:
         native["system"] = [_marked({"type": "text", "text": b.text}, b) for b in system]

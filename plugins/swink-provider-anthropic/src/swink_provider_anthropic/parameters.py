@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from swink_core import Model, StreamOptions
-from swink_core.providers import Knobs, rule_of, sent_options, unsupported
+from swink_core.providers import Knobs, rule_of, sent_options
 from swink_provider_anthropic import claude
 from swink_provider_anthropic.schemas import structured
 
@@ -31,13 +31,10 @@ CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 
 
 def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return fields of the request.
-
-    Raises ProviderFailure (`unsupported`) for a stop sequence that the API refuses.
-    """
+    """Return fields of the request."""
     body = sent_options(knobs, model, options)
-    if stops := _stops(options):
-        body["stop_sequences"] = stops
+    if options.stop:
+        body["stop_sequences"] = list(options.stop)
     if isinstance(options.response_format, Mapping):
         form = {"type": "json_schema", "schema": structured(options)}
         body["output_config"] = {**body.get("output_config", {}), "format": form}
@@ -62,12 +59,6 @@ def _thinking(model: Model, options: StreamOptions) -> dict[str, Any]:
 def _user(model: Model, options: StreamOptions) -> dict[str, Any]:
     user = options.user if options.user is not None else options.session_id
     return {} if user is None else {"metadata": {"user_id": user}}
-
-
-def _stops(options: StreamOptions) -> list[str]:
-    if options.rules and not all(stop.strip() for stop in options.stop):
-        raise unsupported("stop", "no stop sequence may be white space alone")
-    return list(options.stop)
 
 
 def _tool_choice(model: Model, options: StreamOptions) -> dict[str, Any]:

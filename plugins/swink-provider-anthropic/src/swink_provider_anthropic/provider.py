@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from swink_core import Call, Classification, Context, Failure, Model, Notice, StreamOptions
+from swink_core import Classification, Context, Failure, Model, Notice, StreamOptions
 from swink_core.providers import (
     Fitted,
     HTTPProvider,
@@ -93,7 +93,6 @@ class AnthropicProvider(HTTPProvider):
         """Go by the API's wording and types; see `errors`."""
         return errors.classify(failure)
 
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the key, unless the caller's headers carry credentials already."""
-        if not self.has_credentials(request):
-            request.headers["x-api-key"] = self.api_key(options) or ""
+    def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:
+        """Send the key as `x-api-key`."""
+        request.headers["x-api-key"] = credential

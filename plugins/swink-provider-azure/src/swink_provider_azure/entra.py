@@ -1,7 +1,6 @@
 """Tokens of Microsoft Entra ID, by client credentials or by a managed identity.
 
-A token is kept until five minutes before it expires, and calls that need a new one together
-fetch it once. Source: the client credentials grant of RFC 6749 section 4.4 and
+Source: the client credentials grant of RFC 6749 section 4.4 and
 https://learn.microsoft.com/entra/identity-platform/v2-oauth2-client-creds-grant-flow.
 """
 
@@ -14,19 +13,16 @@ import time
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import msgspec
 from attrs import define, field
 
-from swink_core import Call, Failure, ProviderFailure, StreamErrorKind
-from swink_core.providers import HTTPRequest
+from swink_core import Failure, ProviderFailure, StreamErrorKind
+from swink_core.providers import Grant, Token, TokenHTTP
 
-__all__ = ["ClientCredentials", "TokenCache", "managed_identity"]
-
-EARLY = 300.0
-"""Seconds before its end at which a token is renewed."""
+__all__ = ["ClientCredentials", "managed_identity"]
 
 PUBLIC = "https://login.microsoftonline.com"
 CLOUDS = {
@@ -36,8 +32,6 @@ CLOUDS = {
 }
 """The scope to ask for in each sovereign cloud, by its authority's host."""
 SCOPE = "https://cognitiveservices.azure.com/.default"
-
-TOKEN_BYTES = 64 * 1024
 
 
 class _Token(msgspec.Struct):
@@ -50,9 +44,11 @@ class _Refusal(msgspec.Struct):
     error_description: str = ""
 
 
-@define
-class ClientCredentials:
+@define(frozen=True)
+class ClientCredentials(Grant):
     """An application that signs in with a secret. `authority` is the cloud's sign-in address."""
+
+    issuer: ClassVar[str] = "Entra ID"
 
     tenant: str
     client: str
@@ -78,96 +74,39 @@ class ClientCredentials:
         """What the token is for, in the cloud of the authority."""
         return CLOUDS.get(urlsplit(self.authority).hostname or "", SCOPE)
 
-    async def fetch(self, call: Call) -> tuple[str, float]:
-        """Return a token and for how many seconds it is good. Raises ProviderFailure."""
+    async def fetch(self, http: TokenHTTP) -> Token:
+        """Sign in with the secret."""
         form = {
             "grant_type": "client_credentials",
             "client_id": self.client,
             "client_secret": self.secret,
             "scope": self.scope,
         }
-        request = HTTPRequest(
-            f"{self.authority}/{self.tenant}/oauth2/v2.0/token",
-            urlencode(form).encode(),
-            {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"},
-        )
-        call.secrets.add(self.secret)
-        assert call.http is not None  # every call of a client has one
-        response = await call.http.send(request, call.options.timeouts.connect)
-        body = b""
+        token = await http.form(f"{self.authority}/{self.tenant}/oauth2/v2.0/token", form, _Token)
+        return Token(token.access_token, token.expires_in)
+
+    def error_facts(self, failure: Failure) -> None:
+        """Keep the first line of the reason that Entra ID gives."""
+        refusal = msgspec.json.decode(failure.body, type=_Refusal)
+        reason = refusal.error_description or refusal.error
+        failure.code = "entra"
+        failure.message = reason.splitlines()[0] if reason else None
+
+
+@define(frozen=True)
+class _ManagedIdentity(Grant):
+    scope: str
+
+    async def fetch(self, http: TokenHTTP) -> Token:
         try:
-            async for data in response:
-                body += data
-                if len(body) >= TOKEN_BYTES:
-                    break
-        finally:
-            response.close()
-        try:
-            token = msgspec.json.decode(body, type=_Token, strict=False)  # seconds, also as text
-        except msgspec.DecodeError:
-            raise ProviderFailure(_refused(response.status, body)) from None
-        return token.access_token, token.expires_in
-
-
-def _refused(status: int, body: bytes) -> Failure:
-    try:
-        refusal = msgspec.json.decode(body, type=_Refusal)
-    except msgspec.DecodeError:
-        refusal = _Refusal()
-    transient = status >= 500 or status == 429
-    reason = refusal.error_description or refusal.error or f"HTTP {status}"
-    return Failure(
-        "request",
-        status,
-        kind=StreamErrorKind.NETWORK if transient else StreamErrorKind.AUTH,
-        code="entra",
-        message=f"Entra ID gave no token: {reason.splitlines()[0]}",
-    )
-
-
-class TokenCache:
-    """One token, shared by all calls of a provider."""
-
-    def __init__(self) -> None:
-        self._token = ""
-        self._good_until = 0.0
-        self._fetching: dict[asyncio.AbstractEventLoop, asyncio.Lock] = {}
-
-    async def get(self, source: Any, call: Call) -> str:
-        """Return the token, fetched by `source.fetch(call)` when it is due."""
-        async with self._turn():
-            if not self._token or call.clock.time() >= self._good_until:
-                token, seconds = await source.fetch(call)
-                self._token, self._good_until = token, call.clock.time() + seconds - EARLY
-        call.secrets.add(self._token)
-        return self._token
-
-    def _turn(self) -> asyncio.Lock:
-        """Return the running event loop's lock: one of asyncio's serves no other."""
-        for over in [loop for loop in self._fetching if loop.is_closed()]:
-            self._fetching.pop(over, None)
-        return self._fetching.setdefault(asyncio.get_running_loop(), asyncio.Lock())
-
-    def forget(self) -> bool:
-        """Drop the token and tell whether there was one."""
-        had, self._token = bool(self._token), ""
-        return had
-
-
-class _ManagedIdentity:
-    def __init__(self, scope: str) -> None:
-        self._scope = scope
-
-    async def fetch(self, call: Call) -> tuple[str, float]:
-        try:
-            token = await asyncio.to_thread(_identity_token, self._scope)
+            token = await asyncio.to_thread(_identity_token, self.scope)
         except Exception as error:  # azure-identity's own tree, unknown without importing it
             reason = (str(error) or type(error).__name__).splitlines()[0]
             message = f"no key or client secret is set, and azure-identity gave no token: {reason}"
             kind, code = StreamErrorKind.AUTH, "no_credentials"
             failure = Failure("request", kind=kind, code=code, message=message)
             raise ProviderFailure(failure) from error
-        return token.token, token.expires_on - time.time()
+        return Token(token.token, token.expires_on - time.time())
 
 
 def _identity_token(scope: str) -> Any:

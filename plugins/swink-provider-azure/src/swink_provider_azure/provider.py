@@ -14,18 +14,10 @@ from urllib.parse import parse_qs, urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from swink_core import (
-    Call,
-    Classification,
-    Context,
-    Failure,
-    Model,
-    ProviderFailure,
-    StreamOptions,
-)
+from swink_core import Classification, Context, Failure, Model, ProviderFailure, StreamOptions
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import HTTPRequest, by_tables, first_set, model_path
-from swink_provider_azure.entra import ClientCredentials, TokenCache, managed_identity
+from swink_core.providers import Grant, HTTPRequest, Token, by_tables, first_set, model_path
+from swink_provider_azure.entra import ClientCredentials, managed_identity
 from swink_provider_openai import OpenAIProvider
 
 __all__ = ["AzureProvider"]
@@ -48,10 +40,6 @@ class AzureProvider(OpenAIProvider):
     """Azure OpenAI's endpoints, of a resource that `base_url` or the environment names."""
 
     credential_headers = ("authorization", "api-key")
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._tokens = TokenCache()
 
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the deployment's address, in the form that the API version decides.
@@ -83,22 +71,24 @@ class AzureProvider(OpenAIProvider):
         body = super().convert(model, context, options)
         return {**body, "model": _deployment(model, options)}
 
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Send the key, or the token of an application or a managed identity."""
-        if self.has_credentials(request):
-            return
+    def credential(
+        self, request: HTTPRequest, options: StreamOptions
+    ) -> str | Token | Grant | None:
+        """Return the key, or the application or managed identity that signs in."""
         try:
-            request.headers["api-key"] = self.api_key(options) or ""
+            return self.api_key(options)
         except ProviderFailure:
-            source = ClientCredentials.of_environment() or managed_identity()
-            if source is None:
+            grant = ClientCredentials.of_environment() or managed_identity()
+            if grant is None:
                 raise
-            token = await self._tokens.get(source, call)
-            request.headers["Authorization"] = f"Bearer {token}"
+            return grant
 
-    async def refresh(self, call: Call) -> bool:
-        """Drop a token that was not accepted; a key stays what it is."""
-        return self._tokens.forget()
+    def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
+        """Send a key as `api-key`, and a token as a bearer token."""
+        if isinstance(credential, Token):
+            super().sign(request, credential, options)
+        else:
+            request.headers["api-key"] = credential
 
     def error_facts(self, failure: Failure) -> None:
         """Also read the inner error, and filters' results that come without one."""

@@ -102,9 +102,6 @@ def conversation(
     turns = merged_turns(claude.placed(converter.messages(context)))
     if vendor in RESULTS_ALONE:
         turns = [part for turn in turns for part in _apart(turn)]
-    if turns and turns[0]["role"] == "assistant" and vendor not in ("", "anthropic"):
-        raise unsupported("assistant_first", "this model wants the user to speak first")
-    claude.trim_prefill(turns, context)
     native: dict[str, Any] = {"messages": turns}
     if any(block.text.strip() for block in system):
         if options.rules and WITHOUT_SYSTEM.search(model.id):

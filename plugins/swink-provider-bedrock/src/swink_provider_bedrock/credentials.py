@@ -3,7 +3,7 @@
 The order is that of AWS's own tools: https://docs.aws.amazon.com/sdkref/latest/guide/
 standardized-credentials.html. Keys of the environment and of shared files are read here. What
 needs calls to other services (single sign-on, roles, web identities, containers, instances,
-processes) is left to botocore, which is imported only then, runs in a thread and renews by itself.
+processes) is left to botocore, which is imported only then and runs in a thread.
 """
 
 from __future__ import annotations
@@ -12,17 +12,22 @@ import asyncio
 import configparser
 import logging
 import os
-import threading
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib import import_module
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from attrs import define, field
+
 from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
+from swink_core.providers import Grant, Token, TokenHTTP
+from swink_provider_bedrock.errors import EXPIRED
 from swink_provider_bedrock.sigv4 import Credentials
 
-__all__ = ["CredentialChain", "SharedFiles", "region"]
+__all__ = ["AccessKeys", "SharedFiles", "SharedKeys", "access_keys", "region"]
 
 REGION_ENV = ("AWS_REGION", "AWS_DEFAULT_REGION")
 PROFILE_ENV = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
@@ -57,62 +62,59 @@ class SharedFiles:
         that cannot be read.
         """
         environ = os.environ if environ is None else environ
-        name = _first(PROFILE_ENV, environ)
-        place = _Place(
-            name or "default",
-            Path(os.path.expanduser(environ.get(CONFIG_ENV) or CONFIG_FILE)),
-            Path(os.path.expanduser(environ.get(CREDENTIALS_ENV) or CREDENTIALS_FILE)),
-        )
+        place = _place(environ)
         if place not in self._read:
-            self._read[place] = _load(place, name is not None)
+            self._read[place] = _load(place, _first(PROFILE_ENV, environ) is not None)
         return self._read[place]
 
-    def forget(self) -> None:
-        """Have the files read again."""
-        self._read.clear()
+
+@define(frozen=True)
+class AccessKeys(Token):
+    """Keys to sign with."""
+
+    keys: Credentials = field(kw_only=True)
+
+    @classmethod
+    def of(cls, keys: Credentials, seconds: float = inf) -> AccessKeys:
+        """Return keys that are good for so many seconds."""
+        return cls(keys.secret_key, seconds, keys=keys)
 
 
-class CredentialChain:
-    """Finds the keys that sign a provider's requests."""
+@define(frozen=True)
+class SharedKeys(Grant):
+    """Keys of the profile in use, or those that botocore finds.
 
-    def __init__(self, files: SharedFiles) -> None:
-        self._files = files
-        self._source: Any = None  # botocore's credentials, which renew themselves
-        self._source_profile: str | None = None
-        self._finding = threading.Lock()
+    `variables` are all that begin with `AWS_`, which decide for botocore too.
+    """
 
-    async def get(self, environ: Mapping[str, str] | None = None) -> Credentials:
-        """Return keys to sign with. Raises ProviderFailure (`auth`) without any."""
-        environ = os.environ if environ is None else environ
-        if found := _keys(environ, _KEYS_ENV):
-            return found
-        profile = self._files.profile(environ)
+    config: Path
+    credentials: Path
+    variables: tuple[tuple[str, str], ...] = field(repr=False)
+
+    async def fetch(self, http: TokenHTTP) -> Token:
+        """Read the files, which may have changed, or ask botocore."""
+        environ = dict(self.variables)
+        name = _first(PROFILE_ENV, environ)
+        place = _Place(name or "default", self.config, self.credentials)
+        profile = _load(place, name is not None)
         outranked = WEB_IDENTITY_ENV in environ or any(name in profile for name in BEFORE_KEYS)
         if not outranked and (found := _keys(profile, _PROFILE_KEYS)):
-            return found
-        frozen = await asyncio.to_thread(self._of_botocore, _first(PROFILE_ENV, environ))
-        return Credentials(frozen.access_key, frozen.secret_key, frozen.token)
+            return AccessKeys.of(found)
+        return await asyncio.to_thread(_keys_of_botocore, name)
 
-    def _of_botocore(self, profile: str | None) -> Any:
-        """Find credentials once for all calls that wait, and renew them; it blocks.
+    def refuses(self, failure: Failure) -> bool:
+        """Add the 403s that say that a session is over."""
+        return super().refuses(failure) or (failure.status == 403 and failure.type in EXPIRED)
 
-        The lock is one of threads, since a client may serve several event loops.
-        """
-        with self._finding:
-            if self._source is None or self._source_profile != profile:
-                self._source = _botocore_credentials(profile)
-                self._source_profile = profile
-            source = self._source
-        return _frozen(source)
 
-    def forget(self, environ: Mapping[str, str] | None = None) -> bool:
-        """Drop what may be renewed, and tell whether a new request could use others."""
-        environ = os.environ if environ is None else environ
-        if _keys(environ, _KEYS_ENV):
-            return False
-        self._files.forget()
-        self._source = None
-        return True
+def access_keys(environ: Mapping[str, str] | None = None) -> AccessKeys | SharedKeys:
+    """Return the keys of the environment, or where others come from."""
+    environ = os.environ if environ is None else environ
+    if found := _keys(environ, _KEYS_ENV):
+        return AccessKeys.of(found)
+    variables = ((name, value) for name, value in environ.items() if name.startswith("AWS_"))
+    place = _place(environ)
+    return SharedKeys(place.config, place.credentials, tuple(sorted(variables)))
 
 
 def region(files: SharedFiles, environ: Mapping[str, str] | None = None) -> str | None:
@@ -124,6 +126,14 @@ def region(files: SharedFiles, environ: Mapping[str, str] | None = None) -> str 
 def _keys(settings: Mapping[str, str], names: tuple[str, str, str]) -> Credentials | None:
     key, secret, token = (settings.get(name) for name in names)
     return Credentials(key, secret, token or None) if key and secret else None
+
+
+def _place(environ: Mapping[str, str]) -> _Place:
+    return _Place(
+        _first(PROFILE_ENV, environ) or "default",
+        Path(os.path.expanduser(environ.get(CONFIG_ENV) or CONFIG_FILE)),
+        Path(os.path.expanduser(environ.get(CREDENTIALS_ENV) or CREDENTIALS_FILE)),
+    )
 
 
 def _load(place: _Place, named: bool) -> dict[str, str]:
@@ -176,11 +186,16 @@ def _botocore_credentials(profile: str | None) -> Any:
     return credentials
 
 
-def _frozen(credentials: Any) -> Any:
+def _keys_of_botocore(profile: str | None) -> AccessKeys:
+    credentials = _botocore_credentials(profile)
     try:
-        return credentials.get_frozen_credentials()
+        frozen = credentials.get_frozen_credentials()
     except Exception as error:  # botocore's own tree, unknown without importing it
         raise _refused(f"botocore could not renew the credentials: {error}") from error
+    keys = Credentials(frozen.access_key, frozen.secret_key, frozen.token)
+    expiry = getattr(credentials, "_expiry_time", None)  # which nothing public tells
+    seconds = inf if expiry is None else (expiry - datetime.now(UTC)).total_seconds()
+    return AccessKeys.of(keys, seconds)
 
 
 def _refused(message: str) -> ProviderFailure:

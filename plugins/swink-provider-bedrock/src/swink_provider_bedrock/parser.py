@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from swink_core import Failure, StopReason
-from swink_core.providers import EventWriter, MalformedFrame, parse_arguments, unparsed
+from swink_core import Failure, StopReason, ToolCallBlock
+from swink_core.providers import EventWriter, MalformedFrame, arguments_object, parse_arguments
 from swink_provider_anthropic import claude
 from swink_provider_bedrock.errors import error_type
 from swink_provider_bedrock.eventstream import HeaderValue, message
@@ -75,7 +75,8 @@ class _Opaque:
         if self.kind == "toolUse" and "input" not in self._block:
             text = "".join(self._input)
             arguments = parse_arguments(text)
-            self._block["input"] = unparsed(text) if arguments is None else arguments
+            call = ToolCallBlock("", "", raw_arguments=text, state="invalid")
+            self._block["input"] = arguments_object(call) if arguments is None else arguments
         if self._results:
             self._block["content"] = [*self._block.get("content", ()), *self._results]
         if self._bytes:

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from swink_core import (
-    Call,
     Classification,
     Context,
     Failure,
@@ -23,9 +22,10 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
     Fitted,
+    Grant,
     HTTPProvider,
     HTTPRequest,
-    HTTPResponse,
+    Token,
     first_set,
     model_path,
     paths_inside,
@@ -37,7 +37,7 @@ from swink_provider_anthropic.marks import CROWDED, ends_marked, mark_paths, own
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 from swink_provider_bedrock import errors
 from swink_provider_bedrock.converter import CHOICES, conversation
-from swink_provider_bedrock.credentials import CredentialChain, SharedFiles, region
+from swink_provider_bedrock.credentials import AccessKeys, SharedFiles, access_keys, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parameters import KNOBS, PLACES, is_claude, parameters
 from swink_provider_bedrock.parser import ConverseParser
@@ -93,7 +93,6 @@ class BedrockProvider(HTTPProvider):
         super().__init__(name)
         self.now: Callable[[], datetime] = partial(datetime.now, UTC)
         self._files = SharedFiles()
-        self._chain = CredentialChain(self._files)
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Add that cache points of the caller are left out where the model takes none, that an
@@ -171,16 +170,18 @@ class BedrockProvider(HTTPProvider):
         """Go by the API's wording and types; see `errors`."""
         return errors.classify(failure)
 
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add a bearer token, or sign; not where the caller's headers do already."""
-        if any(name.lower() == "authorization" for name in request.headers):
-            return
+    def credential(
+        self, request: HTTPRequest, options: StreamOptions
+    ) -> str | Token | Grant | None:
+        """Return the bearer token of Bedrock, or what signs requests."""
         is_s3 = S3_DIGEST in request.headers  # of a batch's rows, which take no token of Bedrock's
-        if not is_s3 and (token := self.api_key(options)) is not None:
-            request.headers["Authorization"] = f"Bearer {token}"
+        return (None if is_s3 else self.api_key(options)) or access_keys()
+
+    def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
+        """Add a bearer token, or sign with an access key."""
+        if not isinstance(credential, AccessKeys):
+            super().sign(request, credential, options)
             return
-        keys = await self._chain.get()
-        call.secrets.update(secret for secret in (keys.secret_key, keys.token) if secret)
         signed = {n: v for n, v in request.headers.items() if _is_signed(n.lower())}
         request.headers.update(
             signed_headers(
@@ -188,21 +189,12 @@ class BedrockProvider(HTTPProvider):
                 request.url,
                 signed,
                 request.body,
-                credentials=keys,
+                credentials=credential.keys,
                 region=self._region(request.url, options),
-                service="s3" if is_s3 else SERVICE,
+                service="s3" if S3_DIGEST in request.headers else SERVICE,
                 now=self.now(),
             )
         )
-
-    def expired(self, response: HTTPResponse) -> bool:
-        """Add the 403s that say that a session's token is over."""
-        kind = errors.error_type(response.headers.get(ERROR_TYPE_HEADER, ""))
-        return response.status == 401 or (response.status == 403 and kind in errors.EXPIRED)
-
-    async def refresh(self, call: Call) -> bool:
-        """Have files read and roles assumed anew; a caller's own keys stay."""
-        return self.api_key(call.options) is None and self._chain.forget()
 
     def _region(
         self, url: str, options: StreamOptions, environ: Mapping[str, str] | None = None

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core.providers import EventWriter, check_json, repaired_json
+from swink_core.providers import EventWriter, decode_json
 
 __all__ = [
     "BY_SERVER",
@@ -156,15 +156,7 @@ def decode_payload(body: bytes, out: EventWriter) -> Payload:
 
     Raises msgspec.DecodeError, UnicodeDecodeError or MalformedFrame.
     """
-    check_json(body)
-    try:
-        return _decode(body)
-    except msgspec.DecodeError:
-        if (repaired := repaired_json(body)) is None:
-            raise
-        payload = _decode(repaired)
-    out.notice("lone_surrogate", "half of a surrogate pair was replaced by U+FFFD")
-    return payload
+    return decode_json(body, _decode, out)
 
 
 decode_answer = msgspec.json.Decoder(Answer).decode

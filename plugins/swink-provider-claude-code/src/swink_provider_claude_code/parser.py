@@ -15,7 +15,7 @@ Source: https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -86,6 +86,7 @@ class _Line(msgspec.Struct):
     stop_reason: str | None = None
     usage: _Usage | None = None
     model_usage: dict[str, _ModelUsage] | None = msgspec.field(default=None, name="modelUsage")
+    total_cost_usd: int | float | None = None
     api_error_status: int | float | None = None
     attempt: int | float | None = None
     max_retries: int | float | None = None
@@ -201,7 +202,7 @@ class StreamJsonParser:
             _whole(usage.output_tokens),
             read,
             wrote,
-            cost=self._cost(line.model_usage or {}, usage),
+            cost=self._cost(line, usage),
             extra=extra,
         )
 
@@ -224,11 +225,13 @@ class StreamJsonParser:
         out.stop(reason or StopReason.STOP)
         out.finish()
 
-    def _cost(self, used: Mapping[str, _ModelUsage], whole: _Usage) -> float | None:
+    def _cost(self, line: _Line, whole: _Usage) -> float | None:
         """Return what all models took together, in US dollars; `None` where a price is unknown.
 
-        How long writes are kept is told of the run: each model's are split as its are.
+        It is the command's own figure where the counts have names that are not known. How long
+        writes are kept is told of the run: each model's are split as its are.
         """
+        used = line.model_usage or {}
         total, kept = 0.0, (whole.cache_creation or {}).get("ephemeral_1h_input_tokens")
         written = whole.cache_creation_input_tokens
         long = kept / written if written and isinstance(kept, int | float) else 0.0
@@ -247,6 +250,8 @@ class StreamJsonParser:
                 },
             )
             cost = cost_of(counted, info.prices if info else None)
+            if usage.input_tokens is None and usage.output_tokens is None:
+                return line.total_cost_usd
             if cost is None or cost.total is None:
                 return None
             total += cost.total

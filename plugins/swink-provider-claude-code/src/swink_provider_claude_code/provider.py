@@ -19,7 +19,6 @@ from uuid import UUID
 import msgspec
 
 from swink_core import (
-    Call,
     Classification,
     Context,
     Failure,
@@ -33,6 +32,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
     Catalog,
+    Exchange,
     Fitted,
     HTTPProvider,
     Knobs,
@@ -179,14 +179,13 @@ class ClaudeCodeProvider(HTTPProvider):
         ]
         return [*words, *payload["arguments"]]
 
-    async def chunks(
-        self, model: Model, context: Context, options: StreamOptions, call: Call
-    ) -> AsyncIterator[bytes]:
+    async def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
         """Run the command and yield its output. Raises ProviderFailure.
 
         The conversation and the system prompt may be longer than a command line takes.
         """
-        payload = call.convert()
+        payload = x.payload
+        options = x.options
         command = self.command(payload)
         with TemporaryDirectory(prefix="swink-") as folder:
             if payload["system"]:

@@ -1,4 +1,4 @@
-"""The whole answer, composed before a word of it is said: a pure function of what was asked."""
+"""Compose the whole answer before the first event goes out: a pure function of the request."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from swink_core import (
     Usage,
 )
 from swink_provider_echo.conversion import CONVERSATION
-from swink_provider_echo.sample import sample
+from swink_provider_echo.sample import NoSample, sample
 from swink_provider_echo.script import Script
 
-__all__ = ["compose", "cost", "count_words"]
+__all__ = ["compose", "cost", "count_words", "heard_in"]
 
 NOTHING = "(nothing was said)"
 
@@ -51,21 +51,22 @@ def compose(
 ) -> list[AssistantMessageEvent]:
     """Return the answer to a call: its blocks, then `Done`.
 
-    Raises ProviderFailure where the tool that must be called is not offered.
+    Raises ProviderFailure where the tool that must be called is not offered, and where a schema
+    has no value that echo could make up.
     """
-    text = _heard(payload) if script.reply is None else script.reply
-    tools = _tools_to_call(payload, script)
+    text = heard_in(payload) if script.reply is None else script.reply
+    calls = _scripted(payload, script)
+    if not calls:
+        tools = _tools_to_call(payload, script)
+        calls = _calls(tools, payload, script, text)
     out = _Writer(script.delta, payload.get("max_tokens"))
     if not script.silent:
         if _thinks(payload, script):
-            told = count_words(text)
-            words, them = ("word", "it") if told == 1 else ("words", "them")
-            out.thinking(f"I was told {told} {words}. I shall say {them} again.")
-        if tools:
-            out.tool_calls(_calls(tools, payload, script, text))
-        else:
+            out.thinking(_thought(text, script))
+        if not calls or (script.calls and script.reply is not None):
             out.text(_spoken(text, payload, script))
-    reason = StopReason.TOOL_USE if tools else StopReason.STOP
+        out.tool_calls(calls)
+    reason = StopReason.TOOL_USE if calls else StopReason.STOP
     if out.is_cut:
         reason = StopReason.LENGTH
     heard = _words_in(payload)
@@ -76,15 +77,18 @@ def compose(
         total=heard + out.words,
         reported=True,
     )
+    if script.usage is not None:
+        counts: dict[str, Any] = {str(name): count for name, count in script.usage.items()}
+        usage = Usage(**counts, reported=True).added_up()
     conversation = {name: payload[name] for name in CONVERSATION}
     number = zlib.crc32(json.dumps(conversation, sort_keys=True).encode())
-    done = Done(script.stop or reason, usage, cost(), f"echo-{number:08x}", model_id)
+    done = Done(script.stop or reason, usage, cost(script), f"echo-{number:08x}", model_id)
     return [*out.events, done]
 
 
-def cost() -> Cost:
-    """Say that it costs nothing."""
-    return Cost(input=0.0, output=0.0, total=0.0)
+def cost(script: Script) -> Cost:
+    """Return the cost of an answer in US dollars: 0, unless the script gives another."""
+    return Cost(input=0.0, output=script.cost, total=script.cost)
 
 
 def count_words(text: str) -> int:
@@ -152,15 +156,23 @@ class _Writer:
         return [said[start : start + self._delta] for start in range(0, len(said), self._delta)]
 
 
-def _heard(payload: Mapping[str, Any]) -> str:
-    """Return what was last said to the model."""
+def heard_in(payload: Mapping[str, Any]) -> str:
+    """Return the text of the last message that is not the model's own."""
     texts = [m["text"] for m in payload["messages"] if m["role"] != "assistant"]
     return texts[-1] if texts and texts[-1].strip() else NOTHING
 
 
 def _thinks(payload: Mapping[str, Any], script: Script) -> bool:
     thinking = payload.get("thinking")
-    return script.think if thinking is None else thinking not in (ThinkingLevel.OFF, 0)
+    return bool(script.think) if thinking is None else thinking not in (ThinkingLevel.OFF, 0)
+
+
+def _thought(text: str, script: Script) -> str:
+    if isinstance(script.think, str):
+        return script.think
+    told = count_words(text)
+    words, them = ("word", "it") if told == 1 else ("words", "them")
+    return f"I was told {told} {words}. I shall say {them} again."
 
 
 def _spoken(text: str, payload: Mapping[str, Any], script: Script) -> str:
@@ -169,7 +181,9 @@ def _spoken(text: str, payload: Mapping[str, Any], script: Script) -> str:
         words = text.split() or [NOTHING]
         text = " ".join(words[n % len(words)] for n in range(script.words))
     if script.json or (schema is not None and script.reply is None):
-        data = {"echo": text} if schema is None or isinstance(schema, str) else sample(schema, text)
+        data: Any = {"echo": text}
+        if isinstance(schema, Mapping):
+            data = _made_up(schema, text, "response_format")
         text = json.dumps(data, ensure_ascii=False)
     found = [at for stop in payload.get("stop", ()) if stop and (at := text.find(stop)) >= 0]
     return text[: min(found)] if found else text
@@ -207,16 +221,46 @@ def _offered(name: str | None, offered: list[dict[str, Any]]) -> dict[str, Any]:
 def _calls(
     tools: list[dict[str, Any]], payload: Mapping[str, Any], script: Script, text: str
 ) -> list[_ToolCall]:
-    made = sum(len(message.get("tool_calls", ())) for message in payload["messages"])
     calls = []
-    for number, tool in enumerate(tools, made + 1):
+    for number, tool in enumerate(tools, _made(payload) + 1):
         arguments = script.arguments
         if arguments is None:
-            arguments = sample({"type": "object", **tool["parameters"]}, text)
-        if not isinstance(arguments, str):
-            arguments = json.dumps(arguments, ensure_ascii=False)
-        calls.append(_ToolCall(f"echo_call_{number}", tool["name"], arguments))
+            schema = {"type": "object", **tool["parameters"]}
+            arguments = _made_up(schema, text, f"tool {tool['name']!r}")
+        calls.append(_ToolCall(f"echo_call_{number}", tool["name"], _written(arguments)))
     return calls
+
+
+def _scripted(payload: Mapping[str, Any], script: Script) -> list[_ToolCall]:
+    first = 1 + _made(payload)
+    return [
+        _ToolCall(call.id or f"echo_call_{number}", call.name, _written(call.arguments))
+        for number, call in enumerate(script.calls, first)
+    ]
+
+
+def _made(payload: Mapping[str, Any]) -> int:
+    """Count the tool calls of the conversation."""
+    return sum(len(message.get("tool_calls", ())) for message in payload["messages"])
+
+
+def _written(arguments: Mapping[str, Any] | str) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def _made_up(schema: Mapping[str, Any], text: str, owner: str) -> Any:
+    try:
+        return sample(schema, text)
+    except NoSample as error:
+        raise ProviderFailure(
+            Failure(
+                "request",
+                kind=StreamErrorKind.INVALID_REQUEST,
+                message=f"echo cannot make up data for the schema of {owner}: {error}",
+                resolution='Give the data yourself: settings={"script": {"reply": …}} for an '
+                'answer, {"calls": […]} for tools.',
+            )
+        ) from error
 
 
 def _words_in(payload: Mapping[str, Any]) -> int:

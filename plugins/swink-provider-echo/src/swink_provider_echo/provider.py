@@ -32,9 +32,9 @@ from swink_core import (
     hookimpl,
 )
 from swink_core.providers import TUNING, Knobs, context_notices, folded_system, required_features
-from swink_provider_echo.composition import compose, cost, count_words
+from swink_provider_echo.composition import compose, cost, count_words, heard_in
 from swink_provider_echo.conversion import EchoConverter
-from swink_provider_echo.script import Script, script_for
+from swink_provider_echo.script import Script, Scripts
 
 __all__ = ["EchoProvider"]
 
@@ -55,6 +55,7 @@ class EchoProvider:
     def __init__(self, name: str) -> None:
         self.name = name
         self._converter = EchoConverter(name)
+        self._scripts = Scripts()
 
     @hookimpl
     def convert_messages(
@@ -78,8 +79,9 @@ class EchoProvider:
             yield notice
         try:
             self._check(model, context, options)
-            script = script_for(model.id, options)
-            events = compose(call.convert(), script, model.id)
+            payload = call.convert()
+            script = self._scripts.script_for(call, model.id, options, heard_in(payload))
+            events = compose(payload, script, model.id)
         except ProviderFailure as error:
             yield call.error(error.failure)
             return
@@ -106,11 +108,15 @@ async def _played(
     events: list[AssistantMessageEvent], script: Script, call: Call
 ) -> AsyncGenerator[AssistantMessageEvent, None]:
     """Says the events in time, to the end or to where they are to break off."""
-    fails = script.fail is not None and (
+    fails = script.fails and (
         script.fail_attempts is None or call.attempt.number <= script.fail_attempts
     )
-    breaks_at = script.fail_after if fails else script.stall_after
+    breaks_at = script.stall_after if script.cut_after is None else script.cut_after
+    if fails:
+        breaks_at = script.fail_after
     position = len(events) - 1 if breaks_at is None else _position(events, breaks_at)
+    if script.first_delay:
+        await call.clock.sleep(script.first_delay)
     for event in events[:position]:
         if isinstance(event, _DELTAS):
             # one turn of the event loop for each at least, as a network would take
@@ -118,10 +124,10 @@ async def _played(
         yield event
     if breaks_at is None:
         yield _terminal(events[-1], call)
-    elif fails:
+    elif fails or script.cut_after is not None:
         for end in _missing_ends(events, position):
             yield end
-        yield _failed(events, position, script, call)
+        yield _failed(events, position, script, call, fails)
     else:
         await asyncio.get_running_loop().create_future()  # until someone gives up
 
@@ -147,9 +153,9 @@ def _missing_ends(
 
 
 def _failed(
-    events: list[AssistantMessageEvent], position: int, script: Script, call: Call
+    events: list[AssistantMessageEvent], position: int, script: Script, call: Call, fails: bool
 ) -> Error:
-    """Report the failure that was asked for, with the usage so far if there was any."""
+    """Report the scripted failure, or else the cut, with the usage so far if there was any."""
     said = "".join(event.delta for event in events[:position] if isinstance(event, _DELTAS))
     done = events[-1]
     usage = None
@@ -157,14 +163,23 @@ def _failed(
         words = count_words(said)
         heard = done.usage.input or 0
         usage = Usage(input=heard, output=words, total=heard + words, reported=True)
+    scripted = script.fail or f"status {script.fail_status}"
     failure = Failure(
         "streaming" if said else "request",
+        status=script.fail_status,
         kind=script.fail,
-        message=f"echo was told to fail: {script.fail}",
+        message=script.fail_message or f"echo was told to fail: {scripted}",
         retry_after=script.retry_after,
     )
+    if not fails:
+        failure = Failure(
+            "streaming" if said else "first_event",
+            kind=StreamErrorKind.NETWORK,
+            code="cut",
+            message="the stream ended before the provider completed its answer",
+        )
     error = call.error(failure, usage=usage)
-    error.cost = cost() if usage else None
+    error.cost = cost(script) if usage else None
     return error
 
 

@@ -1,67 +1,325 @@
-"""JSON data that fits a JSON schema, made from a text, the same every time."""
+"""JSON data that fits a JSON schema, made from a text, the same every time.
+
+A node is merged with what it refers to (`$ref`, `allOf`), then made by its type. Optional parts are
+filled in near the root; deeper, or once the data has grown, only what is required, by the
+alternative of the least height, so that every type that has a finite value comes to an end.
+
+https://json-schema.org/draft/2020-12/json-schema-validation
+"""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["sample"]
+from swink_provider_echo.formats import FORMATS, encoded
+from swink_provider_echo.nodes import (
+    Node,
+    NoSample,
+    has,
+    is_of,
+    item,
+    joined,
+    kind_of,
+    listed,
+    nothing,
+    property_of,
+    resolved,
+    size,
+)
+from swink_provider_echo.patterns import matching
+from swink_provider_echo.sizes import is_within, number_of, text_of
+
+__all__ = ["NoSample", "sample"]
 
 DEEPEST = 6
-"""Levels of a schema that are filled. A schema may recur: deeper, only what is required is, and
-at twice this depth nothing any more."""
+"""Levels of a schema whose optional parts are filled in."""
+
+PLENTY = 1_000
+"""Values after which optional parts are left out."""
+
+MOST = 100_000
+"""Values, items of an array, and characters of a string that are made at most."""
+
+HIGHEST = 64
+"""Levels that required parts alone may need."""
 
 
-def sample(schema: Mapping[str, Any], text: str) -> Any:
-    """Return data for a schema: strings are `text`, numbers the count of its words.
+def sample(schema: Node, text: str) -> Any:
+    """Return data for a schema, with `text` as strings and the count of its words as numbers
+    where bounds, lengths, formats and patterns allow it.
 
-    `const`, `enum`, `default`, `anyOf`, `oneOf`, `allOf` and local `$ref`s are followed; bounds
-    and patterns are not (https://json-schema.org/draft/2020-12/json-schema-validation).
+    `not`, `if`, `contains`, `dependentRequired` and `dependentSchemas` are read over: data may
+    break them. Raises NoSample where a pattern cannot be satisfied, bounds exclude each other, or
+    a type holds itself without end.
     """
-    return _value(schema, text, schema, 0)
+    try:
+        return _Sampler(schema, text).value(schema, 0, 0, "$")
+    except RecursionError as error:
+        raise nothing("$", "alternatives refer to each other without end") from error
 
 
-def _value(schema: Any, text: str, root: Mapping[str, Any], depth: int) -> Any:
-    if not isinstance(schema, Mapping) or depth > 2 * DEEPEST:
-        return text  # `true` allows anything
-    if "$ref" in schema:
-        return _value(_resolve(schema["$ref"], root), text, root, depth + 1)
-    for key in ("const", "default"):
-        if key in schema:
-            return schema[key]
-    for key in ("enum", "anyOf", "oneOf"):
-        if schema.get(key):
-            first = schema[key][0]
-            return first if key == "enum" else _value(first, text, root, depth + 1)
-    if schema.get("allOf"):
-        parts = [_value(part, text, root, depth + 1) for part in schema["allOf"]]
-        objects = [part for part in parts if isinstance(part, dict)]
-        return {k: v for part in objects for k, v in part.items()} if objects else parts[0]
-    return _typed(schema, text, root, depth)
+class _Sampler:
+    """Makes data for one schema, whose nodes it keeps merged."""
 
+    def __init__(self, root: Node, text: str) -> None:
+        self._root = root
+        self._text = text
+        self._words = len(text.split())
+        self._made = 0
+        # by the identity of a node, which is kept beside so that no other node takes it over
+        self._merged: dict[int, tuple[Node, Any]] = {}
+        self._choices: dict[int, list[Any]] = {}
+        self._within: dict[tuple[int, int], bool] = {}
 
-def _typed(schema: Mapping[str, Any], text: str, root: Mapping[str, Any], depth: int) -> Any:
-    kind = schema.get("type", "object" if "properties" in schema else "string")
-    if isinstance(kind, list):
-        kind = kind[0]
-    if kind == "object":
-        required = schema.get("required", ())
-        return {
-            name: _value(part, text, root, depth + 1)
-            for name, part in schema.get("properties", {}).items()
-            if depth < DEEPEST or name in required
-        }
-    if kind == "array":
-        return [_value(schema.get("items", True), text, root, depth + 1)] if depth < DEEPEST else []
-    if kind in ("integer", "number"):
-        return len(text.split())
-    return {"boolean": True, "null": None}.get(kind, text)
+    # -- nodes ---------------------------------------------------------------------------------
 
+    def _plain(self, node: Any, within: tuple[int, ...] = ()) -> Any:
+        """Return a node merged with what it refers to: a mapping without `$ref` and `allOf`, or a
+        boolean."""
+        if not isinstance(node, Mapping):
+            return node is not False
+        key = id(node)
+        if key not in self._merged:
+            if key in within:
+                return False  # it only refers to itself
+            inner = (*within, key)
+            parts = [{k: v for k, v in node.items() if k not in ("$ref", "allOf")}]
+            if isinstance(reference := node.get("$ref"), str):
+                parts.append(self._plain(resolved(reference, self._root), inner))
+            parts += [self._plain(part, inner) for part in listed(node, "allOf")]
+            self._merged[key] = (node, joined(parts))
+        return self._merged[key][1]
 
-def _resolve(reference: str, root: Mapping[str, Any]) -> Any:
-    target: Any = root
-    for part in reference.removeprefix("#").strip("/").split("/"):
-        if part:
-            name = part.replace("~1", "/").replace("~0", "~")
-            target = target.get(name, {}) if isinstance(target, Mapping) else {}
-    return target
+    def _alternatives(self, node: Node) -> list[Any]:
+        """Return the alternatives of a plain node, each merged with what stands beside them; none
+        for a node that has none."""
+        key = id(node)
+        if key not in self._choices:
+            keyword = next((k for k in ("anyOf", "oneOf") if listed(node, k)), None)
+            kinds = node.get("type")
+            if keyword is not None:
+                beside = {k: v for k, v in node.items() if k not in (keyword, "default")}
+                found = [joined([beside, self._plain(p)]) for p in listed(node, keyword)]
+            elif isinstance(kinds, list):
+                found = [{**node, "type": kind} for kind in kinds]
+            else:
+                found = []
+            self._choices[key] = [each for each in found if each is not False]
+        return self._choices[key]
+
+    def _fits(self, node: Any, height: int) -> bool:
+        """Tell whether a node has a value of no more than so many levels."""
+        plain = self._plain(node)
+        if not isinstance(plain, Mapping):
+            return bool(plain)
+        if height < 0:
+            return False
+        key = (id(plain), height)
+        if key not in self._within:
+            self._within[key] = False
+            self._within[key] = self._has_value(plain, height)
+        return self._within[key]
+
+    def _has_value(self, node: Node, height: int) -> bool:
+        if "const" in node or node.get("enum"):
+            return True
+        if alternatives := self._alternatives(node):
+            return any(self._fits(each, height) for each in alternatives)
+        kind = kind_of(node)
+        if kind == "object":
+            parts = [property_of(node, name) for name in node.get("required", ())]
+        elif kind == "array":
+            parts = [item(node, at) for at in range(min(size(node, "minItems"), HIGHEST))]
+        else:
+            return True
+        return all(self._fits(part, height - 1) for part in parts)
+
+    def _height(self, node: Any) -> int:
+        """Return the levels of the lowest value of a node."""
+        return next((h for h in range(HIGHEST) if self._fits(node, h)), HIGHEST)
+
+    # -- values --------------------------------------------------------------------------------
+
+    def value(self, node: Any, depth: int, number: int, place: str) -> Any:
+        """Return value number `number` of a node, from 0 on."""
+        self._made += 1
+        if self._made > MOST:
+            raise nothing(place, f"it needs more than {MOST} values")
+        if not self._fits(node, HIGHEST - 1):
+            raise nothing(
+                place, "a required part has no value, or the type contains itself without end"
+            )
+        plain = self._plain(node)
+        if plain is True or not plain:
+            return self._string({}, number, place)
+        if "const" in plain:
+            return plain["const"]
+        if number == 0 and "default" in plain and self._takes(plain, plain["default"]):
+            return plain["default"]
+        if enum := listed(plain, "enum"):
+            allowed = [each for each in enum if is_of(plain.get("type"), each)] or enum
+            return allowed[number % len(allowed)]
+        if alternatives := self._alternatives(plain):
+            return self._chosen(alternatives, depth, number, place)
+        return self._typed(plain, depth, number, place)
+
+    def _is_full(self, depth: int) -> bool:
+        return depth > DEEPEST or self._made > PLENTY
+
+    def _chosen(self, alternatives: list[Any], depth: int, number: int, place: str) -> Any:
+        """Return the value of the first alternative that has one left, or, where the data is deep,
+        of the lowest."""
+        if self._is_full(depth):
+            alternatives = sorted(alternatives, key=self._height)
+        refused = nothing(place, "no alternative has a value")
+        for each in alternatives:
+            count = self._count(each)
+            if number >= count:
+                number -= int(count)
+                continue
+            made = self._made
+            try:
+                return self.value(each, depth, number, place)
+            except NoSample as error:
+                self._made = made
+                refused = error
+        raise refused
+
+    def _count(self, node: Any) -> float:
+        """Return the number of different values of a node; infinity where it is not known."""
+        if not isinstance(node, Mapping) or "const" in node:
+            return 1 if isinstance(node, Mapping) else math.inf
+        if enum := listed(node, "enum"):
+            return len(enum)
+        if alternatives := self._alternatives(node):
+            return sum(map(self._count, alternatives))
+        return {"null": 1, "boolean": 2}.get(kind_of(node), math.inf)
+
+    def _typed(self, node: Node, depth: int, number: int, place: str) -> Any:
+        kind = kind_of(node)
+        if kind == "object":
+            return self._object(node, depth, number, place)
+        if kind == "array":
+            return self._array(node, depth, number, place)
+        if kind in ("integer", "number"):
+            return number_of(node, self._words, number, place)
+        if kind == "boolean":
+            return number % 2 == 0
+        return None if kind == "null" else self._string(node, number, place)
+
+    def _object(self, node: Node, depth: int, number: int, place: str) -> dict[str, Any]:
+        required = listed(node, "required")
+        is_full = self._is_full(depth + 1)
+        data: dict[str, Any] = {}
+        for name in dict.fromkeys((*node.get("properties", {}), *required)):
+            part = property_of(node, name)
+            if name in required or (not is_full and self._fits(part, HIGHEST - 1)):
+                data[name] = self.value(part, depth + 1, number, f"{place}.{name}")
+        most = size(node, "maxProperties", MOST)
+        for name in [name for name in data if name not in required][max(0, most - len(required)) :]:
+            del data[name]
+        least = size(node, "minProperties")
+        is_described = "patternProperties" in node or "propertyNames" in node
+        wanted = least or int(is_described and not data and most > 0)
+        for at in range(2 * wanted):
+            if len(data) < wanted:
+                name = self._new_name(node, at, place)
+                part = property_of(node, name)
+                data.setdefault(name, self.value(part, depth + 1, number, f"{place}.{name}"))
+        if not least <= len(data) <= most:
+            raise nothing(place, f"no object has {least} to {most} properties here")
+        return data
+
+    def _new_name(self, node: Node, number: int, place: str) -> str:
+        """Return a name that fits `propertyNames` and the first of `patternProperties`."""
+        names = [self._plain(node.get("propertyNames", True))]
+        names += [{"pattern": pattern} for pattern in node.get("patternProperties", {})][:1]
+        described = joined(names)
+        if not described:
+            return str(number + 1)  # also a number, for maps whose keys are numbers
+        named: str = self.value({**described, "type": "string"}, 0, number, f"{place}.*")
+        return named
+
+    def _array(self, node: Node, depth: int, number: int, place: str) -> list[Any]:
+        prefix = listed(node, "prefixItems")
+        least = size(node, "minItems")
+        most = size(node, "maxItems", MOST)
+        if node.get("items") is False:
+            most = min(most, len(prefix))
+        if least > min(most, MOST):
+            raise nothing(place, f"no array has {least} to {most} items here")
+        wanted = least
+        if not self._is_full(depth + 1) and self._fits(item(node, least), HIGHEST - 1):
+            wanted = max(least, min(most, len(prefix) or 1))
+        if node.get("uniqueItems") and wanted > 1:
+            return self._different(node, wanted, depth, place)
+        return [
+            self.value(item(node, at), depth + 1, number, f"{place}[{at}]") for at in range(wanted)
+        ]
+
+    def _different(self, node: Node, wanted: int, depth: int, place: str) -> list[Any]:
+        items: list[Any] = []
+        for number in range(4 * wanted + 16):
+            at = len(items)
+            made = self.value(item(node, at), depth + 1, number, f"{place}[{at}]")
+            if made not in items:
+                items.append(made)
+            if len(items) == wanted:
+                return items
+        raise nothing(place, f"`uniqueItems` wants {wanted} different items")
+
+    def _string(self, node: Node, number: int, place: str) -> str:
+        shortest = size(node, "minLength")
+        longest = size(node, "maxLength", MOST)
+        if shortest > min(longest, MOST):
+            raise nothing(place, f"no string has {shortest} to {longest} characters here")
+        text = self._text if number == 0 else f"{self._text} {number}"
+        format = node.get("format", "")
+        encoding = node.get("contentEncoding", format)
+        pattern = node.get("pattern")
+        if encoding in ("base64", "base64url"):
+            return text_of(text, shortest, longest, lambda part: encoded(encoding, part), place)
+        if node.get("contentMediaType") == "application/json" and "contentSchema" in node:
+            text = json.dumps(self.value(node["contentSchema"], 1, number, place))
+        elif format in FORMATS:
+            text = FORMATS[format](number)
+            if format in ("uri", "iri"):
+                text += "a" * (shortest - len(text))
+        elif pattern is None:
+            return text_of(text, shortest, longest, str, place)
+        if shortest <= len(text) <= longest and (pattern is None or has(pattern, text)):
+            return text
+        if pattern is None:
+            raise nothing(place, f"format {format!r} has no string of {shortest} to {longest}")
+        return self._matching(pattern, shortest, longest, number, place)
+
+    def _matching(self, pattern: str, shortest: int, longest: int, number: int, place: str) -> str:
+        why: ValueError | None = None
+        for least in dict.fromkeys((max(shortest, 1), shortest)):  # empty if nothing else matches
+            try:
+                return matching(pattern, least, longest, number)
+            except ValueError as error:
+                why = error
+        raise nothing(place, f"pattern {pattern!r}: {why}") from why
+
+    def _takes(self, node: Node, value: Any) -> bool:
+        """Tell whether a default is of the type and within the bounds that stand beside it."""
+        if alternatives := self._alternatives(node):
+            return any(self._takes(a, value) for a in alternatives if isinstance(a, Mapping))
+        if not is_of(node.get("type"), value):
+            return False
+        if enum := listed(node, "enum"):
+            return value in enum
+        if isinstance(value, str):
+            is_long_enough = size(node, "minLength") <= len(value)
+            is_short_enough = len(value) <= size(node, "maxLength", MOST)
+            pattern = node.get("pattern")
+            return is_long_enough and is_short_enough and (not pattern or has(pattern, value))
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return is_within(node, value)
+        if isinstance(value, list):
+            return size(node, "minItems") <= len(value) <= size(node, "maxItems", MOST)
+        return True

@@ -1,56 +1,102 @@
-"""What echo is told to do: by the model's name, and by `settings={"script": {…}}` on top of that.
+"""The scripts of echo: by the model's name, and by `settings={"script": …}` on top of that.
 
 A name is a row of `MODELS`; those that fail or stall take `-after-N`, for N deltas:
-`echo/fail-throttled-after-3`.
+`echo/fail-throttled-after-3`. The setting is one script, or a list of them for the requests of a
+client.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from collections import OrderedDict
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+from weakref import WeakKeyDictionary
 
 import msgspec
 
-from swink_core import Failure, ProviderFailure, StopReason, StreamErrorKind, StreamOptions
+from swink_core import Call, Failure, ProviderFailure, StopReason, StreamErrorKind, StreamOptions
 
-__all__ = ["MODELS", "Script", "script_for"]
+__all__ = ["MODELS", "Script", "ScriptedCall", "Scripts"]
 
 LONG = 2_000
 SLOW = 0.05
 
+MOST_LISTS = 1_000
+"""Lists of scripts of which the next one is remembered."""
+
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0)]
+_Status = Annotated[int, msgspec.Meta(ge=400, le=599)]
+_Counted = Literal["input", "output", "cache_read", "cache_write", "reasoning", "total"]
+
+
+class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool call to make: also of a tool that is not offered.
+
+    `arguments` are JSON data, or raw text, which may be broken. Without an `id`, echo numbers its
+    calls.
+    """
+
+    name: str
+    arguments: dict[str, Any] | str = msgspec.field(default_factory=dict)
+    id: str | None = None
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How to answer. Every field may be given in `settings={"script": {…}}`.
 
-    `reply` is the answer, as it is; `words` repeats the answer until it has so many. `think`
-    thinks first. `tool` calls a tool (true: the first offered), `parallel` all offered ones, with
-    `arguments` as JSON data or as raw text. `json` answers in JSON, `silent` not at all.
+    **What it says.** `reply` is the answer, used unchanged; `words` repeats the answer until it has
+    so many. `think` thinks first; a string is the thought. `json` answers in JSON, `silent` not at
+    all.
 
-    `fail` fails so after `fail_after` deltas, in the first `fail_attempts` attempts (`None`: in
-    all), asking for `retry_after` seconds. `stall_after` falls silent after so many deltas. `stop`
-    ends with that reason. `delta` is the characters of a delta (`None`: one word), `delay` the
-    seconds before each.
+    **What it calls.** `tool` calls a tool (true: the first offered), `parallel` all offered ones,
+    with `arguments` as JSON data or as raw text, until a tool's result has come. `calls` are made
+    each time, in parallel, after the `reply` if there is one.
+
+    **How it ends.** `stop` ends with that reason. `usage` replaces the counted words, and `cost`
+    is in US dollars. `fail` fails with that kind, or as the kind that `fail_status` means, after
+    `fail_after` deltas, in the first `fail_attempts` attempts (`None`: in all), with
+    `fail_message`, asking for `retry_after` seconds. `cut_after` ends the stream after so many
+    deltas, incomplete. `stall_after` falls silent after so many.
+
+    **When.** `delta` is the characters of a delta (`None`: one word), `delay` the seconds before
+    each, `first_delay` those before the answer begins, by the client's clock.
+
+    **Which request.** In a list of scripts, `match` is a regular expression: its script answers
+    every request whose last message it matches somewhere. Each of the other scripts answers one
+    request, in order. Retries of a request get the same script.
     """
 
+    match: str | None = None
     reply: str | None = None
     words: _Count | None = None
-    think: bool = False
+    think: bool | str = False
     tool: bool | str = False
     parallel: bool = False
     arguments: dict[str, Any] | str | None = None
+    calls: tuple[ScriptedCall, ...] = ()
     json: bool = False
     silent: bool = False
+    usage: dict[_Counted, _Count] | None = None
+    cost: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     fail: StreamErrorKind | None = None
+    fail_status: _Status | None = None
+    fail_message: str | None = None
     fail_after: _Count = 0
     fail_attempts: _Count | None = None
     retry_after: _Seconds | None = None
+    cut_after: _Count | None = None
     stall_after: _Count | None = None
     stop: StopReason | None = None
     delta: Annotated[int, msgspec.Meta(ge=1)] | None = None
     delay: _Seconds = 0.0
+    first_delay: _Seconds = 0.0
+
+    @property
+    def fails(self) -> bool:
+        """Whether it ends in a failure, in some attempt at least."""
+        return self.fail is not None or self.fail_status is not None
 
 
 MODELS: dict[str, Script] = {
@@ -71,34 +117,115 @@ MODELS: dict[str, Script] = {
 _AFTER = re.compile(r"(.+)-after-(\d+)")
 
 
-def script_for(model_id: str, options: StreamOptions) -> Script:
-    """Return what a call asks for.
+class Scripts:
+    """The scripts of a client's calls: which one of a list answers which request."""
 
-    Raises ProviderFailure: `model_not_found` for another name, `invalid_request` for directions
-    that are none.
-    """
-    script = _named(model_id)
-    if script is None:
-        names = [name for name in MODELS if not name.startswith(("fail-", "stop-"))]
-        raise ProviderFailure(
-            Failure(
-                "request",
-                kind=StreamErrorKind.MODEL_NOT_FOUND,
-                message=f"echo has no model {model_id!r}; it has {', '.join(names)}, "
-                "fail-<error kind> and stop-<stop reason>",
-            )
+    def __init__(self) -> None:
+        self._turns: OrderedDict[bytes, int] = OrderedDict()  # taken of each list, by its JSON
+        self._taken: WeakKeyDictionary[Call, dict[bytes, int]] = WeakKeyDictionary()
+
+    def script_for(self, call: Call, model_id: str, options: StreamOptions, heard: str) -> Script:
+        """Return the script of a call, whose last words are `heard`.
+
+        Raises ProviderFailure: `model_not_found` for a model that echo lacks, `invalid_request`
+        for a script that is wrong anywhere, and for a request beyond the end of a list.
+        """
+        base = _base(model_id)
+        given = options.settings.get("script", {})
+        if not isinstance(given, list | tuple):
+            return _read(base, given, 'settings["script"]')
+        scripts = [
+            _read(base, each, f'settings["script"][{number}]') for number, each in enumerate(given)
+        ]
+        for script in scripts:
+            if script.match is not None and re.search(script.match, heard):
+                return script
+        queue = [script for script in scripts if script.match is None]
+        turn = self._turn(call, msgspec.json.encode(given))
+        if turn < len(queue):
+            return queue[turn]
+        raise _wrong(
+            f'settings["script"] has no script for request {turn + 1}: {len(queue)} without '
+            f"`match` are used up, and no `match` is found in {heard[:60]!r}"
         )
-    told = options.settings.get("script", {})
+
+    def _turn(self, call: Call, key: bytes) -> int:
+        """Return the place of a call among those that a list has answered; retries keep theirs."""
+        taken = self._taken.setdefault(call, {})
+        if key not in taken:
+            taken[key] = self._turns.pop(key, 0)
+            self._turns[key] = taken[key] + 1
+            if len(self._turns) > MOST_LISTS:
+                self._turns.popitem(last=False)
+        return taken[key]
+
+
+def _wrong(why: str) -> ProviderFailure:
+    return ProviderFailure(Failure("request", kind=StreamErrorKind.INVALID_REQUEST, message=why))
+
+
+def _base(model_id: str) -> Script:
+    script = _named(model_id)
+    if script is not None:
+        return script
+    names = [name for name in MODELS if not name.startswith(("fail-", "stop-"))]
+    raise ProviderFailure(
+        Failure(
+            "request",
+            kind=StreamErrorKind.MODEL_NOT_FOUND,
+            message=f"echo has no model {model_id!r}; it has {', '.join(names)}, "
+            "fail-<error kind> and stop-<stop reason>",
+        )
+    )
+
+
+def _read(base: Script, given: Any, place: str) -> Script:
+    """Return a model's script with the fields that were given laid over it."""
     try:
-        return msgspec.convert({**msgspec.structs.asdict(script), **told}, Script)
-    except (msgspec.ValidationError, TypeError) as error:
-        raise ProviderFailure(
-            Failure(
-                "request",
-                kind=StreamErrorKind.INVALID_REQUEST,
-                message=f'settings["script"] does not say what to do: {error}',
-            )
-        ) from error
+        data = msgspec.to_builtins(given)
+        if not isinstance(data, dict):
+            raise TypeError(f"expected an object, or a list of objects, not {given!r}")
+        script = msgspec.convert({**msgspec.structs.asdict(base), **data}, Script)
+        re.compile(script.match or "")
+    except (TypeError, ValueError, re.error) as error:
+        raise _wrong(f"{place} is wrong: {error}{_hint(str(error))}") from error
+    if why := _contradiction(script, {*data}):
+        raise _wrong(f"{place} is wrong: {why}")
+    return script
+
+
+def _hint(error: str) -> str:
+    """Return the field that a misspelt one resembles."""
+    unknown = re.search(r"unknown field `(\w+)`$", error)
+    if unknown is None:
+        return ""
+    names = Script.__struct_fields__
+    near = get_close_matches(unknown[1], names, 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; the fields are {', '.join(names)}"
+
+
+def _contradiction(script: Script, given: set[str]) -> str:
+    """Return the reason why fields contradict each other; an empty string if they do not."""
+    for fields, why in _APART.items():
+        if len(both := sorted(given & fields)) > 1:
+            return f"`{both[0]}` and `{both[1]}` {why}"
+    if not script.fails and (idle := sorted(given & _OF_FAILURES)):
+        return f"`{idle[0]}` needs `fail` or `fail_status`"
+    return ""
+
+
+_OF_FAILURES = {"fail_after", "fail_attempts", "fail_message", "retry_after"}
+
+_APART = {
+    frozenset({"calls", "tool"}): "both say what to call",
+    frozenset({"calls", "arguments"}): "both say what to call with",
+    frozenset({"cut_after", "stall_after"}): "both end the answer early",
+    frozenset({"fail", "cut_after"}): "both end the answer early",
+    frozenset({"fail_status", "cut_after"}): "both end the answer early",
+    frozenset({"silent", "reply"}): "contradict each other",
+    frozenset({"silent", "calls"}): "contradict each other",
+}
+"""Fields that do not go together, and why."""
 
 
 def _named(model_id: str) -> Script | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from swink_core import (
-    Call,
     Classification,
     Context,
     DocumentBlock,
@@ -111,7 +110,6 @@ class GeminiProvider(HTTPProvider):
         """Go by quota and reason, by wording and by the status word; see `errors`."""
         return errors.classify(failure)
 
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the key, unless the caller's headers carry credentials already."""
-        if not self.has_credentials(request):
-            request.headers["x-goog-api-key"] = self.api_key(options) or ""
+    def sign(self, request: HTTPRequest, credential: Any, options: StreamOptions) -> None:
+        """Send the key as `x-goog-api-key`."""
+        request.headers["x-goog-api-key"] = credential

@@ -13,16 +13,18 @@ Models of other vendors speak their own APIs there, for which other packages are
 from __future__ import annotations
 
 import asyncio
-import logging
+import os
 import re
-import threading
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from importlib import import_module
+from math import inf
 from typing import Any
+
+from attrs import define
 
 from swink_core import (
     AssistantMessage,
-    Call,
     Context,
     Failure,
     Model,
@@ -34,8 +36,11 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
     Fitted,
+    Grant,
     HTTPProvider,
     HTTPRequest,
+    Token,
+    TokenHTTP,
     first_set,
     model_path,
 )
@@ -43,10 +48,9 @@ from swink_provider_gemini.provider import GeminiProvider
 
 __all__ = ["VertexProvider"]
 
-log = logging.getLogger(__name__)
-
 PROJECT_ENV = "GOOGLE_CLOUD_PROJECT"
 LOCATION_ENV = "GOOGLE_CLOUD_LOCATION"
+FILE_ENV = "GOOGLE_APPLICATION_CREDENTIALS"
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
@@ -80,9 +84,6 @@ class VertexProvider(GeminiProvider):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._speakers: dict[str, HTTPProvider] = {}
-        self._credentials: Any = None
-        self._default_project: str | None = None
-        self._finding = threading.Lock()
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the address up to the project's location.
@@ -181,39 +182,31 @@ class VertexProvider(GeminiProvider):
 
     # -- credentials ---------------------------------------------------------------------------
 
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add a key or an access token, unless the caller's headers carry one."""
-        if self.has_credentials(request):
-            return
+    def credential(
+        self, request: HTTPRequest, options: StreamOptions
+    ) -> str | Token | Grant | None:
+        """Return the key or the access token that is set, or Google's default credentials."""
         key = self.api_key(options)
-        if key is not None and key.startswith(KEY_PREFIXES):
-            request.headers["x-goog-api-key"] = key
+        names = " or ".join(self.info.api_key_env)
+        missing = f"no credentials for {self.name}: {names} is not set"
+        return key or _DefaultCredentials(missing, os.environ.get(FILE_ENV))
+
+    def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
+        """Add a key; or an access token, and its project where the address has none."""
+        if isinstance(credential, str) and credential.startswith(KEY_PREFIXES):
+            request.headers["x-goog-api-key"] = credential
             return
-        token = key or await self._token()
-        request.headers["Authorization"] = f"Bearer {token}"
+        HTTPProvider.sign(self, request, credential, options)
         if "/projects/" not in request.url:
-            self._add_project(request, _location(options))
+            project = credential.project if isinstance(credential, _AccessToken) else None
+            self._add_project(request, project, _location(options))
 
-    async def refresh(self, call: Call) -> bool:
-        """Renew the access token, if it is not the caller's own.
-
-        Where it cannot be renewed, that the old one was refused says enough.
-        """
-        if self._credentials is None or self.api_key(call.options) is not None:
-            return False
-        try:
-            await asyncio.to_thread(_renew, self._credentials)
-        except ProviderFailure as error:
-            log.warning("%s: the access token was not renewed: %s", self.name, error)
-            return False
-        return True
-
-    def _add_project(self, request: HTTPRequest, location: str) -> None:
+    def _add_project(self, request: HTTPRequest, project: str | None, location: str) -> None:
         """Only keys know their project; that of other credentials may be known from them."""
         place = _AFTER_PROJECT.search(request.url)
-        if self._default_project is not None and place is not None:
+        if project is not None and place is not None:
             base, rest = request.url[: place.start()], request.url[place.start() :]
-            request.url = f"{_in_project(base, self._default_project, location)}{rest}"
+            request.url = f"{_in_project(base, project, location)}{rest}"
         elif ".googleapis.com/" in request.url:
             raise ProviderFailure(
                 Failure(
@@ -224,56 +217,54 @@ class VertexProvider(GeminiProvider):
                 )
             )
 
-    async def _token(self) -> str:
-        credentials = self._credentials
-        if credentials is None or not _is_fresh(credentials):
-            credentials = await asyncio.to_thread(self._fresh)
-        return str(credentials.token)
 
-    def _fresh(self) -> Any:
-        """Find credentials, or renew them, once for all calls that wait; it blocks.
+@define(frozen=True)
+class _AccessToken(Token):
+    project: str | None = None
 
-        The lock is one of threads, since a client may serve several event loops.
-        """
-        with self._finding:
-            if self._credentials is None:
-                found, self._default_project = self._find()
-                self._credentials = found
-            if not _is_fresh(self._credentials):
-                _renew(self._credentials)
-            return self._credentials
 
-    def _find(self) -> tuple[Any, str | None]:
-        names = " or ".join(self.info.api_key_env)
+@define(frozen=True)
+class _DefaultCredentials(Grant):
+    """Application Default Credentials, which google-auth finds; `file` may hold them."""
+
+    missing: str
+    file: str | None
+
+    async def fetch(self, http: TokenHTTP) -> Token:
+        return await asyncio.to_thread(self._fetch)
+
+    def _fetch(self) -> Token:
         try:
             auth = import_module("google.auth")
             exceptions = import_module("google.auth.exceptions")
+            transport = import_module("google.auth.transport.requests")
         except ImportError as error:
             how = "for those of Google Cloud, pip install 'swink-provider-gemini[vertex]'"
-            message = f"no credentials for {self.name}: {names} is not set; {how}"
-            raise _failed(Kind.AUTH, "no_credentials", message, error) from error
+            raise _failed(Kind.AUTH, "no_credentials", f"{self.missing}; {how}", error) from error
         try:
             credentials, project = auth.default(scopes=[SCOPE])
         except exceptions.GoogleAuthError as error:
-            message = f"no credentials for {self.name}: {names} is not set, and {error}"
+            message = f"{self.missing}, and {error}"
             raise _failed(Kind.AUTH, "no_credentials", message, error) from error
-        return credentials, project
+        try:
+            credentials.refresh(transport.Request())
+        except exceptions.TransportError as error:
+            raise _failed(Kind.NETWORK, "token", str(error), error) from error
+        except exceptions.GoogleAuthError as error:
+            raise _failed(Kind.AUTH, "token", str(error), error) from error
+        return _AccessToken(str(credentials.token), _seconds_left(credentials.expiry), project)
+
+
+def _seconds_left(expiry: datetime | None) -> float:
+    """Return for how long a token is good; google-auth writes times in UTC, without a zone."""
+    return (
+        inf if expiry is None else (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
+    )
 
 
 def _family(id: str) -> str | None:
     """Name the vendors' module for a model's id; `None` for Gemini."""
     return next((name for name, pattern in _FAMILIES.items() if pattern.search(id)), None)
-
-
-def _renew(credentials: Any) -> None:
-    transport = import_module("google.auth.transport.requests")
-    exceptions = import_module("google.auth.exceptions")
-    try:
-        credentials.refresh(transport.Request())
-    except exceptions.TransportError as error:
-        raise _failed(Kind.NETWORK, "token", str(error), error) from error
-    except exceptions.GoogleAuthError as error:
-        raise _failed(Kind.AUTH, "token", str(error), error) from error
 
 
 def _failed(kind: Kind, code: str, message: str, error: Exception) -> ProviderFailure:
@@ -301,8 +292,3 @@ def _host(location: str) -> str:
 
 def _in_project(base: str, project: str | None, location: str) -> str:
     return f"{base}/projects/{project}/locations/{location}" if project else base
-
-
-def _is_fresh(credentials: Any) -> bool:
-    """google-auth's own judgement: it has a token as stale some minutes before it expires."""
-    return bool(credentials.valid)

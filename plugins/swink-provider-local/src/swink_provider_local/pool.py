@@ -26,7 +26,6 @@ from attrs import define
 
 from swink_core import Failure, ProviderFailure
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import Timer
 from swink_provider_local.choice import whole_number
 from swink_provider_local.engine import Engine, Settings
 from swink_provider_local.hub import size_text
@@ -49,8 +48,8 @@ class PoolClock(Protocol):
     def time(self) -> float:
         """Return monotonic seconds."""
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """Call `callback` when `time()` has reached `when`."""
+    def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when `time()` has reached `when`, unless the result is called before."""
 
 
 class ThreadClock:
@@ -58,12 +57,12 @@ class ThreadClock:
 
     time = staticmethod(time.monotonic)
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> Timer:
-        """Call `callback` in a thread of its own."""
+    def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` in a separate thread; return a function that cancels it."""
         timer = threading.Timer(max(0.0, when - self.time()), callback)
         timer.daemon = True
         timer.start()
-        return timer
+        return timer.cancel
 
 
 def in_thread(work: Callable[[], Result]) -> Future[Result]:
@@ -90,7 +89,7 @@ class _Entry:
     start: Future[Engine]
     memory: int = 0
     leases: int = 0
-    timer: Timer | None = None
+    cancel_timer: Callable[[], None] | None = None
 
     def is_over(self) -> bool:
         """Tell whether the start failed or the child has ended."""
@@ -157,8 +156,8 @@ class EnginePool:
             entries = list(self._entries.values())
             self._entries.clear()
         for entry in entries:
-            if entry.timer is not None:
-                entry.timer.cancel()
+            if entry.cancel_timer is not None:
+                entry.cancel_timer()
             if entry.start.done():
                 entry.stop()
             else:
@@ -174,9 +173,9 @@ class EnginePool:
                 entry = _Entry(in_thread(lambda: self._replace(dying, settings)), memory)
             self._entries[settings] = entry
             entry.leases += 1
-            if entry.timer is not None:
-                entry.timer.cancel()
-                entry.timer = None
+            if entry.cancel_timer is not None:
+                entry.cancel_timer()
+                entry.cancel_timer = None
             return entry
 
     def _make_room(self, wanted: Settings, memory: int) -> list[_Entry]:
@@ -191,8 +190,8 @@ class EnginePool:
             left.remove(idle.pop(0))
         leaving = [self._entries.pop(each) for each in [*self._entries] if each not in left]
         for entry in leaving:
-            if entry.timer is not None:
-                entry.timer.cancel()
+            if entry.cancel_timer is not None:
+                entry.cancel_timer()
         return leaving
 
     def _has_room(self, others: list[Settings], memory: int) -> bool:
@@ -211,7 +210,9 @@ class EnginePool:
             entry.leases -= 1
             if not entry.leases and self._entries.get(settings) is entry:
                 when = self._clock.time() + self._idle_seconds
-                entry.timer = self._clock.call_at(when, lambda: self._retire(settings, entry))
+                entry.cancel_timer = self._clock.call_at(
+                    when, lambda: self._retire(settings, entry)
+                )
 
     def _retire(self, settings: Settings, entry: _Entry) -> None:
         with self._lock:

@@ -13,11 +13,11 @@ import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import cast
 
 from attrs import evolve
 
-from swink_core import Call, Context, Model, ProviderFailure, StreamOptions
+from swink_core import Call, ProviderFailure
+from swink_core.providers import Exchange
 from swink_provider_local.choice import cache_type, engine_numbers, file_of
 from swink_provider_local.engine import Settings
 from swink_provider_local.hub import Hub, HubFile, size_text
@@ -38,48 +38,39 @@ class LocalProvider(OpenAIProvider):
         self._engines = engines
         self._hub = hub
 
-    async def chunks(
-        self, model: Model, context: Context, options: StreamOptions, call: Call
-    ) -> AsyncGenerator[bytes, None]:
+    async def exchange(self, x: Exchange) -> AsyncGenerator[bytes, None]:
         """Yield the answer of the model's engine, after starting it where none runs.
 
         With `base_url`, or its variable, the engine is one that runs there already.
         """
-        if options.base_url or any(os.environ.get(name) for name in self.info.base_url_env):
-            async with aclosing(self._exchange(model, context, options, call)) as pieces:
-                async for piece in pieces:
-                    yield piece
+        settings = x.options.settings
+        if x.options.base_url or any(os.environ.get(name) for name in self.info.base_url_env):
+            async for piece in super().exchange(x):
+                yield piece
             return
-        numbers = engine_numbers(model, options.settings, os.environ)
-        kept_as = cache_type(options.settings, os.environ)
-        file = file_of(model, os.environ)
+        numbers = engine_numbers(x.model, settings, os.environ)
+        kept_as = cache_type(settings, os.environ)
+        file = file_of(x.model, os.environ)
         if isinstance(file, Path):
             path = file
         else:
             hub = self._hub or Hub.of(os.environ)
             path = hub.path(file)
             if not path.is_file():
-                async with aclosing(_download(hub, file, call)) as signs:
+                async with aclosing(_download(hub, file, x.call)) as signs:
                     async for sign in signs:
                         yield sign
         async with (self._engines or shared_pool()).lease(
             _settings(path, numbers, kept_as)
         ) as engine:
-            asked = evolve(options, base_url=engine.url, api_key=engine.key)
+            x.options = evolve(x.options, base_url=engine.url, api_key=engine.key)
             try:
-                async with aclosing(self._exchange(model, context, asked, call)) as pieces:
-                    async for piece in pieces:
-                        yield piece
+                async for piece in super().exchange(x):
+                    yield piece
             except ProviderFailure as error:
                 if await engine.lost():
                     raise ProviderFailure(engine.failure()) from error
                 raise
-
-    def _exchange(
-        self, model: Model, context: Context, options: StreamOptions, call: Call
-    ) -> AsyncGenerator[bytes, None]:
-        pieces = super().chunks(model, context, options, call)
-        return cast(AsyncGenerator[bytes, None], pieces)  # what the base class makes can be closed
 
 
 def _settings(path: Path, numbers: dict[str, int | None], kept_as: str) -> Settings:

@@ -2,7 +2,8 @@
 
 * Tool-call ids are nine letters and digits. Others are mapped to such ids by a digest, the same
   at every turn, so that prompt caches hold.
-* A user turn may not follow a tool's results directly: an assistant turn stands between.
+* A user turn may not follow a tool's results directly: an assistant turn goes between, with a
+  notice, for models that are not known to do without one.
 * Reasoning goes back as a `thinking` chunk of the content, which then is an array.
 * Audio is the data alone.
 * A tool call is required by the word `any`.
@@ -36,13 +37,13 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import Turn, by_tables
+from swink_core.providers import Turn, by_tables, rule_of
 from swink_provider_openai import ChatConverter, OpenAIProvider
 
 __all__ = ["MistralProvider"]
 
 ANSWER = "OK."
-"""The assistant turn that is inserted between tool results and a user turn."""
+"""The assistant turn between tool results and the user, for models that want one."""
 
 TOOL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -55,6 +56,11 @@ WORDINGS = (
     ("too large for model", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("capacity exceeded", Kind.OVERLOADED),
 )
+
+
+def takes_user_after_results(model: Model) -> bool:
+    """Tell whether a model is known to take what the user says right after a tool's results."""
+    return bool(rule_of(model).facts.get("user_after_results"))
 
 
 def tool_id(given: str) -> str:
@@ -73,6 +79,12 @@ class MistralConverter(ChatConverter):
     """Chat Completions' messages, as Mistral wants them."""
 
     _follows_results = False
+    _answers_results = True
+
+    def conversation(self, model: Model, context: Context) -> dict[str, Any]:
+        """Add assistant turns after results, unless the model is known to do without."""
+        self._answers_results = not takes_user_after_results(model)
+        return super().conversation(model, context)
 
     def system(self, message: SystemMessage) -> list[Any]:
         """Convert an instruction, which may stand after results."""
@@ -94,10 +106,10 @@ class MistralConverter(ChatConverter):
 
     def _answered_first(self, native: list[Any], message: Turn) -> list[Any]:
         self._follows_results = False
-        if not native or native[0]["role"] != "user":
+        if not self._answers_results or not native or native[0]["role"] != "user":
             return native
         what = f"an answer, {ANSWER!r}, was added between the results of tools and the user's turn"
-        self.report(message, what)
+        self.report(message, what, "content_added")
         return [{"role": "assistant", "content": ANSWER}, *native]
 
     def tool_id(self, tool_call_id: str) -> str:

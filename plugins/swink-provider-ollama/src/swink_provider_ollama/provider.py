@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 from swink_core import (
-    Call,
     Classification,
     Context,
     Failure,
     Model,
     ModelInfo,
+    ProviderFailure,
     StreamOptions,
     ThinkingLevel,
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import (
+    Exchange,
     Fitted,
     HTTPClient,
     HTTPProvider,
-    HTTPRequest,
     HTTPResponse,
     Knobs,
     NDJSONDecoder,
@@ -133,23 +134,33 @@ class OllamaProvider(HTTPProvider):
             fields["format"] = options.response_format
         return with_extra(options.extra, fields, defaults)
 
-    async def respond(
-        self, model: Model, payload: Any, options: StreamOptions, call: Call
-    ) -> HTTPResponse:
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        """Return the body of the answer to the call as the server takes it."""
+        return x.stream(respond=partial(self._respond, x))
+
+    async def _respond(self, x: Exchange) -> HTTPResponse:
         """Send the call as it fits the model as the server has it.
 
         The server is asked what that is when it matters: for models that no catalogue lists, and
         for long conversations. One that does not say it gets the call as it is.
         """
+        model = x.model
+        options = x.options
+        call = x.call
+        priced = model.info is not None and model.info.prices is not None
+        cloud = model.id.partition(":")[2].endswith("cloud")  # whoever hands it on
+        if not priced and not cloud and is_own_address(self.base_url(options), private=True):
+            call.attempt.charge(0.0)
         if options.rules:
+            await x.convert()
             place = (self.base_url(options), model.id)
             before = self._shown.get(place)
-            await self._learn(model, payload, options, call)
+            await self._learn(x)
             if self._shown.get(place) is not before:
-                options = self.plan_again(call, call.options).options
-                payload = call.convert()
-            tell_of_length(self._told_of(model, options), payload, options, call)
-        return await super().respond(model, payload, options, call)
+                x.options = self.plan_again(call, call.options).options
+                x.payload = call.convert()
+            tell_of_length(self._told_of(model, x.options), x.payload, x.options, call)
+        return await x.send()
 
     def _told_of(self, model: Model, options: StreamOptions) -> Model:
         """Return a model with the facts that its server has given, if any."""
@@ -170,18 +181,23 @@ class OllamaProvider(HTTPProvider):
             for model, shown in zip(models, found, strict=True)
         ]
 
-    async def _learn(self, model: Model, payload: Any, options: StreamOptions, call: Call) -> None:
+    async def _learn(self, x: Exchange) -> None:
         """Ask the server about a model, once, where that may change the call."""
+        model = x.model
+        options = x.options
         wants = {"thinking"} if options.thinking is not None else set()
-        wants |= required_features(call.context, options, self.name) & {"tools", "images"}
+        wants |= required_features(x.call.context, options, self.name) & {"tools", "images"}
         listed = model.info is not None and model.info.capabilities is not None
         place = (self.base_url(options), model.id)
-        long = context_of(model, payload, options) is not None
+        long = context_of(model, x.payload, options) is not None
         if place not in self._shown and (long or (wants and not listed)):
-            assert call.http is not None  # every call of a client has one
-            shown = await self._ask("show", {"model": model.id}, Shown, options, call.http)
-            if shown is not None:
-                self._shown[place] = shown
+            url = f"{self.base_url(options)}/api/show"
+            request = self.json_request(url, {"model": model.id})
+            try:
+                self._shown[place] = await x.read(request, Shown)
+            except ProviderFailure as error:  # a server that does not say gets the call unchanged
+                if error.failure.phase == "connect":
+                    raise
 
     async def _ask(
         self,
@@ -216,14 +232,6 @@ class OllamaProvider(HTTPProvider):
         if missing:
             failure.message = f"{missing[0]}; `ollama list` shows those that are there, and "
             failure.message += "`ollama pull` downloads one of https://ollama.com/library"
-
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add a key, if any, and note that a local server costs nothing."""
-        await super().authorize(request, options, call)
-        priced = call.model.info is not None and call.model.info.prices is not None
-        cloud = call.model.id.partition(":")[2].endswith("cloud")  # whoever hands it on
-        if not priced and not cloud and is_own_address(request.url, private=True):
-            call.attempt.charge(0.0)
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
         """Return the server's address, also from what Ollama allows in `OLLAMA_HOST`.

@@ -166,6 +166,7 @@ WORDINGS: tuple[tuple[str, Kind], ...] = (
     ("over capacity", Kind.OVERLOADED),  # Groq
     ("is not a valid model", Kind.MODEL_NOT_FOUND),  # OpenRouter, with a 400
     ("has been decommissioned", Kind.MODEL_NOT_FOUND),
+    ("supported api model names are", Kind.MODEL_NOT_FOUND),  # DeepSeek, with a 400
     ("no endpoints found that support", Kind.UNSUPPORTED),  # OpenRouter, with a 404
     ("image input is not supported", Kind.UNSUPPORTED),  # llama.cpp, with a 500
     ("cannot use both", Kind.INVALID_REQUEST),  # llama.cpp, with a 500

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from swink_core import Model, StreamOptions, ThinkingLevel
-from swink_core.providers import API, TUNING, Convert, Knobs, rule_of, sent_options
+from swink_core.providers import API, TUNING, Knobs, rule_of, sent_options
 from swink_provider_openai.dialect import EFFORTS, Dialect
 
 __all__ = [
@@ -81,7 +81,7 @@ def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
 
     `api` is the one whose rules count; `None`: those of every API.
     """
-    knobs: dict[str, str | Convert | None] = {}
+    knobs: dict[str, Any] = {}
     if dialect.cache_key is not None:
         knobs["session_id"] = dialect.cache_key
     if dialect.user is not None or dialect.gateway:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import AsyncIterator, Hashable, Mapping
 from copy import copy
 from functools import cached_property, partial
 from typing import Any
@@ -27,6 +27,7 @@ from swink_core import (
 )
 from swink_core.providers import (
     AiohttpClient,
+    Exchange,
     Fitted,
     HTTPProvider,
     HTTPRequest,
@@ -217,27 +218,38 @@ class OpenAIProvider(HTTPProvider):
         """Return the endpoint's address."""
         return f"{self.base_url(options)}/{self.api(model, options).path}"
 
-    async def respond(
-        self, model: Model, payload: Any, options: StreamOptions, call: Call
-    ) -> HTTPResponse:
+    def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
+        """Return the body of the answer, in whichever way it comes."""
+        return x.stream(respond=partial(self._respond, x))
+
+    async def _respond(self, x: Exchange) -> HTTPResponse:
         """Ask over a WebSocket where one is wanted and has not failed before, and over Chat
         Completions where a server turns out to have no Responses API."""
-        payload = _current(payload, call)
+        model = x.model
+        options = x.options
+        call = x.call
+        priced = model.info is not None and model.info.prices is not None
+        own_server = self.dialect.own_server and not priced
+        if own_server and is_own_address(self.base_url(options), private=True):
+            call.attempt.charge(0.0)
+        await x.convert()
+        x.payload = _current(x.payload, call)
         either = isinstance(self.api(model, options), EitherAPI)
         if "resume" in options.settings:
-            return await super().respond(model, payload, options, call)
+            return await x.send()
         preferred = options.transport == "auto" and self.dialect.websocket == "preferred"
         if preferred and self.api(model, options).websocket:
-            options = evolve(options, transport="websocket")
+            x.options = options = evolve(options, transport="websocket")
         if options.transport == "websocket":
-            dial = partial(super().respond, model, payload, options, call)
-            response = await self._sockets.open(dial, call)
+            http = call.http
+            dial = partial(open_websocket, http) if isinstance(http, AiohttpClient) else None
+            response = await self._sockets.open(partial(x.send, dial=dial), call)
             if response is not None:
                 return response
             chosen = {"api": "responses", **options.settings}
-            options = evolve(options, transport="sse", settings=chosen)
+            x.options = options = evolve(options, transport="sse", settings=chosen)
         try:
-            return await super().respond(model, payload, options, call)
+            return await x.send()
         except ProviderFailure as error:
             elsewhere = self.info.base_url not in (None, self.base_url(options))
             if not (either and elsewhere and error.failure.status in MISSING):
@@ -245,27 +257,14 @@ class OpenAIProvider(HTTPProvider):
             settings = {**call.options.settings, "api": "chat"}
             asked = evolve(call.options, settings=settings, transport=options.transport)
             try:
-                options = self.plan_again(call, asked).options
+                x.options = self.plan_again(call, asked).options
             except ProviderFailure:
                 raise error from None
-        payload = _current(call.convert(), call)
-        response = await super().respond(model, payload, options, call)
-        self._chat_only.add(self.base_url(options))
+        x.payload = _current(call.convert(), call)
+        response = await x.send()
+        self._chat_only.add(self.base_url(x.options))
         call.notice("chat_completions", f"{model}: the server has no Responses API")
         return response
-
-    async def send(self, request: HTTPRequest, call: Call) -> HTTPResponse:
-        """Open a WebSocket where one is asked for."""
-        if request.url.startswith("ws") and isinstance(call.http, AiohttpClient):
-            return await open_websocket(call.http, request, call.options.timeouts.connect)
-        return await super().send(request, call)
-
-    async def authorize(self, request: HTTPRequest, options: StreamOptions, call: Call) -> None:
-        """Add the key, and note that a server at an address of one's own costs nothing."""
-        await super().authorize(request, options, call)
-        priced = call.model.info is not None and call.model.info.prices is not None
-        if self.dialect.own_server and not priced and is_own_address(request.url, private=True):
-            call.attempt.charge(0.0)
 
     def own_headers(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the headers that the dialect takes from the environment.

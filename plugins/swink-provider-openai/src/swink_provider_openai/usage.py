@@ -75,7 +75,7 @@ def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = 
     known, billed = _found(tuple(filter(_READ.__contains__, flat)))
     counts: dict[str, int | None] = {}
     for ours, names in known:
-        counts[ours] = next((n for name in names if (n := _number(flat[name])) is not None), None)
+        counts[ours] = _first_number(flat, names)
     extra = {k: v for k, v in flat.items() if v is not None and k not in _KNOWN}
     read, wrote, total = counts["input"], counts["output"], counts["total"]
     if read is not None and wrote is not None and total is not None and total > read + wrote:
@@ -111,18 +111,24 @@ def _flatten(usage: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _number(value: Any) -> int | None:
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _first_number(flat: Mapping[str, Any], names: list[str]) -> int | None:
+    for name in names:
+        value = flat[name]
+        if type(value) in (int, float):
+            return int(value)
+    return None
 
 
 def _cost(flat: Mapping[str, Any]) -> float | None:
     for name in _DOLLARS:
-        if (dollars := _dollars(flat.get(name))) is not None:
+        dollars = _dollars(flat.get(name))
+        if dollars is not None:
             return dollars
     # 0 where another service bills for it
     return _dollars(flat.get(_TICKS), TICKS_PER_DOLLAR) or None
 
 
 def _dollars(value: Any, each: float = 1.0) -> float | None:
-    is_figure = isinstance(value, int | float) and 0 <= value <= MOST_DOLLARS * each
-    return value / each if is_figure else None
+    if value is None or not isinstance(value, int | float):
+        return None
+    return value / each if 0 <= value <= MOST_DOLLARS * each else None

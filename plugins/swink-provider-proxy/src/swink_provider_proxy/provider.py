@@ -22,6 +22,7 @@ from swink_core import (
     Model,
     StreamOptions,
     dump,
+    load,
     replace,
 )
 from swink_core import StreamErrorKind as Kind
@@ -30,7 +31,6 @@ from swink_core.providers import (
     TUNING,
     EventWriter,
     HTTPProvider,
-    load_event,
 )
 from swink_provider_proxy.forwarding import ForwardingWriter
 
@@ -65,7 +65,7 @@ class _Parser:
             out.notice("unknown_event", f"the gateway sent what is unknown here: {kind}")
             return
         try:
-            event = load_event(data)
+            event = load(Event, data)
         except CodecError as error:
             why = f"a frame is no event: {error}"
             out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=why))

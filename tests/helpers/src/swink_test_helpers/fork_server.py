@@ -38,7 +38,7 @@ IMPORTED = (
     *("importlib_metadata", "platformdirs", "rich.live", "markdown_it", "rich.table", "secrets"),
     *("sqlite3", "tomlkit", "tomllib", "zipp", "swink.amounts", "swink_cli.calling"),
     *("swink_cli.clients", "swink_cli.commands.ask", "swink_cli.commands.chat"),
-    *("swink_cli.credentials", "swink_cli.extraction", "swink_cli.listing", "swink_cli.main"),
+    *("swink_cli.extraction", "swink_cli.listing", "swink_cli.main"),
     *("swink_cli.memory", "swink_cli.model_choice", "swink_core.providers.aiohttp_insides"),
     *("swink_recorder.recorder", "swink_recorder.replay", "swink_recorder.sqlite_store"),
 )

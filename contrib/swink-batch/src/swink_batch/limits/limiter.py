@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from math import inf
 
@@ -12,7 +13,7 @@ from attrs import define, field
 from swink_batch.limits.lane import Lane
 from swink_batch.limits.turns import LocalTurns, Turns
 from swink_core import Done, Error, ProviderFailure, ResponseHead, Target, UsageError
-from swink_core.providers import Clock, Timer
+from swink_core.providers import Clock
 
 __all__ = ["Limiter"]
 
@@ -28,7 +29,7 @@ class _Queue:
     lane: Lane
     waiting: deque[asyncio.Future[None]] = field(factory=deque)
     again: deque[asyncio.Future[None]] = field(factory=deque)
-    timer: Timer | None = None
+    cancel_timer: Callable[[], None] | None = None
     owed: float = 0.0  # tokens that calls took beyond what was taken for them
 
 
@@ -157,15 +158,15 @@ class Limiter:
 
     def _wake(self, queue: _Queue) -> None:
         """Let those begin who may, and come back when the next one may."""
-        if queue.timer is not None:
-            queue.timer.cancel()
-            queue.timer = None
+        if queue.cancel_timer is not None:
+            queue.cancel_timer()
+            queue.cancel_timer = None
         while line := queue.again or queue.waiting:
             now = self._clock.time()
             wait = queue.lane.wait(now)
             if wait > 0.0:
                 if wait != inf:
-                    queue.timer = self._clock.call_at(now + wait, lambda: self._wake(queue))
+                    queue.cancel_timer = self._clock.call_at(now + wait, lambda: self._wake(queue))
                 return
             turn = line.popleft()
             if not turn.done():

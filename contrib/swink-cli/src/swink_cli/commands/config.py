@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -10,11 +11,18 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from swink_cli.clients import checked_options
-from swink_cli.commands.default import check_models
+from swink_cli.clients import check_defaults, checked_options
+from swink_cli.commands.names import check_models
 from swink_cli.files import private_folder
 from swink_cli.listing import print_lines
-from swink_cli.settings import change, configured, read_settings, settings_path
+from swink_cli.settings import (
+    MODEL_ENV,
+    PROFILE_ENV,
+    change,
+    configured,
+    read_settings,
+    settings_path,
+)
 from swink_cli.terminal import say, table
 from swink_core import Host, UsageError
 from swink_recorder.scrub import scrub_url
@@ -31,6 +39,8 @@ def command(ctx: click.Context) -> None:
     """Show or change what is kept in the configuration file.
 
     \b
+      swink config set system "Answer briefly."
+      swink config set options.temperature 0.2
       swink config set providers.openai.base_url https://gateway.example/v1
       swink --profile work config set default azure/gpt-5.4
       swink --profile work "Why is the sky blue?"
@@ -43,12 +53,48 @@ def command(ctx: click.Context) -> None:
 
 @command.command("show")
 def show() -> None:
-    """List all that the file says, and where it is."""
-    rows = list(_flat(configured()).items())
+    """List what is configured, and where each value comes from; those not in use come last."""
     profile = read_settings().profile
     say(f"{settings_path()}{f' · profile {profile}' if profile else ''}")
-    lines = table([(name, _shown(name, value)) for name, value in rows])
-    print_lines(lines or ["nothing is configured: swink config set default MODEL"])
+    rows = [(name, _shown(name, value), whence) for name, value, whence in _sources(profile)]
+    lines = table(rows, ("KEY", "VALUE", "FROM"))
+    print_lines(lines if rows else ["nothing is configured: swink config set default MODEL"])
+
+
+def _sources(profile: str) -> list[tuple[str, Any, str]]:
+    """Return keys, values and where each comes from: a variable, the profile, or the file."""
+    said = configured()
+    profiles = said.pop("profiles", {})
+    file = _flat(said)
+    own = _flat(profiles.get(profile, {}))
+    given: dict[str, tuple[Any, str]] = {}
+    if models := os.environ.get(MODEL_ENV):
+        given["default"] = (models, MODEL_ENV)
+    if profile and profile != file.get("profile"):
+        variable = os.environ.get(PROFILE_ENV) == profile
+        given["profile"] = (profile, PROFILE_ENV if variable else "--profile")
+    layers = [
+        given,
+        {name: (value, f"profile {profile}") for name, value in own.items()},
+        {name: (value, "file") for name, value in file.items()},
+    ]
+    held: list[tuple[str, Any, str]] = []
+    hidden: list[tuple[str, Any, str]] = []
+    first: dict[str, str] = {}
+    for layer in layers:
+        for name, (value, whence) in layer.items():
+            if name in first:
+                hidden.append((name, value, f"{whence}, replaced by {first[name]}"))
+            else:
+                first[name] = whence
+                held.append((name, value, whence))
+    for other, content in profiles.items():
+        if other != profile:
+            hidden += [
+                (f"profiles.{other}.{name}", value, "not in use")
+                for name, value in _flat(content).items()
+            ]
+    return [*held, *hidden]
 
 
 @command.command("path")
@@ -95,6 +141,9 @@ def _check(tables: list[str], name: str, value: Any) -> None:
     is_of_models = (tables, name) == ([], "default") or tables == ["aliases"]
     if is_of_models and all(isinstance(model, str) for model in models):
         check_models(models)
+    if tables[:1] == ["options"] or (tables, name) == ([], "options"):
+        given = {name: value} if len(tables) == 1 else {[*tables, name][1]: None}
+        check_defaults("options", given)
     if tables[:1] == ["providers"] and len(tables) > 1:
         Host().entry(tables[1])  # raises for an unknown one
         # of an option that is given part by part, its name alone

@@ -9,11 +9,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from swink_cli.completion import complete_provider
-from swink_cli.key_file import IN_KEYRING, keys_path
-from swink_cli.keys import forget, keep, kept_keys
+from swink_cli.key_file import keys_path
+from swink_cli.keys import checked_key, forget, keep_for, kept_keys
 from swink_cli.listing import installed_providers, print_json, print_lines
 from swink_cli.terminal import as_unicode, is_terminal, say, table
-from swink_core import Host, UsageError
+from swink_core import Host, ProviderInfo, UsageError
 from swink_core.providers import Catalog
 
 __all__ = ["command"]
@@ -44,24 +44,7 @@ def put(provider: str) -> None:
     info = Catalog(host).provider(provider)
     if info is not None and info.auth == "none":
         raise UsageError(f"{provider} needs no key", title="Nothing was kept")
-    key = _asked_for(info.portal if info else None)
-    if not key:
-        raise UsageError(
-            "there is no key",
-            title="Nothing was kept",
-            resolution=f"Pipe one in: swink keys set {provider} < FILE",
-        )
-    if not key.isprintable() or " " in key:
-        raise UsageError(
-            "what was given is no key: a key is one word",
-            title="Nothing was kept",
-            resolution="Give the key alone, without quotes or a name before it.",
-        )
-    place = keep(provider, key)
-    say(f"kept in {'the keyring' if place == IN_KEYRING else keys_path()}")
-    for name in info.api_key_env if info else ():
-        if os.environ.get(name):
-            say(f"notice: {name} is set, and goes before it")
+    keep_for(info or ProviderInfo(provider), checked_key(_asked_for(info.portal if info else None)))
 
 
 @command.command("list")
@@ -97,9 +80,9 @@ def _complete_kept(
     return [CompletionItem(name) for name in kept_keys() if name.startswith(incomplete)]
 
 
-@command.command("delete")
+@command.command("remove")
 @click.argument("provider", shell_complete=_complete_kept)
-def delete(provider: str) -> None:
+def remove(provider: str) -> None:
     """Forget the key of a PROVIDER."""
     if not forget(provider):
         raise UsageError(f"no key of {provider!r} is kept", resolution="swink keys list")
@@ -111,8 +94,8 @@ def _asked_for(portal: str | None) -> str:
     if sys.stdin is None:
         return ""
     if not is_terminal(sys.stdin):
-        return as_unicode(sys.stdin.read()).strip()
+        return as_unicode(sys.stdin.read())
     if portal:
         say(f"keys are made at {portal}")
     given: str = click.prompt("Key", hide_input=True, default="", show_default=False, err=True)
-    return as_unicode(given).strip()
+    return as_unicode(given)

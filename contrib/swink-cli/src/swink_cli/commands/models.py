@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import shutil
+import sys
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any
 
@@ -11,8 +13,14 @@ import click
 
 from swink_cli.clients import kept_options
 from swink_cli.completion import complete_provider
-from swink_cli.listing import installed_providers, print_json, print_lines
-from swink_cli.terminal import say, table
+from swink_cli.listing import (
+    installed_providers,
+    is_retired,
+    print_json,
+    print_lines,
+    print_paged,
+)
+from swink_cli.terminal import is_terminal, say, table
 from swink_core import (
     Host,
     ModelInfo,
@@ -43,13 +51,41 @@ HEADINGS = ("CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
     metavar="TEXT",
     help="Only models with TEXT in their name or features; of several, all have to be found.",
 )
+@click.option("--vision", is_flag=True, help="Only models that see images; the cheapest first.")
+@click.option("--tools", is_flag=True, help="Only models that call tools; the cheapest first.")
+@click.option(
+    "--under",
+    type=click.FloatRange(min=0),
+    metavar="USD",
+    help="Only models whose million output tokens cost at most so much; the cheapest first.",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(["catalog", "price", "name"]),
+    help="In the catalogue's order, by the price of output, or by name.",
+)
+@click.option("--all", "unfolded", is_flag=True, help="List models also where the list is long.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(provider: str | None, words: Sequence[str], as_json: bool) -> None:
+def command(
+    provider: str | None,
+    words: Sequence[str],
+    vision: bool,
+    tools: bool,
+    under: float | None,
+    sort: str | None,
+    unfolded: bool,
+    as_json: bool,
+) -> None:
     """List known models: limits in tokens, US dollars per million tokens, features.
 
-    A provider may serve more models than its catalogue knows; they can be asked all the same.
-    Of a provider named here, a server of your own is asked for those that it has pulled. What is
-    no provider's name is looked for, as with -q.
+    A provider may serve more models than its catalogue knows; they can be asked all the same. Where
+    PROVIDER is a server of your own, its models are listed, too. A name of no provider is searched
+    for, as with -q. On a terminal a long list of several providers is a line
+    for each of them; --all lists the models, through your pager (PAGER).
+
+    \b
+      swink models anthropic
+      swink models --vision --tools --under 1
     """
     host = Host()
     catalog = Catalog(host)
@@ -66,30 +102,74 @@ def command(provider: str | None, words: Sequence[str], as_json: bool) -> None:
                 say(f"notice: {one.name} is left out: {one.error}")
     else:
         names = [provider]
-    quiet = bool(words)
+    needed = {"images"} if vision else set()
+    needed |= {"tools"} if tools else set()
+    filtered = bool(needed) or under is not None
+    quiet = bool(words) or filtered
     models = [
         info
         for name in names
+        if name == provider or not (filtered and _is_stand_in(catalog, name))
         for info in _models(host, catalog, name, name == provider, quiet)
         if all(_has(info, word) for word in words)
+        and needed <= (info.capabilities or frozenset())
+        and (under is None or _costs(info) <= under)
+        and not (filtered and is_retired(catalog, info))
     ]
+    sort = sort or ("price" if filtered else "catalog")
+    if sort != "catalog":
+        models.sort(key=_by_price if sort == "price" else _by_name)
     if as_json:
         print_json(map(_data, models))
         return
     if not models:
-        whose = provider or "any provider"
-        print_lines(
-            [f"No model with {' and '.join(map(repr, words))} is listed."]
-            if words
-            else [f"No models are listed for {whose}; any name can be asked."]
-        )
+        print_lines([_none(provider, words, filtered)])
         return
+    columns, lines = shutil.get_terminal_size()
+    width = columns if is_terminal(sys.stdout) else None
     listed = [name for name in names if any(info.provider == name for info in models)]
-    for number, name in enumerate(listed):
-        rows = [_row(info) for info in models if info.provider == name]
-        print_lines([""] * bool(number) + table(rows, (name, *HEADINGS)))
+    if sort != "catalog":
+        print_paged(_table(models, "MODEL", width, in_full=True))
+    elif width and not unfolded and len(listed) > 1 and len(models) + 2 * len(listed) >= lines:
+        print_paged(_folded(listed, models, catalog))
+        say("swink models NAME lists a provider's, --all lists all; --vision, --tools, --under USD")
+    else:
+        shown: list[str] = []
+        for name in listed:
+            own = [info for info in models if info.provider == name]
+            shown += [*([""] if shown else []), *_table(own, name, width)]
+        print_paged(shown)
     if any(is_stale(info) for info in models):
         say(f"* older than {STALE_AFTER} days: prices and limits may have changed")
+
+
+def _is_stand_in(catalog: Catalog, name: str) -> bool:
+    """Tell whether a provider stands in for a service, as echo does; filters leave it out."""
+    info = catalog.provider(name)
+    return info is not None and info.wire_format == "none"
+
+
+def _none(provider: str | None, words: Sequence[str], filtered: bool) -> str:
+    if filtered:
+        return "No listed model has all of that."
+    if words:
+        return f"No model with {' and '.join(map(repr, words))} is listed."
+    return f"No models are listed for {provider or 'any provider'}; any name can be asked."
+
+
+def _costs(info: ModelInfo) -> float:
+    """Return US dollars per million output tokens; infinite where they are not known."""
+    price = info.prices.output if info.prices else None
+    return float("inf") if price is None else price
+
+
+def _by_price(info: ModelInfo) -> tuple[float, float, str]:
+    price = info.prices.input if info.prices else None
+    return _costs(info), float("inf") if price is None else price, _by_name(info)
+
+
+def _by_name(info: ModelInfo) -> str:
+    return f"{info.provider}/{info.id}"
 
 
 def _has(info: ModelInfo, word: str) -> bool:
@@ -150,19 +230,82 @@ def is_stale(info: ModelInfo, today: date | None = None) -> bool:
     return age.days > STALE_AFTER
 
 
-def _row(info: ModelInfo) -> tuple[str, ...]:
+SHAPES = (
+    (HEADINGS, 30),
+    (("CONTEXT", "OUTPUT", "$ IN", "$ OUT", "FEATURES"), 30),
+    (("CONTEXT", "$ IN", "$ OUT", "FEATURES"), 12),
+    (("CONTEXT", "$ IN", "$ OUT"), 0),
+    (("$ IN", "$ OUT"), 0),
+    (("$ OUT",), 0),
+)
+"""Columns beside the name for narrower and narrower terminals, with the least width that the
+features need."""
+
+FEATURES = ("tools", "images", "thinking", "documents", "audio", "structured_output", "json")
+"""Features, the most used first, for terminals that cannot show all of them."""
+
+
+def _table(
+    models: Sequence[ModelInfo], first: str, width: int | None, *, in_full: bool = False
+) -> list[str]:
+    """Lay out a line for each model, within `width` columns (`None`: as long as need be).
+
+    `first` heads the column of names, which are written `in_full` with their provider.
+    """
+    rows = [_row(info, in_full) for info in models]
+    if width is None:
+        return table(rows, (first, *HEADINGS))
+    whole = [dict(zip((first, *HEADINGS), row, strict=True)) for row in rows]
+    for columns, least in SHAPES:
+        shown = [first, *columns]
+        longest = [max(map(len, [name, *(row[name] for row in whole)])) for name in shown]
+        has_features = shown[-1] == "FEATURES"
+        others = longest[:-1] if has_features else longest
+        room = width - sum(others) - 2 * (len(shown) - 1)
+        if room >= least:
+            break
+    if has_features:
+        for row, info in zip(whole, models, strict=True):
+            row["FEATURES"] = _clipped(info, room)
+    return table([tuple(row[name] for name in shown) for row in whole], shown)
+
+
+def _clipped(info: ModelInfo, room: int) -> str:
+    """Write as many features as there is room for, and an ellipsis for the others."""
+    words = _features(info, lambda word: FEATURES.index(word) if word in FEATURES else 99)
+    while len(" ".join(words)) > room and len(words) > 1:
+        words = [*words[: -2 if words[-1] == "…" else -1], "…"]
+    return " ".join(words)
+
+
+def _features(info: ModelInfo, order: Callable[[str], Any]) -> list[str]:
+    words = sorted(info.capabilities or (), key=order)
+    return ([f"[{info.status}]"] if info.status != "active" else []) + words or ["-"]
+
+
+def _folded(names: Sequence[str], models: Sequence[ModelInfo], catalog: Catalog) -> list[str]:
+    """Lay out a line for each provider: how many models it has, and what those in use cost."""
+    rows = []
+    for name in sorted(names):
+        own = [info for info in models if info.provider == name]
+        live = [i for i in own if i.status == "active" and not is_retired(catalog, i)]
+        prices = sorted({_costs(info) for info in live} - {float("inf")})
+        span = "–".join(f"{price:g}" for price in {prices[0]: 0, prices[-1]: 0}) if prices else "-"
+        cheapest = min(live, key=_by_price).id if prices else "-"
+        rows.append((name, str(len(own)), span, cheapest))
+    return table(rows, ("PROVIDER", "MODELS", "$ OUT", "CHEAPEST"))
+
+
+def _row(info: ModelInfo, in_full: bool) -> tuple[str, ...]:
     prices = info.prices
-    features = sorted(info.capabilities or ())
-    if info.status != "active":
-        features.insert(0, f"[{info.status}]")
     return (
-        info.id,
+        _by_name(info) if in_full else info.id,
         _short(info.context_window),
         _short(info.max_output),
         _price(prices.input if prices else None),
         _price(prices.output if prices else None),
         (info.as_of or "-") + ("*" if is_stale(info) else ""),
-        " ".join(features) or "-",
+        " ".join(_features(info, str)),
     )
 
 

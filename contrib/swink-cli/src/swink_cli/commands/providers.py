@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import click
 
 from swink_cli.completion import complete_provider
-from swink_cli.credentials import describe, is_ready
-from swink_cli.listing import Installed, installed_providers, no_provider, print_json, print_lines
+from swink_cli.keys import describe, is_ready
+from swink_cli.listing import (
+    Installed,
+    installed_providers,
+    no_provider,
+    print_json,
+    print_lines,
+    print_paged,
+)
 from swink_cli.terminal import table
 from swink_core import (
+    AudioBlock,
+    Base64Source,
+    Context,
+    DocumentBlock,
     Host,
+    ImageBlock,
+    Model,
+    StreamOptions,
+    SwinkError,
+    Tool,
+    UserMessage,
 )
-from swink_core.providers import Catalog
+from swink_core.providers import OPTIONS, TUNING, Catalog, HTTPProvider, rule_of
 
 __all__ = ["command"]
 
@@ -22,8 +43,9 @@ __all__ = ["command"]
 def command(name: str | None, as_json: bool) -> None:
     """List installed providers: name, title, wire format, and the variables they read.
 
-    With a NAME, say all that is known of that one, its settings among it. No plugin is imported:
-    a broken one is listed all the same.
+    With a NAME, say what that one takes: its variables, address and settings, the options and the
+    content of a call, by model where models differ. A list imports no plugin, so that a broken one
+    is listed all the same; a NAME imports that one.
     """
     host = Host()
     if name is not None:
@@ -35,7 +57,7 @@ def command(name: str | None, as_json: bool) -> None:
     elif not found:
         print_lines([no_provider(host)])
     elif name is not None:
-        print_lines(table(_facts(found[0])))
+        print_paged(table(_facts(found[0], host)))
     else:
         print_lines(table(_rows(found)))
 
@@ -52,22 +74,147 @@ def _rows(found: list[Installed]) -> list[tuple[str, ...] | str]:
     return rows
 
 
-def _facts(one: Installed) -> list[tuple[str, ...] | str]:
-    """Say what is known of one, a line each; a setting with what it may be."""
-    facts = {**_data(one), "state": f"broken: {one.error}" if one.error else describe(one.info)}
-    shown = [name for name, value in facts.items() if value and name not in _IN_STATE]
-    rows: list[tuple[str, ...] | str] = [
-        (name.replace("_", " "), _word(facts[name])) for name in shown
-    ]
-    settings = one.info.settings.items()
-    return rows + [(f"settings.{name}", _word(kind, " or ")) for name, kind in settings]
+def _facts(one: Installed, host: Host) -> list[tuple[str, ...] | str]:
+    """Describe one provider, by its catalogue and its code, in rows of a table."""
+    info = one.info
+    named = {
+        "state": f"broken: {one.error}" if one.error else describe(info),
+        "key": _listed(info.api_key_env),
+        "keys are made at": info.portal,
+        "needs": _listed(info.required_env),
+        "address": info.base_url,
+        "another address": _listed(info.base_url_env),
+        "wire format": info.wire_format,
+        "documentation": info.docs,
+        "package": f"{one.distribution} {one.version}",
+    }
+    rows: list[tuple[str, ...] | str] = [f"{info.title or one.name} ({one.name})"]
+    rows += [(name, value) for name, value in named.items() if value]
+    if one.error is None:
+        try:
+            rows += _takes(host, one.name)
+        except SwinkError as error:  # its plugin is broken
+            rows += ["What it takes", ("unknown", error.message)]
+    if info.settings:
+        rows.append("Settings (-o settings.NAME=VALUE)")
+        rows += [(name, _word(kind)) for name, kind in info.settings.items()]
+    return rows
 
 
-_IN_STATE = ("settings", "auth", "ready", "error")
+def _listed(names: Sequence[str]) -> str:
+    """List variables, with which of them are set."""
+    return " or ".join(f"{name} (set)" if os.environ.get(name) else name for name in names)
 
 
-def _word(value: object, between: str = ", ") -> str:
-    return between.join(value) if isinstance(value, list | tuple) else str(value)
+def _word(kind: object) -> str:
+    return " or ".join(kind) if isinstance(kind, list | tuple) else str(kind)
+
+
+PNG = Base64Source("image/png", "iVBORw0KGgo=")
+PDF = Base64Source("application/pdf", "JVBERi0xLjQ=")
+WAV = Base64Source("audio/wav", "UklGRiQAAABXQVZF")
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+TOOL = Tool("look", "Look.", SCHEMA)
+
+CONTENT: Mapping[str, tuple[Context, dict[str, Any]]] = {
+    "images": (Context([UserMessage([ImageBlock(PNG)])]), {}),
+    "documents": (Context([UserMessage([DocumentBlock(PDF)])]), {}),
+    "audio": (Context([UserMessage([AudioBlock(WAV)])]), {}),
+    "tools": (Context([UserMessage("Hi")], tools=[TOOL]), {}),
+    "tool_choice": (Context([UserMessage("Hi")], tools=[TOOL]), {"tool_choice": "required"}),
+    "strict": (
+        Context([UserMessage("Hi")], tools=[Tool("look", "Look.", SCHEMA, strict=True)]),
+        {},
+    ),
+    "structured_output": (Context([UserMessage("Hi")]), {"response_format": SCHEMA}),
+    "json": (Context([UserMessage("Hi")]), {"response_format": "json"}),
+    "stop": (Context([UserMessage("Hi")]), {"stop": ["END"]}),
+}
+"""Features that a call may need, each with a call that needs it."""
+
+CAPABILITIES = ("images", "documents", "audio", "tools", "thinking", "structured_output", "json")
+"""Words that the catalogue has of a model's capabilities."""
+
+PLAIN = Context([UserMessage("Hi")])
+
+
+def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
+    """Say which options and which content the models of a provider take.
+
+    The provider fits a call of each kind to each listed model, as it does before it sends one;
+    nothing is sent.
+    """
+    catalog = Catalog(host)
+    provider: Any = host.bind(name).provider
+    models = [catalog.resolve(Model(name, info.id)) for info in catalog.models(name)]
+    models = models or [Model(name, "MODEL", rules=catalog.rules(name, "MODEL"))]
+    calls = {word: (PLAIN, {word: OPTIONS[word].example}) for word in TUNING}
+    calls["parallel_tool_calls"] = (CONTENT["tools"][0], {"parallel_tool_calls": False})
+
+    def taken(word: str, call: tuple[Context, dict[str, Any]]) -> str:
+        """Return which models take a word: empty for none."""
+        values: dict[str, str] = {}
+        for model in models:
+            how = _fits(provider, model, word, *call)
+            if how is not None:
+                values[model.id] = how
+        return _grouped(values, [model.id for model in models])
+
+    count = len(models)
+    whose = f"of {count} listed models" if count > 1 else "of the listed model"
+    rows: list[tuple[str, ...] | str] = []
+    for title, asked, others in (
+        (f"Options {whose}", calls, "left out, with a notice"),
+        ("Content, and features that a call may need", CONTENT, "refused before a byte is sent"),
+    ):
+        found = {word: taken(word, call) for word, call in asked.items()}
+        rows.append(title)
+        rows += [(word, who) for word, who in found.items() if who]
+        missing = [word for word, who in found.items() if not who]
+        rows += [(others, ", ".join(missing))] if missing else []
+    return rows
+
+
+def _fits(
+    provider: Any, model: Model, word: str, context: Context, options: dict[str, Any]
+) -> str | None:
+    """Fit a kind of call to a model: empty if it goes out unchanged, `None` if not at all."""
+    if not isinstance(provider, HTTPProvider):
+        lacks = word in CAPABILITIES and model.lacks(word)
+        return "" if word in {*provider.features, *provider.knobs} and not lacks else None
+    asked = StreamOptions(**options)
+    rule = rule_of(model, provider.api(model, asked))
+    fitted = provider.fit(model, context, asked)
+    plain = {notice.detail for notice in provider.fit(model, PLAIN, StreamOptions()).notices}
+    new = [notice for notice in fitted.notices if notice.detail not in plain]
+    is_left_out = bool(new) and all(notice.code == "option_ignored" for notice in new)
+    if fitted.failure is not None or is_left_out:
+        said = rule.takes.get(word, False)
+        return f"only {_word([*map(str, said)])}" if isinstance(said, tuple) else None
+    return _thinking(rule.efforts, rule.budget) if word == "thinking" else ""
+
+
+def _thinking(efforts: Mapping[Any, str], budget: tuple[int, int] | None) -> str:
+    """Write the levels and the token budgets of thinking."""
+    levels = ", ".join(str(getattr(level, "value", level)) for level in efforts)
+    tokens = f"{budget[0]} to {budget[1]} tokens" if budget else ""
+    return " or ".join(filter(None, (levels, tokens)))
+
+
+def _grouped(values: Mapping[str, str], ids: Sequence[str]) -> str:
+    """Write which of all `ids` take something, those that take it alike together."""
+    groups: dict[str, list[str]] = {}
+    for id, how in values.items():
+        groups.setdefault(how, []).append(id)
+    by_size = sorted(groups.items(), key=lambda group: len(group[1]))
+    parts = [(how, ", ".join(some)) for how, some in by_size]
+    missing = [id for id in ids if id not in values]
+    if parts and len(missing) < len(by_size[-1][1]):
+        others = f"all but {', '.join(missing)}" if missing else "all"
+        parts[-1] = (by_size[-1][0], others if len(parts) == 1 else "the others")
+        if missing and len(parts) > 1:
+            parts.append(("not at all", ", ".join(missing)))
+    return "; ".join(f"{how}: {who}" if how else who for how, who in parts)
 
 
 def _data(one: Installed) -> dict[str, object]:

@@ -77,9 +77,14 @@ class Numbers:
         return id, self._seen[id] - 1
 
 
-def seal_beside(provider: str, key: Key, metadata: Mapping[str, Any]) -> str:
-    """Return a string that holds the metadata of a call or a text, to stand beside it."""
-    return seal(provider, of=key, metadata=metadata)
+def seal_beside(
+    provider: str, key: Key, metadata: Mapping[str, Any], is_wordless: bool = False
+) -> str:
+    """Return a string that holds the metadata of a call or a text, to stand beside it.
+
+    `is_wordless` says that it stands for an empty text, and beside nothing.
+    """
+    return seal(provider, of=key, metadata=metadata, wordless=is_wordless or None)
 
 
 def with_sealed(content: Sequence[Block], beside: Sequence[Sealed]) -> None:

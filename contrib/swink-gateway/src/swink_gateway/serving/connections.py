@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
 
-from swink_core.providers import Timer
 from swink_gateway.serving.limits import Limits
 
 __all__ = ["LEFT", "TURNED_AWAY", "Connections"]
@@ -47,7 +46,7 @@ class Connections(web.AppRunner):
     and since when.
     """
 
-    __slots__ = ("_busy", "_counters", "_limits", "_silent", "_timer")
+    __slots__ = ("_busy", "_cancel_timer", "_counters", "_limits", "_silent")
 
     def __init__(
         self, app: web.Application, limits: Limits, counters: Counter[str], **options: Any
@@ -57,7 +56,7 @@ class Connections(web.AppRunner):
         self._counters = counters
         self._busy: set[asyncio.Transport] = set()
         self._silent: dict[asyncio.Transport, tuple[int, float]] = {}
-        self._timer: Timer | None = None
+        self._cancel_timer: Callable[[], None] | None = None
 
     @property
     def server(self) -> Any:
@@ -71,8 +70,8 @@ class Connections(web.AppRunner):
 
     async def cleanup(self) -> None:
         """Close the server and all connections."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._cancel_timer is not None:
+            self._cancel_timer()
         await super().cleanup()
 
     @contextmanager
@@ -116,7 +115,7 @@ class Connections(web.AppRunner):
 
     def _arm(self) -> None:
         clock = self._limits.clock
-        self._timer = clock.call_at(clock.time() + self._limits.silence / LOOKS, self._look)
+        self._cancel_timer = clock.call_at(clock.time() + self._limits.silence / LOOKS, self._look)
 
     def _look(self) -> None:
         """Leave connections of which nothing has come since they were silent for too long."""

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
-from swink_core.providers import Clock, Timer
+from swink_core.providers import Clock
 
 __all__ = ["SILENT_SECONDS", "KeepAlive"]
 
@@ -29,7 +29,7 @@ class KeepAlive:
         self._clock = clock
         self._beat = beat
         self._last = clock.time()
-        self._timer: Timer | None = None
+        self._cancel_timer: Callable[[], None] | None = None
         self._beating: asyncio.Future[None] | None = None
 
     def touch(self) -> None:
@@ -56,13 +56,13 @@ class KeepAlive:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._cancel_timer is not None:
+            self._cancel_timer()
         if self._beating is not None:
             self._beating.cancel()
 
     def _arm(self) -> None:
-        self._timer = self._clock.call_at(self._last + SILENT_SECONDS, self._look)
+        self._cancel_timer = self._clock.call_at(self._last + SILENT_SECONDS, self._look)
 
     def _look(self) -> None:
         if self._clock.time() - self._last >= SILENT_SECONDS:

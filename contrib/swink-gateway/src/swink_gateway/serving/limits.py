@@ -44,8 +44,8 @@ class Limits:
 async def time_limit(clock: Clock, seconds: float) -> AsyncIterator[None]:
     """Have the block end within so many seconds of `clock`, or raise TimeoutError out of it."""
     async with asyncio.timeout(None) as limit:
-        timer = clock.call_at(clock.time() + seconds, lambda: limit.reschedule(0))
+        cancel_timer = clock.call_at(clock.time() + seconds, lambda: limit.reschedule(0))
         try:
             yield
         finally:
-            timer.cancel()
+            cancel_timer()

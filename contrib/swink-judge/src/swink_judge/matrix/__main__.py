@@ -7,18 +7,14 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Callable
 
 from swink_judge import Judge
 from swink_judge.matrix.exceptions import excuses
-from swink_judge.matrix.findings import FAULTS, Examined, Finding, Kind, Run, RunOptions, examined
+from swink_judge.matrix.findings import FAULTS, Finding, Kind, Run, RunOptions, examined
 
 
-def main(see: Callable[[Examined], None] = lambda each: None) -> int:
-    """Make the calls and print what was found, a line for each rule and provider.
-
-    `see` is shown what became of each.
-    """
+def main() -> int:
+    """Make the calls and print what was found, a line for each rule and provider."""
     parser = argparse.ArgumentParser(prog="python -m swink_judge.matrix", description=__doc__)
     parser.add_argument("providers", nargs="*", help="providers; all that are installed")
     parser.add_argument("--share", type=int, default=1, help="one case in so many (default: 1)")
@@ -31,7 +27,7 @@ def main(see: Callable[[Examined], None] = lambda each: None) -> int:
     given = parser.parse_args()
     run, started = Run(), time.monotonic()
     cases = RunOptions(given.providers, given.share, lambda model: given.models in model.id)
-    asyncio.run(_run(cases, run, see))
+    asyncio.run(_run(cases, run))
     seconds = time.monotonic() - started
     rows = list(run.rows(Kind if given.all else FAULTS))
     for kind, what, provider, count, finding in rows:
@@ -41,11 +37,15 @@ def main(see: Callable[[Examined], None] = lambda each: None) -> int:
         print(f"{kind} | {what} | {provider} | {count} | {example}")
         for shown in run.found[kind, what, provider][: given.bodies]:
             _show(shown)
+    unjudged = run.unjudged.total()
     print(
-        f"{run.cases} cases, {run.sent} sent, in {seconds:.0f} s; "
+        f"{run.cases} cases, {run.sent} sent, {run.sent - unjudged} judged, in {seconds:.0f} s; "
         + ", ".join(f"{_sum(run, kind)} {kind}" for kind in Kind),
         file=sys.stderr,
     )
+    if unjudged:
+        names = ", ".join(f"{provider} {api} ({n})" for (provider, api), n in run.unjudged.items())
+        print(f"{unjudged} unjudged, to APIs without rules: {names}", file=sys.stderr)
     if not given.providers and given.share == 1 and not given.models:
         for excuse in excuses():
             if excuse not in run.excused and excuse.provider in Judge().providers:
@@ -53,9 +53,9 @@ def main(see: Callable[[Examined], None] = lambda each: None) -> int:
     return 1 if any(_sum(run, kind) for kind in FAULTS) else 0
 
 
-async def _run(given: RunOptions, run: Run, see: Callable[[Examined], None]) -> None:
-    async for each in examined(Judge(), given, run):
-        see(each)
+async def _run(given: RunOptions, run: Run) -> None:
+    async for _ in examined(Judge(), given, run):
+        pass  # the run counts what is found
 
 
 def _sum(run: Run, kind: Kind) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -46,17 +46,14 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:40]}… ({len(text)} characters)"
 
 
-def cases_of(
-    provider: str, models: list[AskedModel], share: int = 1, only: Collection[str] = ()
-) -> Iterator[Case]:
-    """Yield the cases of a provider's models, every combination for each, or `only` those.
+def cases_of(provider: str, models: list[AskedModel], share: int = 1) -> Iterator[Case]:
+    """Yield the cases of a provider's models: one in `share` of every combination for each.
 
-    Of them one in `share`, the same ones every time.
+    They are the same ones every time.
     """
-    wanted = [each for each in _combinations() if not only or each[2].decode().strip() in only]
     for model in models:
         begun = zlib.crc32(f"{provider}/{model.id}".encode())
-        for conversation, options, said in wanted:
+        for conversation, options, said in _combinations():
             if zlib.crc32(said, begun) % share == 0:
                 yield Case(provider, model, conversation, options)
 

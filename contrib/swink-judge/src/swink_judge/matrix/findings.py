@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 
 from attrs import define, field
@@ -46,14 +47,11 @@ class Finding:
 
 @define
 class RunOptions:
-    """Which cases: of which providers, one in `share`, of which models, and which `combinations`
-    (see `Case`), all where none is named.
-    """
+    """Which cases: of which providers (none: all), one in `share`, and of which models."""
 
     providers: Sequence[str] = ()
     share: int = 1
     asks: Callable[[AskedModel], bool] = lambda model: True
-    combinations: Collection[str] = ()
 
 
 @define(frozen=True)
@@ -70,10 +68,14 @@ class Examined:
 
 @define
 class Run:
-    """How many cases there were, and what was found; a finding's first cases are kept."""
+    """How many cases there were, and what was found; a finding's first cases are kept.
+
+    `unjudged` counts the requests to APIs that have no rules, by provider and API.
+    """
 
     cases: int = 0
     sent: int = 0
+    unjudged: Counter[tuple[str, str]] = field(factory=Counter)
     found: dict[tuple[Kind, str, str], list[Finding]] = field(factory=dict)
     counts: dict[tuple[Kind, str, str], int] = field(factory=dict)
     excused: set[Excuse] = field(factory=set)
@@ -94,7 +96,10 @@ class Run:
     def count(self, judge: Judge, outcome: Outcome, plain: Outcome) -> None:
         """Count a case and what is found of it; `plain` is what became of it without options."""
         self.cases += 1
-        self.sent += outcome.asked is not None
+        if (asked := outcome.asked) is not None:
+            self.sent += 1
+            if not judge.has_rules(asked.provider, asked.api):
+                self.unjudged[asked.provider, asked.api] += 1
         for finding in _findings(judge, outcome):
             self.add(finding)
         for value in lost_values(outcome, plain):
@@ -118,7 +123,7 @@ async def examined(
             judged = info.name in judge.providers
             models = [*filter(given.asks, models_of(asker.catalog, info.name, judge))]
             plain: dict[tuple[str, str], Outcome] = {}
-            for case in cases_of(info.name, models, given.share, given.combinations):
+            for case in cases_of(info.name, models, given.share):
                 outcome = await asker.outcome(case)
                 if run is not None:
                     key = (case.model.id, case.conversation)
@@ -149,6 +154,8 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
         yield Finding(Kind.NOTICE, f"{notice.code}: {of_any(outcome, notice.detail)}", outcome)
     if (asked := outcome.asked) is not None:
         for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+            if rule.is_retirement:  # calls go to an address of the matrix's own
+                continue
             kind = Kind.REFUSED if rule.refuses else Kind.WITHOUT_EFFECT
             yield Finding(kind, rule.id, outcome, rule)
 
@@ -171,7 +178,7 @@ def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
     said = [
         notice.detail
         for notice in outcome.notices
-        if notice.detail not in left and notice.code != "model_retires"
+        if notice.detail not in left and notice.code not in ("model_retires", "model_retired")
     ]
     if outcome.refusal is not None:
         said = [outcome.refusal.error_message or ""]

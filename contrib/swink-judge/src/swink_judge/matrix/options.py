@@ -8,7 +8,7 @@ from typing import Any, get_args
 from msgspec import Meta
 
 from swink_core import CacheStrategy
-from swink_core.providers import OPTIONS, TUNING, Option
+from swink_core.providers import OPTIONS, TUNING
 
 __all__ = ["SCHEMA", "alone", "beside_tools", "numbers", "pairs", "values"]
 
@@ -113,7 +113,7 @@ _BESIDE_TOOLS: tuple[dict[str, Any], ...] = (
 )
 
 
-def values(option: Option) -> tuple[Any, ...]:
+def values(option: Any) -> tuple[Any, ...]:
     """Return the values that are tried of an option, an ordinary one first.
 
     For most options they are the example of the table of options, the falsy value and the bounds.
@@ -134,7 +134,7 @@ def _meta(annotation: Any) -> Iterator[Meta]:
         yield from _meta(part)
 
 
-def numbers() -> Iterator[Option]:
+def numbers() -> Iterator[Any]:
     """Yield the options that tune an answer by a number."""
     yield from (o for o in map(OPTIONS.__getitem__, TUNING) if o.types <= {int, float})
 

@@ -27,7 +27,8 @@ _PLACES: dict[str, Callable[[Subject], Any]] = {
     "classify": lambda subject: subject.provider.classify,
     "stream": lambda subject: subject.provider.stream,
     "error_facts": lambda subject: subject.provider.error_facts,
-    "authorize": lambda subject: subject.provider.authorize,
+    "credential": lambda subject: subject.provider.credential,
+    "sign": lambda subject: subject.provider.sign,
 }
 
 _ABOUT = {
@@ -37,13 +38,13 @@ _ABOUT = {
     "truncation": ("parser",), "unknown_frames": ("parser",), "stop_reasons": ("parser",),
     "pieces": ("parser",), "side_by_side": ("parser",), "damaged_frames": ("parser",),
     "error_bodies": ("error_facts", "classify"), "error_wordings": ("classify",),
-    "retries_are_alike": ("request", "authorize"), "same_requests": ("request", "convert"),
+    "retries_are_alike": ("request", "sign"), "same_requests": ("request", "convert"),
     "order_is_kept": ("convert", "request"),
     "missing_usage": ("parser",), "counts": ("parser",), "unknown_fields": ("parser",),
     "counts_are_held": ("parser",), "signatures_apart": ("parser",), "ends_of_others": ("parser",),
     "own_thinking_goes_back": ("convert",), "context_is_kept": ("convert",),
     "schemas_keep_names": ("convert",),
-    "calls_are_apart": ("request", "authorize"), "environment_counts": ("authorize",),
+    "calls_are_apart": ("request", "sign"), "environment_counts": ("credential",),
     "spelling": ("parser",), "early_reasons": ("parser",),
     "connections_are_closed": ("stream",), "calls_are_forgotten": ("parser", "request"),
     "in_stream_errors": ("parser",), "standard_faults": ("parser",), "large_input": ("parser",),

@@ -13,13 +13,13 @@ import msgspec
 
 from swink_core import (
     CacheStrategy,
-    Call,
     CodecError,
     Context,
     Model,
     StreamErrorKind,
     load,
 )
+from swink_core.providers import Exchange
 from swink_judge import Asked
 from swink_judge.matrix.asker import Asker, Outcome, address_of
 from swink_judge.matrix.cases import Case
@@ -107,11 +107,11 @@ async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Out
         return await asker.outcome(case)
     said: list[Any] = []
 
-    async def instead(_: Model, __: Context, ___: object, call: Call) -> AsyncIterator[bytes]:
-        said.append(call.convert())
+    async def instead(x: Exchange) -> AsyncIterator[bytes]:
+        said.append(x.payload)
         yield b""
 
-    with patch.object(subject.provider, "chunks", instead):
+    with patch.object(subject.provider, "exchange", instead):
         outcome = await asker.outcome(case)
     if said:
         outcome.fault, outcome.asked = None, Asked(subject.name, "*", id, said[0])

@@ -285,14 +285,14 @@ class Subject:
     async def recorded_events(self, recording: Recording) -> AsyncIterator[Event]:
         """Yield what the provider's `stream` hook itself yields where it reads a recording.
 
-        Where the bytes do not come over HTTP, they take the place of what `chunks` yields.
+        Where the bytes do not come over HTTP, they take the place of what `exchange` yields.
         """
         http = MemoryHTTPClient(MemoryResponse.of_recording(recording))
         model = self.model_of(recording)
         async with AsyncExitStack() as stack:
             if self.reads_elsewhere:
                 pieces = [piece for _, piece in recording.pieces()]
-                instead = patch.object(self.provider, "chunks", lambda *_: _yielded(pieces))
+                instead = patch.object(self.provider, "exchange", lambda _: _yielded(pieces))
                 stack.enter_context(instead)
             async for event in self.raw_events(http, model):
                 yield event

@@ -131,7 +131,7 @@ async def call(
         url = base_url(chaos) if base_url else url
         taken: list[int] = []
         async with client.stream(subject.name, "Hello", base_url=url, **options) as stream:
-            stream.call.taps.append(lambda _, data: taken.append(len(data)))
+            stream.call.taps.append(lambda _, __, data: taken.append(len(data)))
             reader = asyncio.ensure_future(_collect(stream))
             if clock is not None:
                 await _let_time_pass(clock, chaos, reader, _Heard(stream, faults), step)
@@ -170,7 +170,7 @@ class _Heard:
         self._before = 0
         stream.call.taps.append(self._count)
 
-    def _count(self, _: Attempt, data: bytes) -> None:
+    def _count(self, _: Attempt, __: object, data: bytes) -> None:
         self._bytes += len(data)
 
     def all_of(self, exchanges: list[Exchange]) -> bool:

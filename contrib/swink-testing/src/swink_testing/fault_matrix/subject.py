@@ -132,7 +132,8 @@ def subjects(name: str | None = None) -> list[FaultSubject]:
         if entry.group != PROVIDER_GROUP or name not in (None, entry.name):
             continue
         provider = host.bind(entry.name).provider
-        if getattr(type(provider), "chunks", None) is not HTTPProvider.chunks:
+        made = type(provider)
+        if not issubclass(made, HTTPProvider) or made.request is HTTPProvider.request:
             continue  # it does not speak HTTP
         for wire_format, recordings in _recordings(host, entry.package, provider).items():
             key = (entry.package, wire_format)

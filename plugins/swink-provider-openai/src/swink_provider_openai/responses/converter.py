@@ -16,6 +16,7 @@ reasoning, the other items go back without their ids, by which the service would
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from swink_core import (
@@ -40,7 +41,6 @@ from swink_core import (
 from swink_core.providers import (
     SENT_ELSEWHERE,
     LeftOut,
-    called_ids,
     report_change,
     with_metadata,
     without_leading,
@@ -103,7 +103,9 @@ class ResponsesConverter(OpenAIConverter):
                 context = without_leading(context, len(kept) - kept[::-1].index(True))
         said = [b for m in context.messages if isinstance(m, AssistantMessage) for b in m.content]
         own = [b for b in said if isinstance(b, ExtensionBlock) and b.provider == self.provider]
-        self._asked = set().union(*map(called_ids, own))
+        data = [block.data for block in own if isinstance(block.data, Mapping)]
+        ids = [each.get(name) for each in data for name in ("call_id", "id")]
+        self._asked = {id for id in ids if isinstance(id, str)}
         items = without_unanswered(self.messages(context), self._left_out)
         native: dict[str, Any] = {"input": items}
         if context.system_prompt:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import swink_core as swink
 from swink.amounts import added
 from swink_cli.calling import exit_code, show_call, show_end
-from swink_cli.clients import client_parts
+from swink_cli.clients import PERSONAL, client_parts
 from swink_cli.commands.chat.conversation import Conversation
 from swink_cli.display import make_sink
 from swink_cli.memory import Memory
-from swink_cli.options import PERSONAL, CallOptions
+from swink_cli.options import CallOptions
 from swink_cli.summary import money, tokens
 from swink_cli.tools import ToolOptions
 

@@ -6,9 +6,8 @@ import os
 
 import click
 
-from swink_cli.commands.doctor.configuration import configuration, models_file
+from swink_cli.commands.doctor.configuration import configuration, models_file, unread
 from swink_cli.commands.doctor.plugins import added, examine
-from swink_cli.commands.doctor.variables import unread
 from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import left_out, print_lines
 from swink_cli.terminal import printable

@@ -1,25 +1,49 @@
-"""What is wrong with what the user has set: the configuration, and a file of models."""
+"""What is wrong with what the user has set: the configuration, a file of models, and variables.
+
+A variable named like swink's settings that nothing installed reads is misspelt, or belongs to a
+package that is not installed. Only the packages' own files show which variables they read.
+"""
 
 from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib.metadata import Distribution, distributions
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from swink_cli.clients import configured_options
-from swink_cli.commands.default import check_models
-from swink_cli.commands.doctor.findings import LIKENESS, Finding, failing, instead
-from swink_cli.commands.doctor.plugins import ABLE, RULED
+from swink_cli.clients import configured_options, default_options
+from swink_cli.commands.doctor.plugins import (
+    ABLE,
+    GROUPS,
+    LIKENESS,
+    RULED,
+    Finding,
+    failing,
+    instead,
+)
+from swink_cli.commands.names import check_models
+from swink_cli.extensions import points_of
 from swink_cli.settings import read_settings, settings_path
 from swink_core import Host, SwinkError
 from swink_core.providers import Catalog
 
-__all__ = ["configuration", "models_file"]
+__all__ = ["configuration", "models_file", "unread"]
 
 USER_FILE_ENV = "SWINK_MODELS"
 """Names a file of the user's, in the form of a package's models.toml."""
+
+NAME = re.compile(r"\bSWINK_[A-Z0-9_]+")
+
+OF_A_SERVICE = re.compile(r"SWINK_\w*?(SERVICE_HOST|SERVICE_PORT\w*|PORT(_\d+_\w+)?)")
+"""What Kubernetes gives every pod beside a service that is called swink, or begins so."""
+
+ALMOST = 0.9
+"""Least likeness of a misspelt variable to one that is read, from 0 to 1."""
 
 
 def configuration(host: Host) -> list[Finding]:
@@ -32,6 +56,8 @@ def configuration(host: Host) -> list[Finding]:
     checks: dict[str, Callable[[], object]] = {}
     for name, options in settings.providers.items():
         checks[f"{file}, providers.{name}"] = partial(_usable, host, name, options)
+    if settings.options:
+        checks[f"{file}, options"] = partial(default_options, settings)
     for name, models in {"default": settings.default, **settings.aliases}.items():
         if models:
             key = name if name == "default" else f"aliases.{name}"
@@ -71,7 +97,7 @@ def models_file(host: Host) -> list[Finding]:
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
-    """Say which provider a row may be meant for."""
+    """Suggest a provider for a row."""
     near = difflib.get_close_matches(name, known, 1, LIKENESS) or ("NAME",)
     return f'Write provider = "{near[0]}", one that swink providers lists, or install it.'
 
@@ -79,3 +105,42 @@ def _meant(name: str, known: Sequence[str]) -> str:
 def _usable(host: Host, provider: str, options: dict[str, Any]) -> None:
     host.entry(provider)
     configured_options(provider, options)
+
+
+# -- variables -------------------------------------------------------------------------------------
+
+
+def unread(
+    environ: Mapping[str, str], installed: Iterable[Distribution] | None = None
+) -> list[Finding]:
+    """Find variables that neither swink nor a distribution (`None`: of those here) names."""
+    names = sorted(
+        name for name in environ if NAME.fullmatch(name) and not OF_A_SERVICE.fullmatch(name)
+    )
+    if not names:
+        return []
+    known = {"swink", "swink_cli", "swink_core"}
+    for dist in distributions() if installed is None else installed:
+        points = [point for point in points_of(dist) if point.group in GROUPS]
+        known.update(re.split("[.:]", point.value)[0] for point in points)
+    read = {found for package in known for found in _named(package)}
+    return [_finding(name, read) for name in names if name not in read]
+
+
+def _finding(name: str, read: Iterable[str]) -> Finding:
+    near = difflib.get_close_matches(name, read, 1, ALMOST)
+    meant = f"If {near[0]} is meant, set that." if near else "Install what does, or unset it."
+    return Finding(name, "nothing that is installed reads this variable", meant)
+
+
+def _named(package: str) -> Iterator[str]:
+    """Give the variables that the files of a package have, without importing it."""
+    try:
+        spec = find_spec(package)
+    except (ImportError, ValueError):
+        return
+    places = [*(spec.submodule_search_locations or ()), spec.origin or ""] if spec else []
+    for place in map(Path, places):
+        for file in [place, *place.rglob("*")]:
+            if file.suffix in (".py", ".toml") and file.is_file():
+                yield from NAME.findall(file.read_text("utf-8", "replace"))

@@ -1,4 +1,7 @@
-"""What is wrong with the plugins that are installed, beyond those that cannot be loaded."""
+"""Findings of `swink doctor`, and those about installed plugins that can be loaded.
+
+A finding says where something is, what is wrong with it, and what to do.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,13 @@ import difflib
 import inspect
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import Distribution, distributions
 from importlib.util import find_spec
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
-from swink_cli.commands.doctor.findings import LIKENESS, Finding, failing, instead
 from swink_cli.extensions import (
     COMMAND_GROUP,
     TOOL_GROUP,
@@ -28,9 +30,12 @@ from swink_cli.extensions import (
 from swink_cli.listing import PROVIDER_GROUP
 from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
-from swink_core.providers import TUNING, HTTPProvider, package_catalog
+from swink_core.providers import SHAPES, TUNING, HTTPProvider, package_catalog
 
-__all__ = ["ABLE", "GROUPS", "RULED", "TAKEN", "added", "examine"]
+__all__ = [
+    "ABLE", "GROUPS", "LIKENESS", "RULED", "TAKEN", "Finding", "added", "examine", "failing",
+    "instead",
+]  # fmt: skip
 
 GROUPS = (PROVIDER_GROUP, "swink.plugins", COMMAND_GROUP, TOOL_GROUP)
 
@@ -52,8 +57,42 @@ TAKEN = {
 ABLE = ("audio", "documents", "images", "json", "structured_output", "thinking", "tools")
 """What a row of a model may say of its capabilities."""
 
-RULED = (*TAKEN["features"], *TAKEN["knobs"], "prefill")
+RULED = (*TAKEN["features"], *TAKEN["knobs"], *SHAPES)
 """What a rule may say that models take."""
+
+
+LIKENESS = 0.8
+"""Least likeness of a misspelt name to a known one, from 0 to 1."""
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong."""
+
+    where: str
+    what: str
+    advice: str
+
+    @classmethod
+    def of(cls, where: str, error: SwinkError) -> Finding:
+        """Make a finding of an error."""
+        return cls(where, error.message, error.resolution or "Correct it.")
+
+
+def failing(checks: Mapping[str, Callable[[], object]]) -> list[Finding]:
+    """Make each check, and return what failed, with where that is."""
+    found = []
+    for where, check in checks.items():
+        try:
+            check()
+        except SwinkError as error:
+            found.append(Finding.of(where, error))
+    return found
+
+
+def instead(word: str, known: Sequence[str]) -> str:
+    """Suggest the nearest known name, or list all of them."""
+    near = difflib.get_close_matches(word, known, 1, LIKENESS)
+    return f'Write "{near[0]}".' if near else f"There are {', '.join(known)}."
 
 
 def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list[Finding]:

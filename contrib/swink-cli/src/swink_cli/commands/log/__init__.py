@@ -12,8 +12,10 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
+from swink_cli.commands.log.answers import code_option, print_answer, raw_option
 from swink_cli.commands.log.costs import costs_cells, summed, sums
-from swink_cli.commands.replay import play_recording
+from swink_cli.commands.recordings import play_recording
+from swink_cli.files import encode_json
 from swink_cli.listing import print_json, print_lines, print_rows, reads
 from swink_cli.memory import memory_path
 from swink_cli.summary import money
@@ -25,7 +27,7 @@ from swink_recorder.recording import Recording
 from swink_recorder.store import SUFFIXES, Entry, FolderStore, SQLiteStore, open_store
 from swink_recorder.takes import Take, write_takes
 
-__all__ = ["command"]
+__all__ = ["command", "last"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -173,15 +175,21 @@ def costs(by: str | None, days: int | None, as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("id", required=False, shell_complete=_complete)
+@raw_option
+@code_option
 @_as_json
-def show(id: str | None, as_json: bool) -> None:
+def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
     """Show a call: what was asked, what came, what it took. Default: the newest.
 
     An ID may be shortened to its first letters. --json prints the whole document, with every read
     of the network.
     """
+    _check_one(raw=raw, code=code, json=as_json)
     store = _store()
     entry = _entry(store, id)
+    if raw or code:
+        print_answer(entry, raw=raw, code=code)
+        return
     if as_json:
         click.echo(write_takes(*_document(store, entry)), nl=False)
         return
@@ -254,7 +262,42 @@ def delete(ids: tuple[str, ...], everything: bool) -> None:
     say(f"deleted {len(found)} {'call' if len(found) == 1 else 'calls'}")
 
 
+@click.command("last")
+@raw_option
+@code_option
+@_as_json
+def last(raw: bool, code: bool, as_json: bool) -> None:
+    """Show the last answer again; nothing is sent.
+
+    On a terminal it is formatted as `swink ask` shows it; in a pipe it is the text. Calls without
+    an answer are passed over. `swink log show ID` has the answer of another call.
+
+    \b
+      swink last --code > script.py
+      swink last --raw | wc -w
+    """
+    _check_one(raw=raw, code=code, json=as_json)
+    entry = next((entry for entry in _store().entries() if entry.answer), None)
+    if entry is None:
+        raise UsageError(
+            "no call with an answer is kept",
+            title="No answer",
+            resolution="Ask first, without -n; `swink log list` lists the calls.",
+        )
+    if as_json:
+        click.echo(encode_json(msgspec.to_builtins(entry), indent=1), nl=False)
+    else:
+        print_answer(entry, raw=raw, code=code)
+
+
 # -- what they share -------------------------------------------------------------------------------
+
+
+def _check_one(**views: bool) -> None:
+    """Raise click.UsageError where more than one view is wanted."""
+    wanted = [f"--{name}" for name, is_wanted in views.items() if is_wanted]
+    if len(wanted) > 1:
+        raise click.UsageError(f"{' and '.join(wanted)} exclude each other.")
 
 
 def _entry(store: FolderStore | SQLiteStore, id: str | None) -> Entry:

@@ -43,7 +43,8 @@ SETTINGS = frozenset({"api", "script", "starting_after"})
 """Settings that a client may say by itself: none can reach the gateway's machine, its credentials
 or another host. A setting is the adapter's own, and there are some for commands and paths."""
 
-_INHERITED = StreamOptions.names() - GATEWAYS_OWN - {"settings", "extra", "rules", "transport"}
+_STEERING = {"settings", "extra", "rules", "retired", "transport"}
+_INHERITED = StreamOptions.names() - GATEWAYS_OWN - _STEERING
 """Options that are part of what is said in a request's body."""
 
 _DELTAS = {

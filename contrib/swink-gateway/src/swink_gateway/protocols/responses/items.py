@@ -122,11 +122,17 @@ class Items:
         """Return what tells the call, or the text (`None`), that comes next from the others."""
         return self._numbers.next(id)
 
-    def beside(self, key: Key, metadata: Notes) -> dict[str, Any] | None:
-        """Return the item that keeps what another provider wants back with a call or a text."""
+    def beside(
+        self, key: Key, metadata: Notes, *, is_wordless: bool = False
+    ) -> dict[str, Any] | None:
+        """Return the item that keeps what another provider wants back with a call or a text.
+
+        `is_wordless` makes the item stand for an empty text, which gets no message: clients would
+        show that as the last answer.
+        """
         if self.is_own or not metadata:
             return None
-        held = seal_beside(self._provider, key, metadata)
+        held = seal_beside(self._provider, key, metadata, is_wordless)
         return {**self.reasoning(), "encrypted_content": held}
 
     def extension(self, block: ExtensionBlock) -> dict[str, Any]:
@@ -139,6 +145,9 @@ class Items:
     def of(self, block: Any) -> list[dict[str, Any]]:
         """Return the items of a block of a whole message."""
         match block:
+            case TextBlock(text="") if block.metadata and not self.is_own:
+                wordless = self.beside(self.key(None), block.metadata, is_wordless=True)
+                return [wordless] if wordless is not None else []
             case TextBlock():
                 said = self.said(self.message(block.metadata), block)
                 beside = self.beside(self.key(None), block.metadata)

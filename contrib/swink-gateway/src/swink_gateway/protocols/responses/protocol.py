@@ -99,6 +99,10 @@ class ResponsesEncoder(EventEncoder):
         match event:
             case TextDelta() | ThinkingDelta() | ToolCallDelta():
                 self._delta(self._open[event.content_index], event.delta, out)
+            case TextStart(content_index=index) if self._is_wordless(index, batch):
+                self._keys[index] = self._items.key(None)
+            case TextEnd(content_index=index) if index not in self._open:
+                self._seal(event, out, is_wordless=True)
             case TextStart(content_index=index):
                 self._keys[index] = self._items.key(None)
                 self._add(index, self._items.message(_notes(index, batch)), "text", out)
@@ -229,6 +233,13 @@ class ResponsesEncoder(EventEncoder):
         self._add(-1, item, "summary", out)
         self._done(self._open.pop(-1), item, out)
 
+    def _is_wordless(self, index: int, batch: Sequence[Any]) -> bool:
+        """Tell whether a text that begins here ends in the same batch without a word, with metadata
+        that another provider wants back."""
+        of_text = [e for e in batch if getattr(e, "content_index", None) == index]
+        has_words = any(isinstance(e, TextDelta) for e in of_text)
+        return not self._items.is_own and not has_words and bool(_notes(index, of_text))
+
     def _delta(self, opened: Open, text: str, out: list[bytes]) -> None:
         if not opened.text and opened.kind in PARTS:
             part, index, begun = PARTS[opened.kind]
@@ -272,10 +283,15 @@ class ResponsesEncoder(EventEncoder):
             self._say("function_call_arguments.done", out, opened, arguments=said, name=name)
         self._done(opened, item, out)
 
-    def _seal(self, end: TextEnd | ToolCallEnd, out: list[bytes]) -> None:
+    def _seal(
+        self, end: TextEnd | ToolCallEnd, out: list[bytes], *, is_wordless: bool = False
+    ) -> None:
         """Write, once, what another provider wants back with a text or a call."""
         key = self._keys.pop(end.content_index, None)
-        if key is not None and (item := self._items.beside(key, end.metadata)) is not None:
+        if key is None:
+            return
+        item = self._items.beside(key, end.metadata, is_wordless=is_wordless)
+        if item is not None:
             self._whole(item, out)
 
     def _say(self, word: str, out: list[bytes], opened: Open | None = None, **said: Any) -> None:

@@ -243,6 +243,8 @@ class _Reader:
             return
         answer.provider = sealed.provider
         if "of" in sealed.data:
+            if sealed.data.get("wordless"):
+                answer.content.append(TextBlock(""))
             self._beside.setdefault(len(self._messages) - 1, []).append(sealed)
             return
         block: Block | None

@@ -1,4 +1,4 @@
-"""`swink alias`: short names for models."""
+"""`swink default` and `swink alias`: the default model, and short names."""
 
 from __future__ import annotations
 
@@ -6,21 +6,48 @@ from collections.abc import Sequence
 
 import click
 
-from swink_cli.commands.default import check_models
+from swink_cli.clients import chosen
 from swink_cli.completion import complete_alias, complete_model
 from swink_cli.listing import print_lines
 from swink_cli.settings import change, read_settings
 from swink_cli.terminal import say, table
-from swink_core import UsageError
+from swink_core import Host, InvalidModel, UsageError
+from swink_core.providers import Catalog
 
-__all__ = ["command"]
+__all__ = ["alias", "check_models", "default"]
+
+
+@click.command("default")
+@click.argument("models", nargs=-1, metavar="[MODEL]...", shell_complete=complete_model)
+@click.option("--unset", is_flag=True, help="Have none.")
+def default(models: Sequence[str], unset: bool) -> None:
+    """Show or choose the default model.
+
+    Several are a chain to fall back through. -m and SWINK_MODEL replace it.
+    """
+    if unset:
+        say(f"no default; {change([], 'default', None)}")
+    elif models:
+        check_models(models)
+        say(f"kept in {change([], 'default', [*models])}")
+    else:
+        print_lines([" ".join(read_settings().default) or "no default: swink default MODEL"])
+
+
+def check_models(models: Sequence[str]) -> None:
+    """Raise InvalidModel for a name that no call could use."""
+    if not all(models):
+        raise InvalidModel("a model's name is empty", resolution="Name one, as in acme/large.")
+    catalog = Catalog(Host())
+    for model in chosen(models, begins=True):
+        catalog.resolve(model)
 
 
 @click.command("alias")
 @click.argument("name", required=False, shell_complete=complete_alias)
 @click.argument("models", nargs=-1, metavar="[MODEL]...", shell_complete=complete_model)
 @click.option("--remove", is_flag=True, help="Forget the name.")
-def command(name: str | None, models: Sequence[str], remove: bool) -> None:
+def alias(name: str | None, models: Sequence[str], remove: bool) -> None:
     """List short names for models, or give one.
 
     Several models are a chain to fall back through.
@@ -31,11 +58,11 @@ def command(name: str | None, models: Sequence[str], remove: bool) -> None:
     """
     known = read_settings(begins=True).aliases
     if name is None:
-        rows = [(alias, " ".join(meant)) for alias, meant in sorted(known.items())]
+        rows = [(short, " ".join(meant)) for short, meant in sorted(known.items())]
         print_lines(table(rows) or ["no short names: swink alias NAME MODEL"])
         return
     if name not in known and not models:
-        raise UsageError(f"there is no short name {name!r}", resolution="`swink alias` lists them.")
+        raise UsageError(f"unknown short name {name!r}", resolution="`swink alias` lists them.")
     if remove:
         say(f"forgotten; {change(['aliases'], name, None)}")
     elif not models:

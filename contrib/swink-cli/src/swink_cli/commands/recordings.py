@@ -1,4 +1,5 @@
-"""`swink record`: a live stream, kept with its byte boundaries and times."""
+"""`swink record` and `swink replay`: an answer kept with its byte boundaries and times, and played
+back through its provider's own adapter."""
 
 from __future__ import annotations
 
@@ -13,16 +14,18 @@ import swink_core as swink
 from swink_cli.calling import exit_code, show_call, show_end
 from swink_cli.clients import make_client
 from swink_cli.display import make_sink
+from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import reads
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
 from swink_cli.terminal import say
 from swink_core.providers import HTTPProvider
 from swink_recorder.capture import Tape
+from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
 from swink_recorder.saved import saved_answer
 
-__all__ = ["command"]
+__all__ = ["play_recording", "record", "replay"]
 
 
 @click.command("record")
@@ -41,11 +44,11 @@ __all__ = ["command"]
     "saved",
     type=click.File("rb"),
     metavar="FILE",
-    help="Ask nobody: record the answer that FILE holds, as `curl -i` printed it, or its body.",
+    help="Send nothing: record the answer in FILE, as `curl -i` printed it, or its body.",
 )
-@click.option("--note", default="", metavar="TEXT", help="What the recording shows.")
+@click.option("--note", default="", metavar="TEXT", help="A note about the recording.")
 @click.option("--force", is_flag=True, help="Replace a recording that is there already.")
-def command(
+def record(
     call: CallOptions,
     prompt: Sequence[str],
     images: Sequence[str],
@@ -55,7 +58,7 @@ def command(
     note: str,
     force: bool,
 ) -> int:
-    """Ask a model and keep the answer as it came, for a test or a bug report.
+    """Ask a model and record the answer, for a test or a bug report.
 
     The folder gets the request, the raw body with the time of each read, and the message that
     it made. Keys and other credentials are hidden; look at the files before you share them:
@@ -128,3 +131,38 @@ async def _keep(
     recording.save(folder, stream.call.secrets)
     say(f"recorded {len(recording.body)} bytes in {reads(len(recording.chunks))}: {folder}")
     return exit_code(stream.message, call.options)
+
+
+# -- playing back ----------------------------------------------------------------------------------
+
+
+@click.command("replay")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--fast", is_flag=True, help="All at once instead of in the recorded time.")
+@click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
+def replay(folder: Path, fast: bool, plain: bool) -> int:
+    """Play a recording back: no key, no network.
+
+    The bytes go through a real request to the recording's provider plugin, which must be
+    installed. One that makes no requests reads them where it would ask a child process.
+    """
+    return play_recording(Recording.load(folder), fast, plain)
+
+
+def play_recording(recording: Recording, fast: bool, plain: bool) -> int:
+    """Show a recording's answer as it streams, and return the exit code."""
+    return asyncio.run(_replay(recording, 0.0 if fast else 1.0, plain))
+
+
+async def _replay(recording: Recording, speed: float, plain: bool) -> int:
+    async with ReplayServer(speed) as server, swink.Client() as client:
+        provider = client.host.bind(recording.provider).provider
+        stream = client.stream(
+            f"{recording.provider}/{recording.model}",
+            "What was recorded?",
+            base_url=server.play(provider, "case", recording),
+            api_key="replay-needs-no-key",
+            retry=swink.RetryPolicy.none(),
+        )
+        display = await show_call(stream, make_sink(plain=plain))
+        return 0 if show_end(stream, display) else EXIT_FAILURE

@@ -1,0 +1,137 @@
+"""Decisions on tool calls: asked for while a run is under way, or stored and made later.
+
+A run that waits for a decision ends as a `PausedRun`. It is data: `dump` makes JSON of it, `load`
+reads it, in another process as well, and `Client.run` goes on from it once each call is decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from enum import Enum
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from swink_core import (
+    AssistantMessage,
+    Context,
+    Conversation,
+    Cost,
+    SwinkError,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UsageError,
+)
+
+__all__ = ["PAUSE", "Approve", "Decision", "PausedRun", "RunPaused", "context_after"]
+
+
+class _Verdict(Enum):
+    PAUSE = "pause"
+
+    def __repr__(self) -> str:
+        return "swink.PAUSE"
+
+
+PAUSE: Final = _Verdict.PAUSE
+"""Returned by `approve` to pause the run until the call is decided."""
+
+Verdict: TypeAlias = bool | str | Literal[_Verdict.PAUSE]
+
+Approve: TypeAlias = Callable[[ToolCallBlock], Verdict | Awaitable[Verdict]]
+"""Decides whether a tool call may be carried out.
+
+`True` allows it, `False` refuses it, a string refuses it and tells the model why, and `PAUSE`
+pauses the run.
+"""
+
+
+class Decision(msgspec.Struct, omit_defaults=True):
+    """A decision on a tool call. `arguments` replace the model's; `None` keeps them."""
+
+    approved: bool
+    reason: str | None = None
+    arguments: dict[str, Any] | None = None
+
+
+class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A run that waits for decisions on tool calls.
+
+    `messages` is the conversation before the model's `answer`, which makes the calls; `results` are
+    those of the answer's calls that needed no decision. `turn` counts the turns so far, `usage` and
+    `cost` sum them.
+    """
+
+    messages: Conversation
+    answer: AssistantMessage
+    results: list[ToolResultMessage] = []
+    decisions: dict[str, Decision] = {}
+    system_prompt: str | None = None
+    turn: int = 1
+    usage: Usage | None = None
+    cost: Cost | None = None
+
+    @property
+    def pending(self) -> list[ToolCallBlock]:
+        """The calls without a decision, in order."""
+        settled = {*self.decisions, *(each.tool_call_id for each in self.results)}
+        return [call for call in self.answer.tool_calls if call.id not in settled]
+
+    def approve(
+        self, call: ToolCallBlock | str, *, arguments: Mapping[str, Any] | None = None
+    ) -> None:
+        """Allow a call, given by itself or by its id, perhaps with other `arguments`.
+
+        Raises UsageError for a call that does not wait for a decision.
+        """
+        changed = None if arguments is None else dict(arguments)
+        self._decide(call, Decision(True, None, changed))
+
+    def refuse(self, call: ToolCallBlock | str, reason: str | None = None) -> None:
+        """Refuse a call, given by itself or by its id; the model reads the `reason`.
+
+        Raises UsageError for a call that does not wait for a decision.
+        """
+        self._decide(call, Decision(False, reason))
+
+    def _decide(self, call: ToolCallBlock | str, decision: Decision) -> None:
+        call_id = call if isinstance(call, str) else call.id
+        waiting = [each.id for each in self.pending]
+        if call_id not in waiting:
+            raise UsageError(
+                f"no tool call {call_id!r} waits for a decision",
+                resolution=f"These do: {', '.join(waiting) or 'none'}.",
+            )
+        self.decisions[call_id] = decision
+
+
+def context_after(paused: PausedRun) -> Context:
+    """Return the conversation to go on from, with an empty result for each call.
+
+    Raises UsageError while a call is undecided.
+    """
+    if paused.pending:
+        calls = ", ".join(f"{call.name} ({call.id})" for call in paused.pending)
+        raise UsageError(
+            f"these tool calls wait for a decision: {calls}",
+            resolution="Call approve(…) or refuse(…) of the paused run for each.",
+        )
+    results = [ToolResultMessage(call.id, call.name, "") for call in paused.answer.tool_calls]
+    return Context([*paused.messages, paused.answer, *results], paused.system_prompt)
+
+
+class RunPaused(SwinkError, title="The run waits for a decision"):
+    """Raised for a run whose tool calls, in `paused`, wait for a decision."""
+
+    def __init__(self, paused: PausedRun) -> None:
+        calls = ", ".join(f"{call.name} ({call.id})" for call in paused.pending)
+        super().__init__(
+            f"the run waits for a decision on {calls}",
+            resolution="Call approve(…) or refuse(…) of error.paused for each, and go on with "
+            "run(model, error.paused, tools=[…]); dump() and load() store it.",
+        )
+        self.paused = paused
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.paused,)

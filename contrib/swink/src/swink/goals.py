@@ -1,0 +1,93 @@
+"""The value that a run ends with: asked for in each turn, read from the last message, corrected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from swink.answers import ANSWER, Answer, AnswerForm, BadAnswer, answer_in, corrections_of
+from swink_core import (
+    AssistantMessage,
+    Cost,
+    Message,
+    Options,
+    ToolCallBlock,
+    ToolResultMessage,
+    Usage,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    V = TypeVarWithDefault("V", default=None)
+else:  # importing typing_extensions takes longer than the rest of this package
+    V = TypeVar("V")
+
+__all__ = ["Goal", "V"]
+
+T = TypeVar("T")
+
+RECEIVED = "The answer was received."
+
+
+class Goal(Generic[T]):
+    """A value of a type that a run ends with.
+
+    `by_tool`: the model gives it as the arguments of a tool, since it has no structured output.
+    `answer` or `fault` is set once the run has ended. `corrections` limits how often an answer that
+    does not fit is requested again.
+    """
+
+    def __init__(self, form: AnswerForm[T], corrections: int) -> None:
+        self.form = form
+        self.by_tool = False
+        self.answer: Answer[T] | None = None
+        self.fault: BadAnswer | None = None
+        self._left = corrections
+
+    def check(self, options: Options) -> None:
+        """Refuse options that contradict the type. Raises UsageError."""
+        if options.get("response_format") is not None:
+            raise UsageError(
+                "type and response_format say two things", resolution="Leave one of them out."
+            )
+        if any(each.name == ANSWER for each in options.get("tools") or ()):
+            raise UsageError(
+                f"a tool is called {ANSWER!r}, which is the tool that gives a typed answer",
+                resolution="Give it another name: tool(name=…)(function).",
+            )
+
+    def asked(self, options: Options) -> Options:
+        """Return the options of a call whose answer may be the value."""
+        if not self.by_tool:
+            return {**options, "response_format": self.form.json}
+        return {**options, "tools": [*(options.get("tools") or ()), self.form.tool]}
+
+    def is_given_by(self, calls: list[ToolCallBlock]) -> bool:
+        """Tell whether the model has called the tool that gives the answer."""
+        return any(call.name == ANSWER for call in calls)
+
+    def read(
+        self, message: AssistantMessage, usage: Usage | None, cost: Cost | None, *, may_ask: bool
+    ) -> list[Message]:
+        """Read the value from the last message.
+
+        Returns the messages that ask for it again if `may_ask`; none once `answer` or `fault` is
+        set.
+        """
+        try:
+            self.answer = answer_in(message, self.form, usage, cost)
+        except BadAnswer as fault:
+            self.fault = fault
+        except ValueError as error:
+            if self._left == 0 or not may_ask:
+                self.fault = BadAnswer(str(error), message, usage, cost)
+                return []
+            self._left -= 1
+            return [*corrections_of(message, str(error))]
+        return []
+
+    def results(self, calls: list[ToolCallBlock]) -> list[ToolResultMessage]:
+        """Return the result of the call that gave the answer."""
+        given = [call for call in calls if call.name == ANSWER]
+        return [ToolResultMessage(call.id, call.name, RECEIVED) for call in given]

@@ -1,0 +1,183 @@
+"""Answers to mistakes in a program: short tracebacks, and what to write instead.
+
+A `SwinkError` leaves a public function without the frames inside it: its message says what is wrong
+and what to do, and the line to mend is the program's. The log has the whole traceback at DEBUG.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from swink_core import SwinkError, UsageError
+from swink_core.providers import CONTEXT_WORDS
+from swink_core.providers import takes_options as names_options
+
+__all__ = ["ELSEWHERE", "missing_name", "shortened", "takes_options"]
+
+log = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TYPED = "run(…, tools=[…], type=…) is an agent with a typed answer"
+_CALL = 'complete("provider/model", "…") makes a call'
+_CHAT = f"{_CALL}, and stream(…) streams it"
+
+ELSEWHERE: Mapping[str, Mapping[str, str]] = {
+    "Client": {
+        "ainvoke": _CALL,
+        "ask": _CALL,
+        "chat": _CHAT,
+        "chat_completion": _CHAT,
+        "completion": _CALL,
+        "completions": _CHAT,
+        "create": _CALL,
+        "generate": _CALL,
+        "generate_content": _CALL,
+        "invoke": _CALL,
+        "messages": _CHAT,
+        "models": "client.catalog has the models",
+        "prompt": _CALL,
+        "responses": _CHAT,
+        "run_sync": "SyncClient().run(…) runs without await",
+        "tool": "@swink.tool makes a function a tool",
+    },
+    "swink": {
+        "parse": "swink.answer_sync(…, type=…) returns an answer of a type",
+        "AIMessage": "swink.AssistantMessage is the model's message",
+        "Agent": f"swink.Client().{_TYPED}",
+        "Anthropic": "swink.SyncClient() asks any provider",
+        "AsyncAnthropic": "swink.Client() asks any provider",
+        "AsyncClient": "swink.Client() is asynchronous, swink.SyncClient() is not",
+        "AsyncOpenAI": "swink.Client() asks any provider",
+        "BinaryContent": 'swink.image("a.png"), document(…) and audio(…) take bytes too',
+        "ChatOpenAI": "swink.SyncClient() asks any provider",
+        "HumanMessage": "swink.UserMessage is the user's message",
+        "Image": 'swink.image("a.png") is an image',
+        "ImageUrl": 'swink.image("https://…") is an image',
+        "ModelRetry": "raise any exception in a tool: the model reads it and may try again",
+        "OpenAI": "swink.SyncClient() asks any provider",
+        "RateLimitError": "swink.ModelThrottled is raised for a rate limit",
+        "ToolMessage": "swink.ToolResultMessage is the result of a tool",
+        "acompletion": f"await swink.{_CALL}",
+        "chat": f"swink.{_CHAT}",
+        "completion": 'swink.complete_sync("provider/model", "…") makes a call',
+        "generate": 'swink.complete_sync("provider/model", "…") makes a call',
+        "get_model": "pass the model's name to each call of swink.SyncClient()",
+        "run": f"swink.Client().{_TYPED}",
+    },
+}
+"""Names of other libraries on a client and on the module, and what stands for them."""
+
+
+def missing_name(owner: str, name: str) -> str:
+    """Return the text of the AttributeError for a name that `owner` lacks."""
+    hint = ELSEWHERE.get(owner, {}).get(name)
+    what = f"module {owner!r}" if owner == "swink" else f"{owner!r} object"
+    return f"{what} has no attribute {name!r}" + (f"; {hint}" if hint else "")
+
+
+def takes_options(kind: Any) -> Callable[[F], F]:
+    """Decorate a public function that takes the options of a call, or of a client.
+
+    Its signature names each option. Arguments that do not fit it, and errors of swink's, are
+    answered without the frames inside swink.
+    """
+    named = names_options(kind)
+
+    def decorate(function: F) -> F:
+        return _answering(named(function))
+
+    return decorate
+
+
+def _answering(function: F) -> F:
+    """Wrap a function so that its mistakes and errors are short."""
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except SwinkError as error:
+            raised: BaseException = shortened(error)
+        except TypeError as error:
+            raised = _misfit(function, args, options, error)
+        raise raised
+
+    @wraps(function)
+    async def call_and_wait(*args: Any, **options: Any) -> Any:
+        try:
+            return await function(*args, **options)
+        except SwinkError as error:
+            raised: BaseException = shortened(error)
+        except TypeError as error:
+            raised = _misfit(function, args, options, error)
+        raise raised
+
+    return cast("F", call_and_wait if inspect.iscoroutinefunction(function) else call)
+
+
+def shortened(error: SwinkError) -> SwinkError:
+    """Return an error without the frames that it was raised through.
+
+    A mistake of the program's has no cause to show; its message quotes it.
+    """
+    if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+        log.debug("raised to the program", exc_info=error)
+    if isinstance(error, UsageError):
+        error.__cause__ = None
+        error.__suppress_context__ = True
+    return error.with_traceback(None)
+
+
+def _misfit(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any], error: TypeError
+) -> BaseException:
+    """Return the error for arguments that a function does not take; any other error unchanged."""
+    traceback = error.__traceback__
+    if traceback is None or traceback.tb_next is not None:
+        return error  # it was raised inside the function
+    name = function.__name__
+    parameters = list(inspect.signature(function).parameters.values())
+    own = parameters[1:] if parameters[0].name == "self" else parameters
+    if name == "__init__":
+        owner = function.__qualname__.partition(".")[0]
+        return UsageError(
+            f"{owner}() takes options by name alone",
+            resolution=f'Write {owner}(timeout=20); a key is passed as {owner}(providers={{"acme": '
+            '{"api_key": …}}).',
+        )
+    given = {*options, *(one.name for one in parameters[: len(args)])}
+    required = [one.name for one in own if one.default is one.empty]
+    missing = [each for each in required if each not in given]
+    if not missing:
+        text = str(error).partition("() ")[2]
+        return UsageError(f"{name}() {text}", resolution=f"Write {name}({_form(required)}, …).")
+    if "context" in missing and (words := [word for word in CONTEXT_WORDS if word in options]):
+        return UsageError(
+            f"{name}() has no argument {words[0]!r}: the conversation is called 'context'",
+            resolution=f"Write {name}(model, …), or context=… in place of {words[0]}=….",
+        )
+    return UsageError(
+        f"{name}() lacks {' and '.join(map(repr, missing))}",
+        resolution=f"Write {name}({_form(required)}).{_ADVICE.get(missing[0], '')}",
+    )
+
+
+_EXAMPLES = {
+    "model": '"provider/model"',
+    "context": '"Why is the sky blue?"',
+    "prompts": '["One?", "Two?"]',
+    "tools": "tools=[function]",
+    "type": "type=int",
+}
+
+_ADVICE = {"tools": " For a call without tools, use complete(…)."}
+
+
+def _form(required: list[str]) -> str:
+    """Write the arguments of a call."""
+    return ", ".join(_EXAMPLES.get(name, f"{name}=…") for name in required)

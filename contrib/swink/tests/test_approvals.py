@@ -1,0 +1,254 @@
+"""Runs that wait for decisions on tool calls, are stored as JSON, and go on elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from scripted_turns import Turns
+
+import swink
+from swink import PAUSE, PausedRun
+
+done: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    done.clear()
+
+
+@swink.tool(needs_approval=True)
+def delete(path: str) -> str:
+    """Delete a file."""
+    done.append(path)
+    return f"{path} is deleted"
+
+
+def look(path: str) -> str:
+    """Look at a file."""
+    return f"{path} is there"
+
+
+CALLS: Any = [("look", {"path": "a"}), ("delete", {"path": "b"}), ("delete", {"path": "c"})]
+TOOLS: list[Any] = [look, delete]
+
+
+async def paused_run(**options: Any) -> PausedRun:
+    """Pause a run, and return it as another process would read it."""
+    async with swink.Client(plugins=[Turns(CALLS)]) as client:
+        run = client.run("echo/echo", "Tidy up.", tools=TOOLS, **options)
+        with pytest.raises(swink.RunPaused) as caught:
+            await run.result()
+        assert run.outcome == "paused"
+        assert run.paused is caught.value.paused
+        assert "delete (c1b), delete (c1c)" in str(caught.value)
+    return swink.load(PausedRun, json.loads(json.dumps(swink.dump(caught.value.paused))))
+
+
+async def resume(paused: PausedRun, *turns: Any, **options: Any) -> tuple[swink.Run, Turns]:
+    plugin = Turns(*turns)
+    async with swink.Client(plugins=[plugin]) as client:
+        run = client.run("echo/echo", paused, tools=TOOLS, **options)
+        await run.result()
+    return run, plugin
+
+
+async def test_a_run_waits_with_the_calls_that_need_approval_and_carries_out_the_rest() -> None:
+    paused = await paused_run(system_prompt="Be brief.")
+    assert [call.id for call in paused.pending] == ["c1b", "c1c"]
+    assert [result.content for result in paused.results] == ["a is there"]
+    assert (paused.turn, paused.system_prompt) == (1, "Be brief.")
+    assert paused.usage == swink.Usage(1, 2, total=3, reported=True)
+    assert done == []
+
+
+# (decisions: what is done with the paused run, what was deleted, the results of both calls)
+DECISIONS: list[tuple[Any, list[str], list[str]]] = [
+    (
+        lambda p: (p.approve("c1b"), p.approve(p.pending[0])),
+        ["b", "c"],
+        ["b is deleted", "c is deleted"],
+    ),
+    (
+        lambda p: (p.approve("c1b"), p.refuse("c1c")),
+        ["b"],
+        ["b is deleted", "The user does not allow this call."],
+    ),
+    (
+        lambda p: (p.refuse("c1b", "Not on Sundays."), p.approve("c1c", arguments={"path": "d"})),
+        ["d"],
+        ["Not on Sundays.", "d is deleted"],
+    ),
+    (
+        lambda p: (p.refuse("c1b"), p.approve("c1c", arguments={"file": "d"})),
+        [],
+        ["The user does not allow this call.", "The arguments do not fit: path missing"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("decide", "deleted", "results"), DECISIONS)
+async def test_a_run_goes_on_as_it_was_decided(
+    decide: Any, deleted: list[str], results: list[str]
+) -> None:
+    paused = await paused_run(system_prompt="Be brief.")
+    decide(paused)
+    stored = swink.load(PausedRun, swink.dump(paused))
+    run, plugin = await resume(stored, "All done.")
+    assert sorted(done) == deleted
+    [context] = plugin.contexts
+    assert [m.content for m in context.messages[2:]] == ["a is there", *results]
+    assert context.system_prompt == "Be brief."
+    assert (run.turns, run.outcome, run.message.text) == (2, "done", "All done.")
+    assert run.conversation == [*context.messages, run.message]
+    assert run.usage == swink.Usage(2, 4, total=6, reported=True)
+
+
+async def test_a_run_that_goes_on_may_pause_again_and_ends_with_a_value() -> None:
+    paused = await paused_run()
+    paused.approve("c1b")
+    paused.approve("c1c")
+    with pytest.raises(swink.RunPaused) as caught:
+        await resume(paused, [("delete", {"path": "e"})])
+    again = caught.value.paused
+    assert [call.id for call in again.pending] == ["c1a"]
+    assert again.turn == 2
+    again.refuse("c1a")
+    plugin = Turns('{"value": 3}')
+    async with swink.Client(plugins=[plugin]) as client:
+        run = client.run("echo/echo", again, tools=TOOLS, type=int)
+        assert (await run.answer()).parsed == 3
+
+
+async def test_events_say_which_tools_begin_and_end() -> None:
+    paused = await paused_run()
+    paused.approve("c1b")
+    paused.refuse("c1c")
+    async with swink.Client(plugins=[Turns("Done.")]) as client:
+        events = [event async for event in client.run("echo/echo", paused, tools=TOOLS)]
+    kinds = [type(event).__name__ for event in events]
+    assert kinds[:3] == ["RunStart", "ToolStart", "ToolStart"]
+    assert sorted(kinds[3:5]) == ["ToolEnd", "ToolEnd"]
+    assert kinds[5] == "TurnStart"
+    assert isinstance(events[-1], swink.RunEnd)
+
+
+async def test_a_run_that_is_closed_while_it_goes_on_has_a_whole_conversation() -> None:
+    paused = await paused_run()
+    paused.approve("c1b")
+    paused.approve("c1c")
+    async with swink.Client(plugins=[Turns("Done.")]) as client:
+        run = client.run("echo/echo", paused, tools=TOOLS)
+        async for event in run:
+            if isinstance(event, swink.ToolStart):
+                break
+        await run.aclose()
+    assert run.outcome == "aborted"
+    assert [m.tool_call_id for m in run.conversation[2:]] == ["c1a", "c1b", "c1c"]  # type: ignore[union-attr]  # they are results
+
+
+# (what `approve` returns, whether the run waits)
+VERDICTS: list[tuple[Any, bool]] = [(True, False), (False, False), ("No.", False), (PAUSE, True)]
+
+
+@pytest.mark.parametrize(("verdict", "waits"), VERDICTS)
+async def test_a_function_decides_or_pauses(verdict: Any, waits: bool) -> None:
+    async def approve(call: swink.ToolCallBlock) -> Any:
+        return verdict
+
+    plugin = Turns([("delete", {"path": "b"})], "Done.")
+    async with swink.Client(plugins=[plugin]) as client:
+        run = client.run("echo/echo", "Tidy up.", tools=TOOLS, approve=approve)
+        _ = [event async for event in run]
+    assert (run.outcome == "paused") == waits
+    assert (run.paused is not None) == waits
+    assert done == (["b"] if verdict is True else [])
+
+
+@pytest.mark.parametrize("raised", [RuntimeError("no"), SystemExit(3)])
+async def test_a_function_that_fails_refuses(raised: BaseException) -> None:
+    def approve(call: swink.ToolCallBlock) -> bool:
+        raise raised
+
+    plugin = Turns([("delete", {"path": "b"})], "Done.")
+    async with swink.Client(plugins=[plugin]) as client:
+        run = client.run("echo/echo", "Tidy up.", tools=TOOLS, approve=approve)
+        await run.result()
+    assert type(raised).__name__ in str(run.conversation[2].content)
+
+
+async def test_nobody_decides_on_arguments_that_do_not_fit() -> None:
+    plugin = Turns([("delete", {"file": "b"})], "Done.")
+    async with swink.Client(plugins=[plugin]) as client:
+        run = client.run("echo/echo", "Tidy up.", tools=TOOLS)
+        assert (await run.result()).text == "Done."
+    assert "do not fit" in str(run.conversation[2].content)
+
+
+async def test_the_conversation_of_a_paused_run_can_be_sent_on() -> None:
+    async with swink.Client(plugins=[Turns(CALLS, "Fine.")]) as client:
+        run = client.run("echo/echo", "Tidy up.", tools=TOOLS)
+        with pytest.raises(swink.RunPaused):
+            await run.result()
+        assert [getattr(m, "is_error", None) for m in run.conversation] == [
+            None, None, False, True, True,
+        ]  # fmt: skip
+        said = [*run.conversation, swink.UserMessage("Leave them.")]
+        assert (await client.complete("echo/echo", said)).text == "Fine."
+
+
+async def test_a_call_is_decided_once_and_all_are() -> None:
+    paused = await paused_run()
+    paused.approve("c1b")
+    for call in ("c1a", "c1b", "nobody's"):
+        with pytest.raises(swink.UsageError, match="no tool call") as caught:
+            paused.refuse(call)
+        assert "c1c" in caught.value.resolution
+    async with swink.Client() as client:
+        with pytest.raises(swink.UsageError, match=r"wait for a decision: delete \(c1c\)"):
+            client.run("echo/echo", paused, tools=TOOLS)
+
+
+async def test_the_error_of_a_paused_run_can_be_pickled() -> None:
+    error = swink.RunPaused(await paused_run())
+    assert pickle.loads(pickle.dumps(error)).paused == error.paused
+
+
+RESUMED = """
+import json, sys
+import swink
+
+@swink.tool(needs_approval=True)
+def delete(path: str) -> str:
+    return f"{path} is deleted"
+
+def look(path: str) -> str:
+    return ""
+
+paused = swink.load(swink.PausedRun, json.load(sys.stdin))
+for call in paused.pending:
+    paused.approve(call)
+with swink.SyncClient() as client:
+    run = client.run("echo/tool", paused, tools=[look, delete])
+    print(run.result().text)
+    print([message.content for message in run.conversation[2:5]])
+"""
+
+
+async def test_a_run_goes_on_in_another_process() -> None:
+    stored = json.dumps(swink.dump(await paused_run()))
+    result = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", RESUMED],
+        input=stored,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "['a is there', 'b is deleted', 'c is deleted']" in result.stdout

@@ -1,0 +1,90 @@
+"""Mistakes in a program are answered by a sentence that says what to do, under few lines."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+from program_mistakes import FIRST, FORGOTTEN_AWAIT, SECOND, UNDERSTOOD
+
+import swink
+
+MOST_LINES = 12
+"""Lines of swink's in the traceback of a mistake."""
+
+_OF_SWINK = re.compile(r'^  File "[^"]*/(src|site-packages|swink_core)/[^"]*", line \d+')
+
+
+def lines_of_swink(written: str) -> int:
+    """Count the lines that frames of swink's take in a traceback."""
+    count, inside = 0, False
+    for line in written.splitlines():
+        if line.startswith("  File "):
+            inside = _OF_SWINK.match(line) is not None
+        elif not line.startswith("    "):
+            inside = False
+        count += inside
+    return count
+
+
+@pytest.fixture(autouse=True)
+def _without_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def run(program: str) -> None:
+    exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})
+
+
+@pytest.mark.parametrize(
+    ("program", "answer"),
+    [row[1:] for row in (*FIRST, *SECOND)],
+    ids=[row[0] for row in (*FIRST, *SECOND)],
+)
+def test_a_mistake_is_answered_with_what_to_do(program: str, answer: str) -> None:
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # whichever it is: its text counts
+        run(program)
+    assert answer in str(caught.value)
+    written = "".join(traceback.format_exception(caught.value))
+    assert lines_of_swink(written) <= MOST_LINES
+    assert "During handling" not in written
+
+
+def test_thirty_mistakes_were_listed_beside_those_of_before() -> None:
+    assert len(SECOND) == 30
+
+
+def test_a_forgotten_await_is_named_by_python() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORGOTTEN_AWAIT], capture_output=True, text=True, check=False
+    )
+    assert "coroutine 'Client.complete' was never awaited" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"), [row[1:] for row in UNDERSTOOD], ids=[row[0] for row in UNDERSTOOD]
+)
+def test_what_people_write_is_understood(
+    program: str, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(program)
+    assert printed in capsys.readouterr().out
+
+
+def test_the_log_has_the_whole_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    number: Any = 42
+    with (
+        caplog.at_level(logging.DEBUG, "swink.mistakes"),
+        pytest.raises(swink.UsageError) as caught,
+        swink.SyncClient() as client,
+    ):
+        client.complete("echo/echo", number)
+    assert "in context_of" in caplog.text
+    assert len(caught.traceback) <= 3

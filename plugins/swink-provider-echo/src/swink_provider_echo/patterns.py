@@ -1,0 +1,200 @@
+"""Strings that match a regular expression, made by walking its parse tree.
+
+In the first tries, each choice (a branch, a character of a class) is a digit of one number, so
+that different numbers give different strings; in the others, choices come from a seeded generator.
+Optional parts are left out unless the string would be too short. The walk skips anchors and
+lookarounds: `re.search` has the last word on the whole string.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from random import Random
+from re import _constants as codes  # type: ignore[attr-defined]  # typeshed leaves it out
+from re import _parser as parser  # type: ignore[attr-defined]  # typeshed leaves it out
+from typing import Any
+
+__all__ = ["matching"]
+
+STEADY_TRIES = 40
+MOST_TRIES = 200
+"""Strings that are tried: so many by number, and so many in all."""
+
+WIDEST = 256
+"""Characters of a range that are considered."""
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_USUAL = f"{_LETTERS}{_LETTERS.upper()}0123456789 _-.,:;!?@#%&*+/=()[]{{}}<>|~^$'\"`\\"
+_NAMED_GROUP = re.compile(r"\(\?<(?![=!])")
+
+
+def matching(pattern: str, shortest: int, longest: float, number: int) -> str:
+    """Return string number `number` that matches, of `shortest` to `longest` characters.
+
+    Raises ValueError with the reason for a pattern that cannot be satisfied.
+    """
+    source = _NAMED_GROUP.sub("(?P<", pattern)  # JavaScript and Rust write `(?<name>…)`
+    try:
+        compiled, tree = _parsed(source)
+        for text in _tries(tree, source, shortest, longest, number):
+            if shortest <= len(text) <= longest and compiled.search(text):
+                return text
+    except (re.error, OverflowError) as error:
+        raise ValueError(f"Python cannot read it ({error})") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    raise ValueError(f"none of {MOST_TRIES} strings that were tried matches it")
+
+
+def _tries(tree: Any, source: str, shortest: int, longest: float, number: int) -> Iterator[str]:
+    spare = 0
+    for attempt in range(MOST_TRIES):
+        choices: _Choices = _Digits(number)
+        if attempt >= STEADY_TRIES:
+            choices = _Chance(f"{source} {number} {attempt}")
+        if attempt == STEADY_TRIES:
+            spare = 0
+        writer = _Writer(choices, spare)
+        text = writer.written(tree)
+        missing = shortest - len(text)
+        if missing > 0 and writer.spare > 0:  # no part repeats any further
+            text += "a" * missing
+        yield text
+        if missing > 0:
+            spare += max(1, missing // 4)
+        elif len(text) > longest:
+            spare = max(0, spare - 1)
+        else:
+            spare += 1
+
+
+@lru_cache(maxsize=256)
+def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
+    return re.compile(pattern), parser.parse(pattern)
+
+
+class _Digits:
+    """Choices that are the digits of a number."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def pick(self, count: int) -> int:
+        """Return the next choice of `count`."""
+        self._number, picked = divmod(self._number, count)
+        return picked
+
+
+class _Chance:
+    """Choices of a generator of pseudo-random numbers, the same every time."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = Random(seed)
+
+    def pick(self, count: int) -> int:
+        """Return the next choice of `count`."""
+        return self._random.randrange(count)
+
+
+_Choices = _Digits | _Chance
+
+
+class _Writer:
+    """Writes one string; `spare` repetitions are made beyond the least."""
+
+    def __init__(self, choices: _Choices, spare: int) -> None:
+        self.spare = spare
+        self._choices = choices
+        self._groups: dict[int, str] = {}
+
+    def written(self, tree: Iterable[tuple[Any, Any]]) -> str:
+        """Return the string of a part of a pattern."""
+        return "".join(_WRITERS[code](self, value) for code, value in tree if code in _WRITERS)
+
+    def one_of(self, items: Iterable[tuple[Any, Any]]) -> str:
+        """Return a character of a class."""
+        fitting = _characters(tuple(items))
+        return fitting[self._choices.pick(len(fitting))] if fitting else ""
+
+    def branch(self, value: tuple[Any, list[Any]]) -> str:
+        """Return the string of one of several branches."""
+        return self.written(value[1][self._choices.pick(len(value[1]))])
+
+    def group(self, value: tuple[int | None, int, int, Any]) -> str:
+        """Return the string of a group, and remember it under its number."""
+        text = self.written(value[3])
+        if value[0] is not None:
+            self._groups[value[0]] = text
+        return text
+
+    def repeated(self, value: tuple[int, int, Any]) -> str:
+        """Return a part as often as it must be, and what is spare."""
+        least, most, tree = value
+        more = min(self.spare, most - least)
+        self.spare -= more
+        return "".join(self.written(tree) for _ in range(least + more))
+
+    def remembered(self, number: int) -> str:
+        """Return the string of an earlier group."""
+        return self._groups.get(number, "")
+
+    def conditional(self, value: tuple[int, Any, Any]) -> str:
+        """Return the part that depends on whether a group matched."""
+        return self.written(value[1] if value[0] in self._groups else value[2] or ())
+
+
+_WRITERS: dict[Any, Callable[[_Writer, Any], str]] = {
+    codes.LITERAL: lambda _, value: chr(value),
+    codes.NOT_LITERAL: lambda writer, value: writer.one_of(
+        [(codes.NEGATE, None), (codes.LITERAL, value)]
+    ),
+    codes.ANY: lambda writer, _: writer.one_of([(codes.NEGATE, None), (codes.LITERAL, ord("\n"))]),
+    codes.IN: _Writer.one_of,
+    codes.BRANCH: _Writer.branch,
+    codes.SUBPATTERN: _Writer.group,
+    codes.ATOMIC_GROUP: _Writer.written,
+    codes.MAX_REPEAT: _Writer.repeated,
+    codes.MIN_REPEAT: _Writer.repeated,
+    codes.POSSESSIVE_REPEAT: _Writer.repeated,
+    codes.GROUPREF: _Writer.remembered,
+    codes.GROUPREF_EXISTS: _Writer.conditional,
+}
+
+_CATEGORIES = {
+    codes.CATEGORY_DIGIT: r"\d",
+    codes.CATEGORY_NOT_DIGIT: r"\D",
+    codes.CATEGORY_SPACE: r"\s",
+    codes.CATEGORY_NOT_SPACE: r"\S",
+    codes.CATEGORY_WORD: r"\w",
+    codes.CATEGORY_NOT_WORD: r"\W",
+}
+
+
+@lru_cache(maxsize=1024)
+def _characters(items: tuple[tuple[Any, Any], ...]) -> str:
+    """Return characters that a class takes: letters and digits first, named ones before others."""
+    is_negated = items[0][0] is codes.NEGATE
+    parts = items[1:] if is_negated else items
+    named = "" if is_negated else "".join(map(_named, parts))
+    both = sorted(dict.fromkeys(named + _USUAL), key=lambda character: not character.isalnum())
+    return "".join(c for c in both if any(_takes(part, c) for part in parts) is not is_negated)
+
+
+def _named(part: tuple[Any, Any]) -> str:
+    code, value = part
+    if code is codes.LITERAL:
+        return chr(value)
+    if code is codes.RANGE:
+        return "".join(map(chr, range(value[0], min(value[1] + 1, value[0] + WIDEST))))
+    return ""
+
+
+def _takes(part: tuple[Any, Any], character: str) -> bool:
+    code, value = part
+    if code is codes.LITERAL:
+        return bool(ord(character) == value)
+    if code is codes.RANGE:
+        return bool(value[0] <= ord(character) <= value[1])
+    return re.fullmatch(_CATEGORIES[value], character) is not None

@@ -1,0 +1,142 @@
+"""What a response is: an answer to be streamed, a whole one, or a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import msgspec
+
+from swink_core.failures.exceptions import ProviderFailure
+from swink_core.failures.failure import Failure
+from swink_core.failures.redaction import BODY_CAP, excerpt
+from swink_core.vocabulary.http import HTTPResponse
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+T = TypeVar("T")
+
+REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-generation-id", "x-amzn-requestid")
+
+ENCODINGS = frozenset({"", "identity", "gzip", "deflate", "br", "zstd"})
+"""Content encodings that the HTTP client undoes, or says that it cannot."""
+
+BODY_SECONDS = 5.0
+"""How long an error's body is waited for: a server that never ends it must not hide its status."""
+
+
+def request_id_of(response: HTTPResponse) -> str:
+    """Return the provider's id of the request; empty where it says none."""
+    return next(filter(None, map(response.headers.get, REQUEST_ID_HEADERS)), "")
+
+
+def is_answer(response: HTTPResponse, content_types: Collection[str]) -> bool:
+    """Tell whether a response has a body of one of these types, or is of another protocol (101)."""
+    if response.status != 200:
+        return response.status == 101
+    kind = _content_type(response).lower()
+    return (not kind or kind in content_types) and _encoding(response) in ENCODINGS
+
+
+def _content_type(response: HTTPResponse) -> str:
+    return response.headers.get("Content-Type", "").partition(";")[0].strip()
+
+
+def _encoding(response: HTTPResponse) -> str:
+    return response.headers.get("Content-Encoding", "").strip().lower()
+
+
+async def failure_of_answer(
+    response: HTTPResponse, secrets: Iterable[str], fill: Callable[[Failure], None]
+) -> Failure:
+    """Read what a response that is no answer says; `fill` finds the provider's own words in it."""
+    body, status = b"", response.status
+    with suppress(ProviderFailure, TimeoutError):  # the status says enough
+        async with asyncio.timeout(BODY_SECONDS):
+            async for data in response:
+                body += data
+                if len(body) >= BODY_CAP:
+                    break
+    failure = Failure("request", status, dict(response.headers), body[:BODY_CAP])
+    if 300 <= status < 400:
+        target = response.headers.get("Location", "an unnamed place")
+        failure.code, failure.kind = "redirect", Kind.PROTOCOL
+        failure.message = f"redirected (HTTP {status}) to {target}"
+        return failure
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        fill(failure)
+    if status < 300 and _encoding(response) not in ENCODINGS:
+        failure.kind, failure.code = Kind.PROTOCOL, "encoding"
+        encoding = response.headers["Content-Encoding"]
+        failure.message = f"the answer is encoded as {encoding}, which was not asked for"
+    elif status < 300 and not (failure.code or failure.type or failure.message):
+        failure.kind, failure.code = Kind.PROTOCOL, "content_type"
+        kind, start = _content_type(response), excerpt(body, secrets, 80)
+        failure.message = f"the answer is {kind or 'of no stated type'}, not a stream: {start}"
+    elif not failure.message and body:
+        failure.message = f"HTTP {status}: {excerpt(body, secrets, 200)}"
+    return failure
+
+
+async def read_whole(response: HTTPResponse, most: int) -> bytes:
+    """Read a body to its end. Raises ProviderFailure for one of more than `most` bytes."""
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in response:
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            why = f"the answer is longer than {most} bytes"
+            failure = Failure("request", kind=Kind.PROTOCOL, code="answer", message=why)
+            raise ProviderFailure(failure)
+    return b"".join(pieces)
+
+
+def decoded(data: bytes, into: type[T]) -> T:
+    """Decode JSON into a type that msgspec knows; `bytes` are returned unread.
+
+    Numbers may be written as text. Raises ProviderFailure (`protocol`).
+    """
+    if into is bytes:
+        return data  # type: ignore[return-value]  # T is bytes
+    try:
+        return msgspec.json.decode(data, type=into, strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        why = f"the answer does not parse: {error}"
+        failure = Failure("request", kind=Kind.PROTOCOL, code="answer", message=why)
+        raise ProviderFailure(failure) from None
+
+
+def read_error(failure: Failure) -> None:
+    """Fill in what an error's body says in the shapes that most APIs use."""
+    try:
+        data = msgspec.json.decode(failure.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    if isinstance(data, list) and data:
+        data = data[0]
+    if not isinstance(data, dict):
+        return
+    failure.request_id = failure.request_id or _word(data.get("request_id"))
+    error = data.get("error", data)
+    if isinstance(error, str):
+        failure.message = error
+        error = data
+    if not isinstance(error, dict):
+        return
+    failure.code = failure.code or _word(error.get("code")) or _word(error.get("status"))
+    failure.type = failure.type or _word(error.get("type"))
+    failure.message = failure.message or _word(error.get("message") or error.get("detail"))
+
+
+def _word(value: Any) -> str | None:
+    return None if value is None or isinstance(value, dict | list) else str(value)
+
+
+def override(headers: dict[str, str], own: Mapping[str, str]) -> None:
+    """Let headers of the caller's own win, whatever the case of their names."""
+    names = {name.lower() for name in own}
+    for name in [name for name in headers if name.lower() in names] if own else ():
+        del headers[name]
+    headers.update(own)

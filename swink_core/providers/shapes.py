@@ -1,0 +1,138 @@
+"""Shapes of a call that some models refuse: how a conversation begins and ends, and its schemas.
+
+Every model is taken to accept them, unless a rule says otherwise in `takes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import dropwhile
+
+from attrs import define
+
+from swink_core.providers.conversion import text_of
+from swink_core.providers.schemas import has_object_root, is_recursive
+from swink_core.vocabulary.messages import (
+    AssistantMessage,
+    Block,
+    Context,
+    Message,
+    SystemMessage,
+    TextBlock,
+    ToolCallBlock,
+    UserMessage,
+)
+from swink_core.vocabulary.options import StreamOptions
+
+
+@define(frozen=True)
+class Shape:
+    """How to recognise a shape of a call, and how its refusal reads after the model's name."""
+
+    holds: Callable[[Context, StreamOptions], bool]
+    refusal: str
+
+
+def _first(context: Context) -> Message | None:
+    return next((m for m in context.messages if not isinstance(m, SystemMessage)), None)
+
+
+def _prefill(context: Context, options: StreamOptions) -> bool:
+    last = context.messages[-1] if context.messages else None
+    content: list[Block] = last.content if isinstance(last, AssistantMessage) else []
+    return bool(content) and isinstance(content[-1], TextBlock)
+
+
+def _trailing_space(context: Context, options: StreamOptions) -> bool:
+    if not _prefill(context, options):
+        return False
+    last = context.messages[-1].content[-1]
+    cited = isinstance(last, TextBlock) and last.metadata
+    return isinstance(last, TextBlock) and not cited and last.text != last.text.rstrip()
+
+
+def _assistant_first(context: Context, options: StreamOptions) -> bool:
+    return isinstance(_first(context), AssistantMessage)
+
+
+def _call_first(context: Context, options: StreamOptions) -> bool:
+    first = _first(context)
+    return isinstance(first, AssistantMessage) and any(
+        isinstance(block, ToolCallBlock) for block in first.content
+    )
+
+
+def _is_blank(message: Message) -> bool:
+    if not isinstance(message, UserMessage):
+        return False
+    if isinstance(message.content, str):
+        return not message.content.strip()
+    texts = all(isinstance(block, TextBlock) for block in message.content)
+    return texts and not text_of(message.content).strip()
+
+
+def _blank_end(context: Context, options: StreamOptions) -> bool:
+    """Tell whether the conversation ends with blank text that answers nothing but an answer."""
+    rest = [*dropwhile(_is_blank, reversed(context.messages))]
+    is_blank = len(rest) < len(context.messages)
+    return is_blank and (not rest or isinstance(rest[0], AssistantMessage))
+
+
+def _blank_stop(context: Context, options: StreamOptions) -> bool:
+    return any(not text.strip() for text in options.stop)
+
+
+def _recursive_schema(context: Context, options: StreamOptions) -> bool:
+    wanted = options.response_format
+    return isinstance(wanted, Mapping) and is_recursive(wanted)
+
+
+def _root_schema(context: Context, options: StreamOptions) -> bool:
+    wanted = options.response_format
+    return isinstance(wanted, Mapping) and not has_object_root(wanted)
+
+
+def calls_apart(message: Message) -> bool:
+    """Tell whether text stands between two tool calls of an answer."""
+    if not isinstance(message, AssistantMessage):
+        return False
+    kinds = [type(block) for block in message.content]
+    if kinds.count(ToolCallBlock) < 2:
+        return False
+    last = len(kinds) - 1 - kinds[::-1].index(ToolCallBlock)
+    return TextBlock in kinds[kinds.index(ToolCallBlock) : last]
+
+
+def _calls_apart(context: Context, options: StreamOptions) -> bool:
+    return any(map(calls_apart, context.messages))
+
+
+SHAPE_ROWS: Mapping[str, Shape] = {
+    "prefill": Shape(_prefill, "does not support prefill"),
+    "assistant_first": Shape(
+        _assistant_first,
+        "takes no conversation that begins with an answer: put a user message first",
+    ),
+    "call_first": Shape(
+        _call_first, "takes no conversation that begins with a tool call: put a user message first"
+    ),
+    "blank_end": Shape(
+        _blank_end, "takes no blank text, and the conversation ends with a blank user message"
+    ),
+    "blank_stop": Shape(_blank_stop, "takes no stop sequence that is white space alone"),
+    "recursive_schema": Shape(
+        _recursive_schema, "takes no response_format whose schema refers to itself"
+    ),
+    "root_schema": Shape(
+        _root_schema,
+        "takes no response_format whose root is not an object: make the schema a property of one",
+    ),
+    "trailing_space": Shape(
+        _trailing_space, "takes no answer to be continued that ends in white space"
+    ),
+    "calls_apart": Shape(_calls_apart, "takes no text between two tool calls of an answer"),
+}
+"""Shapes by the name under which a rule's `takes` has them."""
+
+SHAPES: tuple[str, ...] = tuple(SHAPE_ROWS)
+"""The names of shapes of a call that a rule may refuse: see `Rule.takes`."""
