@@ -35,17 +35,13 @@ SCENES = {
 READING = """\
 *requests* is how often the agent asked for one prompt; *stopped* that it had not come to an end
 after 100 seconds and was killed. Behind the gateway, *upstream* is how often the vendor was asked:
-the gateway asks again by itself, as its retry policy has it, and remembers who is down, so that an
-agent that comes again costs nothing. opencode asks for a title first, which is a request of its
-own; Qwen Code may ask something of its own after an answer.
+the gateway repeats nothing by itself. The figures for `503`, `error` and `cut` were taken when it
+still did, and when a failure before the first word came inside an answer. opencode asks for a title
+first, which is a request of its own; Qwen Code may ask something of its own after an answer.
 
-Agents that are told `503` wait, and ask again and again; so a failure before the first word is told
-inside an answer with status 200, in the protocol's own way and in words that the agent takes as
-final. opencode, which makes a status of the code of a failed response and asks five times more for
-the one with which Codex stops, gets another, by its `User-Agent`. aider alone takes none,
-whatever litellm reads out of a stream; it waits longer each time. A failure after
-words is one that the gateway cannot ask again for: the agent may, and most do a few times. Claude
-Code then asks for the whole answer without `stream`, which the gateway does try again."""
+A failure before the first word has the vendor's own status and `Retry-After`, so that agents wait
+and repeat their requests as they do without the gateway. After a failure behind words most of them
+ask again a few times; Claude Code then asks for the whole answer without `stream`."""
 
 _ROW = re.compile(r"^\| ([^|]+) \| `(\w+)` \| [^|]* \| (\d+) \|", re.M)
 

@@ -25,6 +25,7 @@ MODELS = {
     "claude": "anthropic/claude-haiku-4-5",
     "gemini": "gemini/gemini-3.6-flash",
     "deepseek": "deepseek/deepseek-flash",
+    "llama": "ollama/llama3.2",
 }
 """Routes of the gateway, and the model behind each."""
 
@@ -93,13 +94,13 @@ class Stand:
 
 
 @asynccontextmanager
-async def stand(**options: Any) -> AsyncIterator[Stand]:
+async def stand(gateway_keys: Sequence[str] = (), **options: Any) -> AsyncIterator[Stand]:
     """Run a vendor and the gateway; `options` are the vendor's."""
     async with Vendor(**options) as vendor:
         routes = {name: [model] for name, model in MODELS.items()}
         async with (
             swink.Client(providers=providers(vendor)) as client,
-            Gateway(client, routes=routes) as gateway,
+            Gateway(client, routes=routes, keys=gateway_keys) as gateway,
             aiohttp.ClientSession() as session,
         ):
             yield Stand(vendor, gateway.url, session)

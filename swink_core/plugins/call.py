@@ -289,8 +289,9 @@ class Call:
     `totals` sums all attempts, `shared_totals` those of all calls of the client.
     `size` is about how many characters of text and media `context` has, files included; 0 before
     the first attempt.
-    `headers` go out with every request of the call and may be changed (trace context); each of
-    `taps` is called as `tap(attempt, leg, data)` with every piece of an answer's body as it was
+    `tenant` names whose call it is, where one client serves several: caches keep their answers
+    apart. `headers` go out with every request of the call and may be changed (trace context); each
+    of `taps` is called as `tap(attempt, leg, data)` with every piece of an answer's body as it was
     read, and with an HTTP error's body once it was; `leg` is `None` for bytes that came over no
     HTTP. `http` sends requests, `clock` tells the time and sleeps. `convert()` and `classify()` ask
     the hooks.
@@ -303,6 +304,7 @@ class Call:
     http: HTTPClient | None = field(default=None, repr=False)
     attempts: int = 0
     size: int = 0
+    tenant: str = ""
     started_at: float = 0.0
     ended_at: float | None = None
     totals: Totals = field(factory=Totals, repr=False)

@@ -761,3 +761,16 @@ async def test_a_hit_takes_no_time_that_its_answer_took(path: Path) -> None:
             times.append(clock.time())
     await cache.aclose()
     assert {later - earlier for earlier, later in pairwise(times)} == {0.0}
+
+
+@pytest.mark.parametrize("shared", [False, True])
+async def test_a_tenant_is_given_no_answer_of_another(path: Path, shared: bool) -> None:
+    texts = []
+    for tenant, answers in (("alice", [said("one")]), ("bob", [said("two")]), ("alice", [])):
+        plugin = SwinkCache(path, shared=shared)
+        async with client_of(MemoryHTTPClient(*answers), plugin) as client:
+            stream = client.stream("acme/large", "Hi")
+            stream.call.tenant = tenant
+            texts.append((await stream.result()).text)
+        await plugin.aclose()
+    assert texts == ["one", "two", "one"]

@@ -352,6 +352,9 @@ class Client:
             seen[f"{name}: refused"] += 1
             await asyncio.sleep(random.uniform(0.2, 1.0))
             return True
+        if status in (502, 503) and call in self.found.broken:
+            seen["failed with a status, as its upstream did"] += 1
+            return True
         if status != 200:
             raise Broken(f"HTTP {status}: {data[:300]!r}")
         text, complete, failure = PROTOCOLS[path](data)

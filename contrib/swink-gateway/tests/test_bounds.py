@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import tracemalloc
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +18,7 @@ from test_keepalive import BEGUN, ENDED, HI, Thinking
 from test_seed_scenarios import CHAT, Flood, open_slowly
 
 import swink_core as swink
+from swink_gateway.protocols.bodies import COPIES, least_memory, memory_of
 from swink_gateway.serving.backpressure import MOST_QUEUED, Outbox, read_ahead
 from swink_gateway.serving.calls import ACTIVE, PEAK, REJECTED, REQUESTS
 from swink_gateway.serving.limits import Limits
@@ -62,23 +65,23 @@ SAID = msgspec.json.encode(HI)
 HALF = b"x" * 500
 
 
-async def test_requests_that_are_answered_have_so_many_bytes_together(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("swink_gateway.serving.calls.MOST_BYTES", 1000)
-    upstream = Thinking()
-    async with serving(upstream) as gateway:
+async def test_requests_that_are_answered_have_so_much_memory_together() -> None:
+    upstream, held = Thinking(), memory_of(SAID)
+    limits = Limits(memory=held + least_memory(900))
+    async with serving(upstream, limits=limits) as gateway:
         first = asyncio.ensure_future(ask(gateway, PATH, HI))
         await upstream.asked.wait()
-        assert gateway._calls._bytes == len(SAID)
+        assert gateway._calls._memory == held
         refused = await ask(gateway, PATH, HALF * 2)  # it is said how long it is
         assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
-        assert "bytes are under way" in refused.json["error"]["message"]
+        assert "MB are under way" in refused.json["error"]["message"]
 
         port = int(gateway.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n1F4\r\n".encode() + HALF + b"\r\n")
-        await until(lambda: gateway._calls._bytes == len(SAID) + 500)  # what has come of it
+        await until(
+            lambda: gateway._calls._memory == held + least_memory(500)
+        )  # what has come of it
         writer.write(b"1F4\r\n" + HALF + b"\r\n")
         assert b" 503 " in await reader.readline()
         writer.close()
@@ -87,7 +90,50 @@ async def test_requests_that_are_answered_have_so_many_bytes_together(
         await upstream.say(*ENDED)
         assert (await first).status == 200
         await until(lambda: not gateway.counters[ACTIVE])
-        assert gateway._calls._bytes == 0
+        assert gateway._calls._memory == 0
+
+
+async def test_a_body_that_takes_more_memory_than_there_is_gets_413() -> None:
+    objects = msgspec.json.encode({**HI, "metadata": {"a": [{"b": "c"}] * 500}})
+    text = msgspec.json.encode({**HI, "metadata": {"a": "b" * len(objects)}})
+    async with serving(limits=Limits(memory=8 * len(text))) as gateway:
+        refused = await ask(gateway, PATH, objects)
+        assert (await ask(gateway, PATH, text)).status == 200
+        assert (await ask(gateway, PATH, b"x" * 3 * len(text))).status == 413
+        assert gateway._calls._memory == 0
+    assert refused.status == 413
+    assert "--memory" in refused.json["error"]["message"]
+
+
+SHAPES: dict[str, Any] = {
+    "a text": "x" * 100_000,
+    "a text with one wide character": "x" * 100_000 + "\N{WATER WAVE}",
+    "a text in Chinese": "\N{CJK UNIFIED IDEOGRAPH-597D}" * 30_000,
+    "small objects": [{f"k{number}": "v" * 40} for number in range(2000)],
+    "tiny objects": [{"a": 1}] * 10_000,
+    "empty objects": [{}] * 10_000,
+    "empty lists": [[]] * 10_000,
+    "short texts": [f"s{number}" for number in range(10_000)],
+    "numbers": [number * 1000 for number in range(10_000)],
+    "fractions": [number / 2 for number in range(10_000)],
+    "an object of many fields": {f"{number}": number + 300 for number in range(10_000)},
+    "objects of several fields": [{f"{i}{j}": 0 for j in range(8)} for i in range(1000)],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("escaped", [False, True])
+def test_the_estimate_of_a_bodys_memory_is_not_too_low(shape: str, escaped: bool) -> None:
+    body = json.dumps({"a": SHAPES[shape]}, ensure_ascii=escaped, separators=(",", ":")).encode()
+    tracemalloc.start()
+    try:
+        data = msgspec.json.decode(body)
+        parsed, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert data
+    estimate = memory_of(body) - COPIES * len(body)
+    assert 0.9 * parsed <= estimate <= 8 * parsed + 1000
 
 
 async def test_a_client_that_does_not_send_its_body_is_left() -> None:

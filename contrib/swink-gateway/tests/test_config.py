@@ -62,7 +62,8 @@ def test_a_file_says_all_that_there_is_to_say() -> None:
         (Upstream(model="echo/slow"),),
     )
     assert best.options["temperature"] == 0.5
-    assert best.options["retry"].retries == {swink.StreamErrorKind.NETWORK: 2}
+    none = swink.RetryPolicy.none().retries
+    assert best.options["retry"].retries == {**none, swink.StreamErrorKind.NETWORK: 2}
     assert best.time_limits == swink.Timeouts(first_event=20, idle=None)
     assert best.transforms == Transforms(
         system_prompt="Say ${no} more, ${.",

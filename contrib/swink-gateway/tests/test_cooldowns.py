@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -82,7 +82,10 @@ Asking = Callable[[], Any]
 
 @asynccontextmanager
 async def served(
-    clock: ManualClock, ledger: Any = None, retry: swink.RetryPolicy | None = None
+    clock: ManualClock,
+    ledger: Any = None,
+    retry: swink.RetryPolicy | None = None,
+    chain: Sequence[str] = ("anthropic/claude-sonnet-5-5",),
 ) -> AsyncIterator[tuple[Vendor, Asking]]:
     """Serve a vendor's model; yield the vendor, and a function that asks as a client does."""
     async with Vendor() as vendor:
@@ -90,10 +93,10 @@ async def served(
         gates = [Cooldowns(ledger or MemoryLedger(clock))]
         async with (
             swink.Client(providers=own, gates=gates, breaker=False, clock=clock) as client,
-            Gateway(client, retry=retry or swink.RetryPolicy()) as gateway,
+            Gateway(client, retry=retry or swink.RetryPolicy(), routes={"model": chain}) as gateway,
         ):
             body = {
-                "model": "anthropic/claude-sonnet-5-5",
+                "model": "model",
                 "max_tokens": 99,
                 "messages": [{"role": "user", "content": "Hi"}],
             }
@@ -158,20 +161,35 @@ async def test_a_model_rests_for_exactly_the_time_that_its_vendor_gave(said: str
     assert [answer.status for answer in answers] == [200] * 3
 
 
+async def test_the_only_model_is_asked_while_its_vendor_gives_no_time() -> None:
+    async with served(ManualClock(), retry=swink.RetryPolicy.none()) as (vendor, asked):
+        vendor.fail(503)
+        for number in range(2 * THRESHOLD):
+            assert len(vendor.exchanges) == number
+            refused = await asked()
+            assert refused.status == 503
+            assert "Retry-After" not in refused.headers
+        vendor.recover()
+        assert (await asked()).status == 200
+
+
 async def test_without_a_time_from_the_vendor_one_request_probes_after_the_cooldown() -> None:
-    clock = ManualClock()
-    async with served(clock, retry=swink.RetryPolicy.none()) as (vendor, asked):
+    clock, chain = ManualClock(), ["anthropic/claude-sonnet-5-5", "anthropic/claude-haiku-4-5"]
+    async with served(clock, retry=swink.RetryPolicy.none(), chain=chain) as (vendor, asked):
+
+        def first() -> int:
+            return sum(b"sonnet" in exchange.body for exchange in vendor.exchanges)
+
         vendor.fail(429)
         for _ in range(THRESHOLD):
             await asked()
-        refused = await asked()
-        assert refused.headers["Retry-After"] == str(round(COOLDOWN))
-        assert len(vendor.exchanges) == THRESHOLD
+        assert first() == THRESHOLD
+        await asked()
+        assert first() == THRESHOLD
         await clock.advance(COOLDOWN)
-        assert (await asked()).status == 429
-        assert len(vendor.exchanges) == THRESHOLD + 1
-        assert (await asked()).status == 429
-        assert len(vendor.exchanges) == THRESHOLD + 1
+        for _ in range(2):
+            assert (await asked()).status == 503
+            assert first() == THRESHOLD + 1
 
 
 class FullDisk(MemoryLedger):

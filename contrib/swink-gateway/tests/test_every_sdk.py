@@ -160,37 +160,19 @@ WORDS: dict[str, Callable[[Kind], str | None]] = {
     "ollama": lambda kind: None,
 }
 
-EXHAUSTED = (Kind.OVERLOADED, Kind.NETWORK, Kind.TIMEOUT, Kind.EMPTY_RESPONSE, Kind.RESOURCE)
-"""What the gateway has tried to get round before it tells: the last word for a client."""
-
 WRONG = (Kind.AUTH, Kind.CONTENT_FILTERED, Kind.INVALID_REQUEST, Kind.MODEL_NOT_FOUND)
-IN_RESPONSES = {
-    **dict.fromkeys(EXHAUSTED, "server_is_overloaded"),
-    **dict.fromkeys((*WRONG, Kind.UNSUPPORTED), "invalid_prompt"),
-}
-FINAL_WORDS: dict[str, dict[Kind, str]] = {
-    "chat": dict.fromkeys(EXHAUSTED, "upstream_failed"),
-    "responses": IN_RESPONSES,
-    "socket": IN_RESPONSES,
-    "messages": {Kind.OVERLOADED: "api_error"},
-}
-"""Words in a stream with which real clients do not ask again, before the answer has begun."""
+IN_RESPONSES = dict.fromkeys((*WRONG, Kind.UNSUPPORTED), "invalid_prompt")
+"""Words in a stream of Responses with which Codex does not ask again."""
 
 
 def word(protocol: str, kind: Kind, streamed: bool, begun: bool) -> str | None:
     """Return what a vendor calls a failure there."""
-    final = FINAL_WORDS.get(protocol, {})
-    if protocol == "messages":
-        final = final if not begun or not streamed else {}
-    elif not streamed or (begun and kind in EXHAUSTED):
-        final = {}
+    in_stream = protocol == "socket" or (protocol == "responses" and streamed and begun)
+    final = IN_RESPONSES if in_stream else {}
     return final.get(kind) or WORDS[protocol](kind)
 
 
-STATUSES_OF_ITS_OWN = {
-    **{("messages", kind): 503 for kind in (*EXHAUSTED, Kind.AUTH)},
-    ("gemini", Kind.AUTH): 400,
-}
+STATUSES_OF_ITS_OWN = {("messages", Kind.AUTH): 503, ("gemini", Kind.AUTH): 400}
 """With which a vendor's clients do not ask again, where that of the kind would have them."""
 
 Reading = Callable[[str, Ask], Awaitable[Read]]
@@ -219,5 +201,6 @@ async def raised(protocol: str, client: Any, kind: Kind, begun: bool) -> None:
         streamed = read == client.stream or protocol == "socket"
         expected = "INVALID_ARGUMENT" if late else word(protocol, kind, streamed, begun)
         assert found.code == expected
-        if read == client.whole and protocol not in ("native", "socket") and not blocked:
+        has_status = read == client.whole or not begun
+        if has_status and protocol not in ("native", "socket") and not blocked:
             assert found.status == STATUSES_OF_ITS_OWN.get((protocol, kind), FAILURES[kind][0])

@@ -14,6 +14,8 @@ from serving import Scripted, serving
 from test_seed_scenarios import CHAT, PARALLEL, asked, timeless
 
 import swink_core as swink
+from swink_gateway.policy.config import Config
+from swink_gateway.policy.config.schema import Amount
 from swink_gateway.serving.keepalive import SILENT_SECONDS
 from swink_gateway.serving.limits import Limits
 from swink_testing.clock import ManualClock
@@ -107,6 +109,57 @@ async def test_a_client_is_told_every_ten_seconds_before_and_between_words(name:
             rest = await response.read()
             await clock.advance(10 * SILENT_SECONDS)
             assert b" you" in rest
+
+
+WAIT = 3.0
+FULL = swink.Error(error_message="full", error_kind=swink.StreamErrorKind.OVERLOADED)
+
+
+@pytest.mark.parametrize("name", [name for name in SIGNS if name != "native"])
+@pytest.mark.parametrize("passed", [False, True])
+async def test_the_status_waits_for_the_provider_but_no_longer_than_head_wait(
+    name: str, passed: bool
+) -> None:
+    path, body, sign = SIGNS[name]
+    upstream, clock = Thinking(), ManualClock()
+    config = Config(head_wait=Amount(WAIT))
+    async with (
+        serving(upstream, limits=Limits(clock=clock), config=config) as gateway,
+        aiohttp.ClientSession() as session,
+    ):
+        asking = asyncio.ensure_future(session.post(gateway.url + path, json=body))
+        await upstream.asked.wait()
+        await clock.advance(WAIT - 0.5)
+        if passed:
+            await clock.advance(0.5)
+            response = await asking
+            await read_until(response, sign)
+        await upstream.say(swink.Start(), FULL)
+        async with await asking as response:
+            rest = await response.read()
+    assert response.status == (200 if passed else 503)
+    assert b"full" in rest
+
+
+async def test_after_a_long_head_wait_signs_of_life_come_as_often_as_ever() -> None:
+    path, body, sign = SIGNS["chat"]
+    upstream, clock = Thinking(), ManualClock()
+    config = Config(head_wait=Amount(6 * SILENT_SECONDS))
+    async with (
+        serving(upstream, limits=Limits(clock=clock), config=config) as gateway,
+        aiohttp.ClientSession() as session,
+    ):
+        asking = asyncio.ensure_future(session.post(gateway.url + path, json=body))
+        await upstream.asked.wait()
+        await clock.advance(2 * SILENT_SECONDS)
+        await upstream.say(*BEGUN)
+        async with await asking as response:
+            before = await read_until(response, b"Hello")
+            await clock.advance(SILENT_SECONDS)
+            await read_until(response, sign)
+            await upstream.say(*ENDED)
+            await response.read()
+    assert sign not in before
 
 
 async def read_until(response: aiohttp.ClientResponse, what: bytes) -> bytes:

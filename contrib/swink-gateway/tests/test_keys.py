@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, TypeVar
 
 import aiohttp
 import pytest
@@ -14,8 +17,11 @@ import swink_core as swink
 from swink_core import Cost, Done, Error, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
 from swink_gateway.policy.config import Config, Source
 from swink_gateway.policy.limits import Allowance, MemoryLedger, Ticket
+from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_gateway.serving.calls import ACTIVE
 from swink_testing.clock import ManualClock
+
+T = TypeVar("T")
 
 ENVIRON = {"A": "key-a", "B": "key-b", "O": "key-o"}
 
@@ -248,3 +254,41 @@ async def test_what_is_spent_has_no_noise_of_sums(each: float, times: int, told:
     async with serving(config=config_of(KEYS), ledger=ledger) as gateway:
         (row,) = (await ask(gateway, "/v1/spending", headers=ALICE)).json["data"]
     assert (str(row["dollars_today"]), str(row["dollars_this_month"])) == (str(told), str(told))
+
+
+class FullDisk(SQLiteLedger):
+    """A ledger in a file that no longer grows."""
+
+    is_full = False
+
+    async def _do(self, what: Callable[[], T]) -> T:
+        def fail() -> T:
+            raise sqlite3.OperationalError("database or disk is full")
+
+        return await super()._do(fail if self.is_full else what)
+
+
+FULL_DISK = [
+    ("/v1/messages", {"max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]}),
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]}),
+    ("/v1/responses", {"input": "Hi"}),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), FULL_DISK, ids=str)
+async def test_a_full_disk_refuses_calls_as_a_failure_of_the_server(
+    path: str, body: dict[str, Any], tmp_path: Path
+) -> None:
+    said = {"model": "echo/echo", **body}
+    async with (
+        aclosing(FullDisk(tmp_path / "ledger")) as ledger,
+        serving(config=config_of(KEYS), ledger=ledger) as gateway,
+    ):
+        ledger.is_full = True
+        refused = await ask(gateway, path, said, headers=BOB)
+        ledger.is_full = False
+        answered = await ask(gateway, path, said, headers=BOB)
+    assert (refused.status, answered.status) == (503, 200)
+    assert refused.json["error"]["type"] in ("server_error", "overloaded_error", "api_error")
+    assert refused.headers["Retry-After"]
+    assert b"disk" not in refused.body

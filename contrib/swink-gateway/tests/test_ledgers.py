@@ -6,9 +6,10 @@ import asyncio
 import logging
 import os
 import random
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from swink_gateway.policy.limits import (
     open_ledger,
 )
 from swink_gateway.policy.limits.ledger import counted
-from swink_gateway.policy.limits.redis import SIGN_SECONDS, RedisLedger
+from swink_gateway.policy.limits.redis import DATA_LOST, SIGN_SECONDS, RedisLedger
 from swink_gateway.policy.limits.scripts import ALIVE_SECONDS
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_testing.clock import ManualClock
@@ -637,3 +638,100 @@ DAYS = [
     (2026, 1, 1), (2026, 2, 28), (2026, 3, 1), (2028, 2, 29), (2028, 3, 1), (2026, 12, 31),
     (2100, 2, 28), (2100, 3, 1), (2000, 2, 29),
 ]  # fmt: skip
+
+
+async def test_a_clock_that_was_ahead_and_is_corrected_locks_no_key() -> None:
+    clock = _Corrected()
+    ledger = MemoryLedger(clock)
+    allowance = Allowance(requests=1)
+    clock.offset = 3600
+    assert isinstance(await ledger.admit("team", allowance, 0, 0.0), Ticket)
+    failed = FailedAttempt(kind="overloaded", message="", threshold=1, rest=30.0, probe=10.0)
+    await ledger.failed("echo/echo", failed)
+    clock.offset = 0
+    assert isinstance(await ledger.admit("team", allowance, 0, 0.0), Ticket)
+    assert isinstance(await ledger.admit("team", allowance, 0, 0.0), Refusal)
+    circuit = await ledger.circuit("echo/echo")
+    assert circuit is not None
+    assert circuit.rest == 30.0
+
+
+class _Corrected(ManualClock):
+    """A clock that may be wrong by `offset` seconds."""
+
+    offset = 0
+
+    def __init__(self) -> None:
+        super().__init__(began=BEGAN)
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.offset)
+
+
+async def test_a_redis_clock_that_was_ahead_locks_no_key(server: RedisServer, key: str) -> None:
+    clock = _Corrected()
+    ledger = RedisLedger(server.url, clock)
+    allowance = Allowance(requests=1)
+    clock.offset = 3600
+    assert isinstance(await ledger.admit(key, allowance, 0, 0.0), Ticket)
+    clock.offset = 0
+    assert (await taken(ledger, key)).requests == 0
+    await ledger.aclose()
+
+
+async def test_an_id_has_one_owner_for_all_processes(both: Both, key: str) -> None:
+    async with both() as (one, other):
+        await one.claim(key, {f"{key}-a"})
+        await other.claim("bob", {f"{key}-a", f"{key}-b"})
+        assert await other.owned(key, {f"{key}-a", f"{key}-b"}) == {f"{key}-a"}
+        assert await one.owned("bob", {f"{key}-a", f"{key}-b"}) == {f"{key}-b"}
+
+
+async def test_budgets_in_redis_never_expire(server: RedisServer, clock: ManualClock) -> None:
+    key = "never expires"
+    ledger = RedisLedger(server.url, clock)
+    ticket = await ledger.admit(key, Allowance(dollars_a_day=1), 0, 0.5)
+    assert isinstance(ticket, Ticket)
+    await ledger.settle(ticket, 0, 0.25)
+    assert await ledger._redis.ttl(f"swink:gateway:dollars:{key}") == -1
+    await ledger.aclose()
+
+
+async def test_a_redis_that_may_delete_budgets_is_told_of(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = RedisLedger(server.url)
+    try:
+        await ledger._check_eviction()
+        assert caplog.messages == []
+        await ledger._redis.config_set("maxmemory", "1gb")
+        await ledger._redis.config_set("maxmemory-policy", "allkeys-lru")
+        await ledger._check_eviction()
+        [message] = caplog.messages
+        assert "allkeys-lru" in message
+        assert "noeviction" in message
+    finally:
+        await ledger._redis.config_set("maxmemory", "0")
+        await ledger._redis.config_set("maxmemory-policy", "noeviction")
+        await ledger.aclose()
+
+
+async def test_a_redis_that_was_flushed_is_told_its_budgets_again(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, counters = "flushed", Counter[str]()
+    ledger = RedisLedger(server.url, counters=counters)
+    ticket = await ledger.admit(key, Allowance(dollars_a_day=1), 0, 0.5)
+    assert isinstance(ticket, Ticket)
+    await ledger.settle(ticket, 0, 0.25)
+    await taken(ledger, key)
+    await ledger._mark()
+    await ledger._redis.flushall()
+    await ledger._mark()
+    spent = await taken(ledger, key)
+    assert (spent.dollars_today, spent.streams) == (0.25, 0)
+    assert counters[DATA_LOST] == 1
+    assert "has lost its data" in caplog.text
+    await ledger._mark()
+    assert counters[DATA_LOST] == 1
+    await ledger.aclose()

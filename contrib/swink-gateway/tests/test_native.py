@@ -168,3 +168,27 @@ async def test_a_failed_answer_that_is_not_streamed_has_the_status_of_its_kind(
         answer = await ask(gateway, "/v1/stream", {**HI, "stream": False})
     assert (answer.status, answer.headers["Retry-After"]) == (status, "7")
     assert answer.json["error"]["error_kind"] == kind
+
+
+def media(url: str) -> dict[str, Any]:
+    block = {"type": "image", "source": {"type": "url", "url": url, "media_type": "image/png"}}
+    return {"messages": [{"role": "user", "content": [block]}]}
+
+
+ADDRESSES = [
+    media("file:///etc/passwd"),
+    media("FILE:/etc/passwd"),
+    media("ftp://192.0.2.1/a.png"),
+    {"options": {"extra": {"messages": [{"image_url": {"url": "file:///etc/passwd"}}]}}},
+    {"call": {"extra": {"image": "file:///etc/passwd"}}},
+]
+
+
+@pytest.mark.parametrize("more", ADDRESSES, ids=str)
+async def test_the_address_of_a_file_is_refused(more: dict[str, Any]) -> None:
+    upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.STOP)])
+    async with serving(upstream) as gateway:
+        refused = await ask(gateway, "/v1/stream", {**HI, **more})
+        sent = await ask(gateway, "/v1/stream", {**HI, **media("https://example.org/a.png")})
+    assert (refused.status, sent.status) == (400, 200)
+    assert len(upstream.calls) == 1

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,14 @@ from serving import ONCE, Answer, Scripted, ask, serving
 import swink_core as swink
 from swink_core import Cost, Done, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
 from swink_gateway.policy.config import Config, Source
+from swink_gateway.policy.cooldowns import Cooldowns
+from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.serving.feed import SharedFeed
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.metrics import Monitor
 from swink_gateway.serving.server import Gateway
 from swink_observers.following import Place, following, spending
+from swink_testing.clock import ManualClock
 
 ENVIRON = {"A": "key-a", "O": "key-o"}
 
@@ -53,6 +57,36 @@ async def monitored(**more: Any) -> AsyncIterator[Gateway]:
         Gateway(client, config=config, monitor=monitor, retry=ONCE, **more) as gateway,
     ):
         yield gateway
+
+
+async def test_metrics_say_which_circuit_is_open_why_and_until_when() -> None:
+    clock, monitor = ManualClock(), Monitor()
+    full = swink.Error(error_message="full", error_kind=swink.StreamErrorKind.THROTTLED)
+    full.retry_after = 20.0
+    cooldowns = monitor.cooldowns = Cooldowns(MemoryLedger(clock), clock)
+    async with (
+        swink.Client(
+            plugins=[Scripted([Start(), full])], gates=[cooldowns], breaker=False, clock=clock
+        ) as client,
+        Gateway(client, monitor=monitor) as gateway,
+    ):
+        for _ in range(swink.RetryPolicy().circuit_threshold):
+            assert (await asked(gateway)).status == 429
+        ends = (clock.now() + timedelta(seconds=20)).timestamp()
+        until = [open_until(await ask(gateway, "/metrics"))]
+        await clock.advance(20)
+        until.append(open_until(await ask(gateway, "/metrics")))
+    assert until == [{("echo/echo", "throttled"): ends}, {}]
+
+
+def open_until(metrics: Answer) -> dict[tuple[str, str], float]:
+    name = "swink_gateway_circuit_open_until_timestamp_seconds"
+    return {
+        (sample.labels["model"], sample.labels["kind"]): sample.value
+        for family in text_string_to_metric_families(metrics.body.decode())
+        for sample in family.samples
+        if sample.name == name
+    }
 
 
 async def asked(gateway: Gateway) -> Answer:

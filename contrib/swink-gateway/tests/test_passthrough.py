@@ -79,3 +79,41 @@ async def test_a_chain_in_two_apis_of_one_provider_is_sealed_for_both() -> None:
     _, answer = await asked_of("mine", routes={"mine": chain})
     (item,) = answer.json["output"]
     assert item["encrypted_content"].startswith("swink1.")
+
+
+FIELDS = {
+    "metadata": {"a": "b"},
+    "prompt_cache_retention": "24h",
+    "safety_identifier": "u1",
+    "service_tier": "flex",
+    "store": True,
+}
+OF_CHAT_ALONE = {"logit_bias": {"7": 1}}
+
+
+@pytest.mark.parametrize(
+    ("model", "is_own"), [("openai/gpt-5.1", True), ("anthropic/claude-haiku-4-5", False)]
+)
+async def test_fields_of_both_apis_of_a_vendor_reach_it_over_the_other_one(
+    model: str, is_own: bool
+) -> None:
+    upstream = Scripted(ANSWER)
+    body = {"model": model, "messages": ITEMS[:1], **FIELDS, **OF_CHAT_ALONE}
+    async with serving(upstream) as gateway:
+        answer = await ask(gateway, "/v1/chat/completions", body)
+    dropped = {*answer.headers["x-swink-dropped"].split(", ")}
+    assert upstream.options.extra == (FIELDS if is_own else {})
+    assert dropped == {*OF_CHAT_ALONE, *({} if is_own else FIELDS)}
+
+
+async def test_metadata_of_a_response_reaches_its_vendor_and_comes_back() -> None:
+    upstream, answer = await asked_of("openai/gpt-5.1", metadata={"a": "b"})
+    assert upstream.options.extra == {"truncation": "auto", "metadata": {"a": "b"}}
+    assert answer.json["metadata"] == {"a": "b"}
+
+
+async def test_a_response_in_the_background_is_refused() -> None:
+    upstream, answer = await asked_of("openai/gpt-5.1", background=True)
+    assert answer.status == 400
+    assert answer.json["error"]["message"].startswith("background is true")
+    assert upstream.calls == []

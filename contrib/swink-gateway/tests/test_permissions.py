@@ -17,9 +17,17 @@ key = "${A}"
 models = ["openrouter/cheap", "anthropic/claude-haiku-*", "openai/*-mini", "gemini/*-flash"]
 [keys.bob]
 key = "${B}"
+[keys.carol]
+key = "${C}"
+dollars_per_day = 1000
+[keys.dave]
+key = "${D}"
+models = ["openrouter/cheap"]
+allowed_fields = ["models", "route", "provider"]
 """
+VALUES = {"A": "a", "B": "b", "C": "c", "D": "d"}
 
-ALICE, BOB = ({"Authorization": f"Bearer {key}"} for key in "ab")
+ALICE, BOB, CAROL, DAVE = ({"Authorization": f"Bearer {key}"} for key in "abcd")
 
 ANSWER = [
     swink.Start(), TextStart(0), TextDelta(0, "Hi"), TextEnd(0), swink.Done(StopReason.STOP),
@@ -45,21 +53,29 @@ ROUTED = {"seed": 1, "routingConfig": {"manualMode": {"modelName": "gemini-2.5-p
 
 # (how and what is asked, what more is said, what of it goes out, what is named as dropped)
 FIELDS: list[tuple[tuple[str, Any], dict[str, Any], dict[str, Any], str]] = [
-    (CHAT, {"models": ["x/dear"], "route": "fallback"}, {}, "models, route"),
-    (CHAT, {"provider": {"order": ["dear"]}, "preset": "p"}, {}, "provider, preset"),
-    (CHAT, {"plugins": [{"id": "fusion"}], "draft_model": "m"}, {}, "plugins, draft_model"),
     (CHAT, {"top_k": 4, "min_p": [0.1]}, {"top_k": 4, "min_p": [0.1]}, ""),
     (CHAT, {"service_tier": "flex"}, {"service_tier": "flex"}, ""),
     (CHAT, {"reasoning": {"model": "x/dear"}}, {}, "reasoning"),
-    (MESSAGES, {"fallbacks": [{"model": "claude-opus-4-7"}]}, {}, "fallbacks"),
     (MESSAGES, {"tools": [ADVISOR, SEARCH]}, {"tools": [SEARCH]}, "tools (advisor_20260301)"),
     (MESSAGES, {"tools": [MODEST]}, {"tools": [MODEST]}, ""),
-    (MESSAGES, {"container": "c"}, {"container": "c"}, ""),
+    (MESSAGES, {"speed": "fast"}, {"speed": "fast"}, ""),
     (RESPONSES, {"tools": [IMAGES]}, {}, "tools (image_generation)"),
     (RESPONSES, {"truncation": "auto"}, {"truncation": "auto"}, ""),
     (GEMINI, {"generationConfig": ROUTED}, {}, "generationConfig"),
-    (NATIVE, {"options": {"extra": {"models": ["m"]}}}, {}, "options.extra.models"),
-    (NATIVE, {"call": {"extra": {"models": ["m"]}}}, {}, "call.extra.models"),
+]
+
+# (how and what is asked, what more is said, the place of the field that is refused)
+UNKNOWN: list[tuple[tuple[str, Any], dict[str, Any], str]] = [
+    (CHAT, {"models": ["x/dear"], "route": "fallback"}, "models"),
+    (CHAT, {"provider": {"order": ["dear"]}}, "provider"),
+    (CHAT, {"preset": "p"}, "preset"),
+    (CHAT, {"plugins": [{"id": "fusion"}]}, "plugins"),
+    (CHAT, {"draft_model": "m"}, "draft_model"),
+    (CHAT, {"number_of_tomorrow": 5}, "number_of_tomorrow"),
+    (MESSAGES, {"fallbacks": [{"model": "claude-opus-4-7"}]}, "fallbacks"),
+    (NATIVE, {"options": {"extra": {"models": ["m"]}}}, "options.extra.models"),
+    (NATIVE, {"options": {"extra": {"model": "m"}}}, "options.extra.model"),
+    (NATIVE, {"call": {"extra": {"models": ["m"]}}}, "call.extra.models"),
 ]
 
 
@@ -67,7 +83,7 @@ async def asked(
     how: tuple[str, Any], more: dict[str, Any], headers: dict[str, str]
 ) -> tuple[dict[str, Any], Answer]:
     upstream, (path, body) = Scripted(ANSWER), how
-    async with serving(upstream, config=Source("t", KEYS).config({"A": "a", "B": "b"})) as gateway:
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
         answer = await ask(gateway, path, {**body, **more}, headers=headers)
     assert answer.status == 200
     return dict(upstream.options.extra), answer
@@ -82,11 +98,27 @@ async def test_what_may_choose_another_model_is_left_out_and_named(
     assert answer.headers.get("x-swink-dropped", "") == dropped
 
 
-@pytest.mark.parametrize(("how", "more"), [(row[0], row[1]) for row in FIELDS[:3]], ids=str)
-async def test_a_key_for_all_models_says_what_it_likes(
-    how: tuple[str, Any], more: dict[str, Any]
+@pytest.mark.parametrize(("how", "more", "place"), UNKNOWN, ids=str)
+@pytest.mark.parametrize("headers", [ALICE, CAROL], ids=["models", "budget"])
+async def test_a_field_that_no_table_has_is_refused_to_a_key_with_limits(
+    how: tuple[str, Any], more: dict[str, Any], place: str, headers: dict[str, str]
 ) -> None:
-    extra, answer = await asked(how, more, BOB)
+    upstream, (path, body) = Scripted(ANSWER), how
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        answer = await ask(gateway, path, {**body, **more}, headers=headers)
+    assert answer.status == 400
+    message = answer.json["error"]["message"]
+    assert message.startswith(f"{place}: ")
+    assert "allowed_fields" in message
+    assert upstream.calls == []
+
+
+@pytest.mark.parametrize(("how", "more"), [(row[0], row[1]) for row in UNKNOWN[:2]], ids=str)
+@pytest.mark.parametrize("headers", [BOB, DAVE], ids=["no limits", "allowed"])
+async def test_a_key_without_limits_or_with_allowed_fields_says_what_it_likes(
+    how: tuple[str, Any], more: dict[str, Any], headers: dict[str, str]
+) -> None:
+    extra, answer = await asked(how, more, headers)
     assert extra == more
     assert "x-swink-dropped" not in answer.headers
 
@@ -95,7 +127,7 @@ async def test_a_tool_keeps_no_field_that_names_another_model() -> None:
     own = {"openrouter": {"model": "x/dear"}}
     tool = {"name": "f", "description": "", "parameters": {}, "metadata": own}
     upstream = Scripted(ANSWER)
-    async with serving(upstream, config=Source("t", KEYS).config({"A": "a", "B": "b"})) as gateway:
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
         said = {**NATIVE[1], "tools": [tool]}
         answer = await ask(gateway, NATIVE[0], said, headers=ALICE)
     assert [tool.metadata for tool in upstream.context.tools] == [None]

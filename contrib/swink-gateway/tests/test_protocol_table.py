@@ -11,8 +11,8 @@ from test_failing_well import ASKING
 
 import swink_gateway.protocols
 from swink_gateway.policy.access import NO_KEY
-from swink_gateway.policy.permissions import CHOOSE_NOBODY
-from swink_gateway.protocols.table import PROTOCOLS, Row
+from swink_gateway.policy.permissions import KNOWN_FIELDS
+from swink_gateway.protocols.table import ID_FIELDS, PRICED_FIELDS, PROTOCOLS, Row
 
 ROWS = pytest.mark.parametrize("row", PROTOCOLS.values(), ids=PROTOCOLS)
 
@@ -62,4 +62,12 @@ async def test_the_page_shows_how_to_point_clients_at_the_gateway(row: Row) -> N
 @ROWS
 def test_the_headers_and_fields_of_a_row_are_known_to_the_policy(row: Row) -> None:
     assert row.key_header is None or row.key_header in NO_KEY
-    assert row.safe_fields <= CHOOSE_NOBODY
+    assert row.safe_fields | row.id_fields | row.priced_fields <= KNOWN_FIELDS
+    assert row.id_fields <= ID_FIELDS
+    assert row.priced_fields <= PRICED_FIELDS
+
+
+@ROWS
+def test_a_field_of_a_row_has_one_meaning(row: Row) -> None:
+    groups = (row.safe_fields, row.id_fields, row.priced_fields)
+    assert sum(map(len, groups)) == len(frozenset().union(*groups))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from made import CALLS, TEXT, events
 from sdks import openai_client
-from serving import Scripted, serving
+from serving import Scripted, ask, serving
 from turned import asked_for, is_empty, last_attempt, read_by, whole, written
 
 import swink_core as swink
@@ -259,3 +259,13 @@ def test_what_the_api_says_of_its_own_items_survives_the_client(at_once: bool) -
     assert thought.metadata == {"item": known}
     about = {"item": {"phase": "commentary"}, "annotations": [{"type": "file_path"}]}
     assert text.metadata == about
+
+
+async def test_an_unknown_previous_response_has_its_code_over_http() -> None:
+    body = {"model": "echo/echo", "input": "Hi", "previous_response_id": "nobody's"}
+    async with serving() as gateway:
+        answer = await ask(gateway, "/v1/responses", body)
+    assert answer.status == 400
+    error = answer.json["error"]
+    assert error["code"] == "previous_response_not_found"
+    assert error["type"] == "invalid_request_error"

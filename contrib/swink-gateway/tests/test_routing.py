@@ -12,7 +12,16 @@ import pytest
 from serving import Scripted, ask, serving
 
 import swink_core as swink
-from swink_core import Done, Start, StopReason, TextDelta, TextEnd, TextStart
+from swink_core import (
+    AssistantMessage,
+    Done,
+    Start,
+    StopReason,
+    TextBlock,
+    TextDelta,
+    TextEnd,
+    TextStart,
+)
 from swink_gateway.policy.config import Config, Source, When
 from swink_gateway.policy.routing import Routing
 from swink_gateway.policy.rules import fits, is_named
@@ -262,6 +271,51 @@ async def test_in_a_tier_models_come_first_as_often_as_they_weigh() -> None:
     assert all(sorted(one[:2]) == ["echo", "think"] and one[2:] == ["slow"] for one in ids)
     first = Counter(one[0] for one in ids)
     assert first["echo"] / first["think"] == pytest.approx(3, rel=0.2)
+
+
+LONG = "word " * 2000
+
+
+def turns(first: str, count: int = 1, system: str = "Be brief.") -> swink.Context:
+    messages: list[Any] = [swink.UserMessage(first)]
+    for number in range(count - 1):
+        messages += [AssistantMessage([TextBlock(str(number))]), swink.UserMessage("Go on.")]
+    return swink.Context(messages, system)
+
+
+async def test_all_turns_of_a_conversation_ask_one_account_first() -> None:
+    async with swink.Client() as client:
+        routing = Routing(client, config_of(TIERS))
+        for number in range(20):
+            firsts = {
+                routing.routed(Asked("best", turns(f"{number} {LONG}", count)), "")[0][0][0].id
+                for count in range(1, 8)
+            }
+            assert len(firsts) == 1
+
+
+async def test_a_session_that_the_client_names_asks_one_account_first() -> None:
+    async with swink.Client() as client:
+        routing = Routing(client, config_of(TIERS))
+        for number in range(20):
+            options = {"session_id": f"s{number}"}
+            firsts = {
+                routing.routed(Asked("best", turns(str(n)), options), "")[0][0][0].id
+                for n in range(8)
+            }
+            assert len(firsts) == 1
+
+
+async def test_conversations_are_spread_over_accounts_as_they_weigh() -> None:
+    async with swink.Client() as client:
+        routing = Routing(client, config_of(TIERS))
+        chains = [
+            routing.routed(Asked("best", turns(f"{number} {LONG}")), "")[0]
+            for number in range(1000)
+        ]
+    first = Counter(chain[0][0].id for chain in chains)
+    assert first["echo"] / first["think"] == pytest.approx(3, rel=0.3)
+    assert all(chain[2][0].id == "slow" for chain in chains)
 
 
 async def test_a_tier_is_asked_when_the_one_before_it_is_down() -> None:

@@ -107,10 +107,12 @@ async def test_stream_parser_handles_multi_frame_single_chunk_and_single_frame_m
 async def test_responses_stream_emits_response_failed_when_upstream_errors_before_first_delta() -> (
     None
 ):
-    refused = MemoryResponse.of_json({"error": {"message": "full", "code": "x"}}, 503)
-    async with serving(http=MemoryHTTPClient(refused), providers={"openai": OWN}) as gateway:
-        body = {"model": "openai/gpt-4.1-mini", "input": "Hi", "stream": True}
-        answer = await ask(gateway, "/v1/responses", body)
+    error = {"type": "error", "code": "server_is_overloaded", "message": "full", "param": None}
+    body = b"event: error\ndata: %b\n\n" % msgspec.json.encode(error)
+    failed = MemoryResponse([body], 200, {"Content-Type": "text/event-stream"})
+    async with serving(http=MemoryHTTPClient(failed), providers={"openai": OWN}) as gateway:
+        request = {"model": "openai/gpt-4.1-mini", "input": "Hi", "stream": True}
+        answer = await ask(gateway, "/v1/responses", request)
     kinds = [frame["type"] for frame in answer.frames]
     assert answer.status == 200
     assert kinds == ["response.created", "response.in_progress", "response.failed"]

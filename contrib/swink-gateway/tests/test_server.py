@@ -80,3 +80,36 @@ def test_a_route_to_nowhere_is_found_before_anybody_asks(swink: Any, model: str)
     done = swink("gateway", "--port", "0", "--route", f"mine={model}")
     assert done.returncode != 0
     assert "nobody" in done.stderr
+
+
+UNSERVED = {
+    "/v1/embeddings": "not_found_error",
+    "/v1/messages/batches": "not_found_error",
+    "/v1beta/models/echo/echo:embedContent": "NOT_FOUND",
+    "/v1/models/echo/echo:embedContent": "NOT_FOUND",
+    "/api/embed": None,
+}
+"""Paths that are not served, each with the word in its API for a missing path."""
+
+
+@pytest.mark.parametrize("path", UNSERVED)
+async def test_a_path_that_is_not_served_is_a_404_that_lists_those_that_are(path: str) -> None:
+    async with serving() as gateway:
+        answer = await ask(gateway, path, {"model": "echo/echo"})
+    error = answer.json["error"]
+    word = UNSERVED[path]
+    message = error if word is None else error["message"]
+    assert answer.status == 404
+    assert word is None or word in (error.get("type"), error.get("status"))
+    assert f"POST {path} is not served" in message
+    for served in ("/v1/chat/completions", "/v1/messages", "/{version}/models/{model}:{method}"):
+        assert served in message
+
+
+async def test_a_listed_model_has_all_fields_that_anthropics_sdk_requires() -> None:
+    async with serving() as gateway:
+        rows = (await ask(gateway, "/v1/models")).json["data"]
+    wanted = {"id", "type", "display_name", "created_at", "lifecycle"}
+    known = {"capabilities", "deprecated_at", "line", "max_input_tokens", "max_tokens"}
+    assert all(wanted | known | {"retires_at"} <= row.keys() for row in rows)
+    assert {row["lifecycle"] for row in rows} == {"active"}

@@ -38,7 +38,7 @@ async def test_what_a_key_spent_by_an_earlier_version_counts(tmp_path: Path) -> 
 
 async def test_a_circuit_that_an_earlier_version_opened_is_open(tmp_path: Path) -> None:
     ledger = opened(tmp_path)
-    assert await ledger.circuit("echo/echo") == Circuit(2, 30.0, "overloaded", "it broke")
+    assert await ledger.circuit("echo/echo") == Circuit(2, 30.0, "overloaded", "it broke", True)
     await ledger.aclose()
 
 

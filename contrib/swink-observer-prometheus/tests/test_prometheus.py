@@ -121,10 +121,14 @@ async def test_trouble_is_counted_under_the_model_that_had_it(
 
 
 def shown(
-    registry: CollectorRegistry, *events: Any, model: str = "large", clock: Any = None
+    registry: CollectorRegistry,
+    *events: Any,
+    model: str = "large",
+    clock: Any = None,
+    most_unlisted: int = MOST_MODELS,
 ) -> None:
     """Show a call to an observer: numbers among the events are seconds that pass."""
-    observer = PrometheusObserver(registry)
+    observer = PrometheusObserver(registry, most_unlisted=most_unlisted)
     clock = clock or ManualClock()
     call = call_of(object(), swink.Model("acme", model), clock=clock)
     for event in events:
@@ -299,3 +303,12 @@ class TestPrometheusObserver(ObserverConformance):
     @staticmethod
     def written(observer: Any) -> str:
         return generate_latest(REGISTRY).decode()
+
+
+def test_models_that_no_catalogue_lists_have_a_bound_of_their_own() -> None:
+    registry = CollectorRegistry()
+    for number in range(20):
+        shown(registry, swink.Start(), BOUGHT, model=f"model-{number}", most_unlisted=3)
+    found = samples(registry)
+    assert found[f"llm_requests_total {OTHER} stop_reason=stop"] == 17
+    assert sum(name.startswith("llm_requests_total") for name in found) == 3 + 1

@@ -2,9 +2,10 @@
 
     swink.Client(plugins=[SwinkCache("answers.sqlite", ttl=86400)])
 
-What is the same request is said by its canonical form, to the letter, and by a digest of the
-credentials. Only complete answers (`Done`) are kept. Equal calls that are made at one time are
-asked once: one leads, the others wait for its answer, and the next one leads where it gets none.
+What is the same request is said by its canonical form, to the letter, by the tenant whose call it
+is (`Call.tenant`), and by a digest of the credentials. Only complete answers (`Done`) are kept.
+Equal calls that are made at one time are asked once: one leads, the others wait for its answer, and
+the next one leads where it gets none.
 
 The plugin stands around whatever answers a call, and asks it only where nothing was kept: until it
 is read, it has done nothing. SQLite and JSON are worked on in a thread.
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 
 MOST_BYTES = 500_000_000
 
-FORM = 1
+FORM = 2
 """The form of what is kept; another one is another key."""
 
 MOST_WAITING = 256
@@ -49,7 +50,7 @@ class SwinkCache:
 
     An answer is given again for `ttl` seconds (`None`: for ever). Of more than `max_bytes` of them
     those go that were not asked for the longest. With `shared`, credentials do not count: whoever
-    asks the same is given the same.
+    asks the same is given the same, within a tenant.
 
     A cache that cannot be read or written costs no call: it is told of once, and calls are made.
     Whoever made it closes it: `await cache.aclose()`.
@@ -116,7 +117,7 @@ class SwinkCache:
         if not self._shared:
             headers = sorted((name.lower(), value) for name, value in options.headers.items())
             whose = [target.key, options.base_url, options.api_key, headers]
-        return digest_of([FORM, canonical_request(call), digest_of(whose)])
+        return digest_of([FORM, canonical_request(call), call.tenant, digest_of(whose)])
 
     def _leave_out(self, provider: str) -> None:
         """Say once that a provider's calls are made as without a cache."""

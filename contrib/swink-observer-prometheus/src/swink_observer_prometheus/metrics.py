@@ -94,10 +94,15 @@ class Metrics:
         )  # fmt: skip
         self._models: dict[str, set[str]] = {}
 
-    def labels(self, provider: str, model: str, answered: bool = False) -> tuple[str, str]:
-        """Return the labels of a model; from its first answer on, it is named."""
+    def labels(
+        self, provider: str, model: str, answered: bool = False, most: int = MOST_MODELS
+    ) -> tuple[str, str]:
+        """Return the labels of a model; from its first answer on, it is named.
+
+        `most` is how many models of a provider may be named before this one.
+        """
         known = self._models.setdefault(provider, set())
-        if answered and len(known) < MOST_MODELS:
+        if answered and len(known) < most:
             known.add(model)
         return provider, model if model in known else OTHER
 

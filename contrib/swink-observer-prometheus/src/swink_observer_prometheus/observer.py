@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import KINDS
-from swink_observer_prometheus.metrics import Metrics, metrics_of
+from swink_observer_prometheus.metrics import MOST_MODELS, Metrics, metrics_of
 from swink_observers.calls import CallObserver, CallState
 
 __all__ = ["PrometheusObserver"]
@@ -21,26 +21,31 @@ class PrometheusObserver(CallObserver["_Call"]):
     """Counts calls in `registry`, by default prometheus_client's own.
 
     Any number of observers may share a registry. The metrics are exposed as the program exposes
-    its others.
+    its others. Of a provider's models that the catalogue does not list, at most `most_unlisted` are
+    named: a program whose users name models may lower it.
     """
 
     name = "prometheus"
 
-    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+    def __init__(
+        self, registry: CollectorRegistry = REGISTRY, *, most_unlisted: int = MOST_MODELS
+    ) -> None:
         super().__init__()
         self._metrics = metrics_of(registry)
+        self._most_unlisted = most_unlisted
 
     def watch(self, call: swink.Call) -> _Call:
         """Count a call that begins."""
-        return _Call(call, self._metrics)
+        return _Call(call, self._metrics, self._most_unlisted)
 
 
 class _Call(CallState):
     """The times of one call, and under which labels it is counted."""
 
-    def __init__(self, call: swink.Call, metrics: Metrics) -> None:
+    def __init__(self, call: swink.Call, metrics: Metrics, most_unlisted: int) -> None:
         super().__init__()
         self._metrics = metrics
+        self._most_unlisted = most_unlisted
         self._turn_to(call)
         self._active = metrics.active.labels(*self._labels)
         self._active.inc()
@@ -48,7 +53,9 @@ class _Call(CallState):
         self._first: float | None = None
 
     def _turn_to(self, call: swink.Call, answered: bool = False) -> None:
-        self._labels = self._metrics.labels(call.model.provider, call.model.id, answered)
+        model = call.model
+        most = MOST_MODELS if model.info else self._most_unlisted
+        self._labels = self._metrics.labels(model.provider, model.id, answered, most)
 
     def chunk(self, call: swink.Call) -> None:
         """Time the gap since the chunk before."""

@@ -34,7 +34,9 @@ from swink_gateway.policy.config import Config, Fault, Source
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.policy.limits import Store, faults_of_place, open_ledger
 from swink_gateway.policy.routing import Routing, usable
-from swink_gateway.serving.limits import MOST_STREAMS, Limits
+from swink_gateway.serving.access_log import ACCESS_LOGGER, FORMATS, AccessLog
+from swink_gateway.serving.descriptors import raise_limit
+from swink_gateway.serving.limits import MEMORY_BYTES, MOST_STREAMS, Limits
 from swink_gateway.serving.reloading import Reloader
 from swink_gateway.serving.server import LOOPBACK, Gateway
 from swink_gateway.serving.shared_config import SharedConfig
@@ -47,6 +49,9 @@ KEY_ENV = "SWINK_GATEWAY_KEY"
 """Names the variable with the keys that clients have to show, separated by spaces."""
 
 PORT = 8117
+
+
+MEGABYTE = 1024 * 1024
 
 
 @click.command("gateway")
@@ -75,8 +80,17 @@ PORT = 8117
     help="How many answers may be under way at a time; more are told to come again.",
 )  # fmt: skip
 @click.option(
+    "--memory", default=MEMORY_BYTES // MEGABYTE, show_default=True, type=click.IntRange(1),
+    metavar="MB",
+    help="Memory for the requests that are being answered, shared among the workers.",
+)  # fmt: skip
+@click.option(
     "--coalesce", is_flag=True,
     help="Read on while a client reads slowly, and join the pieces that wait for it.",
+)  # fmt: skip
+@click.option(
+    "--access-log", "access_log", type=click.Choice(FORMATS),
+    help="Log each request to stderr, with its key, model, seconds, tokens, dollars and outcome.",
 )  # fmt: skip
 @click.option(
     "--config", "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
@@ -106,7 +120,9 @@ def command(
     routes: Sequence[str],
     settings: Sequence[str],
     streams: int,
+    memory: int,
     coalesce: bool,
+    access_log: str | None,
     file: Path | None,
     check: Path | None,
     workers: int,
@@ -125,7 +141,14 @@ def command(
     environ = dict(os.environ)
     keys = os.environ.pop(KEY_ENV, "").split()  # programs that providers start do not get it
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
-    given["limits"] = Limits(streams=streams, coalesce=coalesce)
+    given["limits"] = Limits(
+        streams=streams, memory=memory * MEGABYTE // workers, coalesce=coalesce
+    )
+    if (warning := raise_limit(given["limits"])) is not None:
+        say(warning)
+    if access_log is not None:
+        given["access_log"] = AccessLog(access_log)
+        _write_access_log()
     given |= {"host": host, "port": port, "routes": dict(map(_route, routes))}
     source = None if file is None else Source.of(file)
     config = given["config"] = Config() if source is None else source.config(environ)
@@ -200,6 +223,14 @@ def _say_what_is_logged() -> None:
         logging.getLogger("swink_gateway").addHandler(saying)
 
 
+def _write_access_log() -> None:
+    """Send the access log to standard error unchanged."""
+    access = logging.getLogger(ACCESS_LOGGER)
+    access.setLevel(logging.INFO)
+    access.propagate = False
+    access.addHandler(logging.StreamHandler())
+
+
 def _route(text: str) -> tuple[str, list[str]]:
     name, equals, models = text.partition("=")
     chain = [model.strip() for model in models.split(",") if model.strip()]
@@ -242,9 +273,10 @@ async def _serve(
     from swink_gateway.serving.metrics import Monitor  # what it imports reads TOGETHER_ENV
 
     monitor = Monitor()
-    async with aclosing(open_ledger(store)) as ledger:
+    async with aclosing(open_ledger(store, monitor.counters)) as ledger:
         parts = client_parts(None, monitor.plugins)
-        async with swink.Client(**parts, breaker=False, gates=[Cooldowns(ledger)]) as client:
+        cooldowns = monitor.cooldowns = Cooldowns(ledger)
+        async with swink.Client(**parts, breaker=False, gates=[cooldowns]) as client:
             config: Config = given["config"]
             watching: AbstractContextManager[None] = nullcontext()
             if source is not None:

@@ -3,10 +3,10 @@
     ledger = MemoryLedger()
     async with swink.Client(breaker=False, gates=[Cooldowns(ledger)]) as client: ...
 
-The core's circuit breaker passes over a model that keeps failing as long as the chain has another
-one. A gateway serves many clients, so its circuits also refuse the last model of a route: all
-clients get the last failure at once, with the time until the model is tried again, in every process
-that shares the ledger.
+While a circuit is open, its model is passed over as long as the chain has another one. The last
+model of a chain still gets requests, as it would without a gateway, unless the provider stated how
+long to wait: then all clients get the last failure at once, with the time that is left, in every
+process that shares the ledger.
 
 A circuit opens when as many calls in a row as the policy's `circuit_threshold` have failed; the
 attempts of one call count once. It stays open for exactly the time that the provider gave, or else
@@ -18,38 +18,63 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
+from datetime import datetime, timedelta
 from weakref import WeakSet
 
+from attrs import define
+
 from swink_core import Done, Error, Failure, ProviderFailure, ResponseHead, StreamErrorKind, Target
-from swink_core.providers import health_of
+from swink_core.providers import Clock, LoopClock, health_of
 from swink_gateway.policy.limits import Circuit, FailedAttempt, Ledger, MemoryLedger
 from swink_gateway.protocols.failures import for_clients
 
-__all__ = ["Cooldowns"]
+__all__ = ["Cooldowns", "OpenCircuit"]
 
 log = logging.getLogger(__name__)
 
 LONGEST_COOLDOWN = 86400.0
 """Seconds. A provider's quotas are daily at most; a longer wait is taken for a mistake."""
 
+SAME_END = timedelta(seconds=1)
+"""Ends of a cooldown that are less apart are one: each is computed from the time that is left."""
+
+
+@define(frozen=True)
+class OpenCircuit:
+    """A failing model, the kind of the last failure, and the end of the cooldown."""
+
+    model: str
+    kind: str
+    until: datetime
+
 
 class Cooldowns:
     """The circuits of all targets, with the thresholds and cooldowns of the retry policy.
 
     `ledger` stores them (`None`: in memory). A ledger that fails does not stop a call: the failure
-    is logged, and the attempt begins.
+    is logged, and the attempt begins. `clock` dates the end of a cooldown in the log and in `open`.
     """
 
-    def __init__(self, ledger: Ledger | None = None) -> None:
+    def __init__(self, ledger: Ledger | None = None, clock: Clock | None = None) -> None:
         self._ledger = ledger or MemoryLedger()
+        self._clock = clock or LoopClock()
+        self._open: dict[str, OpenCircuit] = {}
         self._failing: set[str] = set()
         self._counted = WeakSet[Target]()  # a call has one target object for all its attempts
         self._writing: dict[str, asyncio.Task[None]] = {}
 
+    @property
+    def open(self) -> list[OpenCircuit]:
+        """The circuits that this process has found open."""
+        now = self._clock.now()
+        self._open = {key: one for key, one in self._open.items() if one.until > now}
+        return [*self._open.values()]
+
     async def enter(self, target: Target) -> None:
         """Let an attempt begin; after a cooldown, only the first.
 
-        Raises ProviderFailure while the target is cooling down.
+        Raises ProviderFailure while the target is cooling down, unless the chain has no other
+        target and the provider gave no time.
         """
         key = target.key
         if key in self._writing:
@@ -60,6 +85,8 @@ class Cooldowns:
             return
         self._failing.add(key)
         if circuit.rest > 0:
+            self._opened(target, circuit)
+        if circuit.rest > 0 and (circuit.is_stated or not target.is_last):
             why = f"{circuit.message} ({circuit.failures} requests in a row)"
             refusal = Failure("connect", code="cooldown", message=why, kind=_kind(circuit))
             refusal.retry_after = max(0.001, round(circuit.rest, 3))
@@ -70,6 +97,7 @@ class Cooldowns:
         key, policy = target.key, target.options.retry
         healthy = health_of(terminal)
         if healthy:
+            self._open.pop(key, None)
             if key in self._failing:
                 self._failing.discard(key)
                 self._write(key, self._ledger.succeeded(key))
@@ -85,7 +113,26 @@ class Cooldowns:
                 probe=policy.circuit_cooldown if wait is None else 0.0,
             )
             self._counted.add(target)
-            self._write(key, self._ledger.failed(key, failed))
+            self._write(key, self._failed(target, failed))
+
+    async def _failed(self, target: Target, failed: FailedAttempt) -> None:
+        await self._ledger.failed(target.key, failed)
+        circuit = await self._ledger.circuit(target.key)
+        if circuit is not None and circuit.rest > 0:
+            self._opened(target, circuit)
+
+    def _opened(self, target: Target, circuit: Circuit) -> None:
+        """Log that a circuit has opened, or stays open for longer."""
+        until = self._clock.now() + timedelta(seconds=circuit.rest)
+        known = self._open.get(target.key)
+        if known is not None and until - known.until < SAME_END:
+            return
+        self._open[target.key] = OpenCircuit(str(target.model), circuit.kind, until)
+        log.warning(
+            "%s failed %d requests in a row; its circuit is open for %.3g s, until %s: %s: %s",
+            target.model, circuit.failures, circuit.rest, until.isoformat(timespec="seconds"),
+            circuit.kind, circuit.message,
+        )  # fmt: skip
 
     async def _circuit(self, key: str) -> Circuit | None:
         try:

@@ -62,6 +62,15 @@ LEANT_ON = {"thread": "thread_unsupported_request"}
 who is told goes on without."""
 
 
+SHARED = (
+    "metadata", "prompt_cache_retention", "safety_identifier", "service_tier", "store",
+)  # fmt: skip
+"""Fields that mean the same in Chat Completions and in Responses.
+
+Source: https://developers.openai.com/api/reference, the bodies of both.
+"""
+
+
 class Spoken:
     """In which wire formats models are asked by clients of `client`."""
 
@@ -97,6 +106,14 @@ class Spoken:
             self._known[known] = f"{family}-{api}"  # whatever is asked
         return f"{family}-{api}" if api else info.wire_format
 
+    def is_own(self, provider: str, wire_format: str) -> bool:
+        """Tell whether a provider with several APIs serves `wire_format` as one of them."""
+        info = self._client.catalog.provider(provider)
+        family, _, api = wire_format.rpartition("-")
+        if info is None or not info.wire_format.startswith(f"{family}-"):
+            return False
+        return api in info.settings.get("api", ())
+
 
 def answerable(asked: Asked) -> Context:
     """Return a conversation that a model can answer: the last of nothing but instructions is said.
@@ -110,12 +127,17 @@ def answerable(asked: Asked) -> Context:
     return replace(asked.context, messages=[*messages[:-1], UserMessage(messages[-1].content)])
 
 
-def addressed(asked: Asked, wire_format: str, provider: str, speaks: str | None) -> Asked:
+def addressed(
+    asked: Asked, wire_format: str, provider: str, speaks: str | None, is_own: bool = False
+) -> Asked:
     """Return what is asked of `provider`, which speaks the wire format `speaks`.
 
-    Raises Refused for what must not be dropped.
+    `is_own`: the provider serves the client's API as well, and its other one is used. Fields that
+    both have then go with the request. Raises Refused for what must not be dropped.
     """
     if speaks != wire_format:
+        kept = {name: asked.own[name] for name in SHARED if is_own and name in asked.own}
+        asked = evolve(asked, own={n: v for n, v in asked.own.items() if n not in kept})
         for name in [name for name in LEANT_ON if asked.own.get(name)]:
             why = f"{provider} has no {name}: send the whole conversation"
             kind = StreamErrorKind.UNSUPPORTED
@@ -127,6 +149,8 @@ def addressed(asked: Asked, wire_format: str, provider: str, speaks: str | None)
         if "tools" in asked.own and _names_none(options.get("tool_choice"), asked.context.tools):
             dropped.append("tool_choice")  # it is about what is dropped
             del options["tool_choice"]
+        if kept:
+            options["extra"] = kept
         return evolve(asked, options=options, dropped=dropped, own={}, headers={})
     options = dict(asked.options)
     if asked.own:

@@ -1,45 +1,58 @@
-"""What the owner of a key for some models alone may say beside the name of one.
+"""What the owner of a key with limits may say beside the name of a model.
 
 Fields of a body that swink has no word for go to a provider as they are, and some choose who
 answers: `models` and `preset` of OpenRouter, Anthropic's `fallbacks`, `draft_model`, a tool that
-asks another model. Tomorrow's do it by names of tomorrow, so that what is known to choose nobody is
-let through, and not what is known to choose kept back.
+asks another model. Tomorrow's do it by names of tomorrow. A key with limited models or a budget is
+therefore refused every field that no table of a protocol has, unless the configuration allows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from attrs import define, evolve
 
 from swink_core import Tool, replace
 from swink_gateway.protocols import Asked
-from swink_gateway.protocols.table import PROTOCOLS
+from swink_gateway.protocols.failures import Refused, of_bad_request
+from swink_gateway.protocols.table import ID_FIELDS, PRICED_FIELDS, PROTOCOLS
 
-__all__ = ["CHOOSE_NOBODY", "permitted"]
+__all__ = ["KNOWN_FIELDS", "permitted"]
 
 _OF_OTHERS = frozenset({
-    "chat_template_kwargs", "citation_options", "documents", "guided_choice", "guided_grammar",
-    "guided_json", "guided_regex", "keep_alive", "options", "prompt_mode", "reasoning_format",
-    "search_domain_filter", "search_mode", "search_parameters", "search_recency_filter",
-    "structured_outputs", "usage",
+    "chat_template_kwargs", "citation_options", "documents", "enable_search", "enable_thinking",
+    "guided_choice", "guided_grammar", "guided_json", "guided_regex", "include_reasoning",
+    "keep_alive", "min_p", "options", "prompt_mode", "random_seed", "raw", "reasoning_format",
+    "reasoning_split", "repetition_penalty", "return_citations", "safe_prompt",
+    "search_domain_filter", "search_mode", "search_parameters", "search_recency_filter", "seed",
+    "structured_outputs", "thinking_budget", "top_a", "top_k", "typical_p", "usage",
+    "vl_high_resolution_images",
 })  # fmt: skip
 """Safe fields of vendors whose API is like one of the protocols."""
 
-CHOOSE_NOBODY = _OF_OTHERS.union(*(row.safe_fields for row in PROTOCOLS.values()))
-"""Fields with texts in them, of bodies of several APIs, none of which says which model answers."""
+KNOWN_FIELDS = _OF_OTHERS.union(
+    ID_FIELDS, PRICED_FIELDS, *(row.safe_fields for row in PROTOCOLS.values())
+)
+"""Fields of bodies of several APIs, none of which says by itself which model answers."""
 
 TOOLS = "tools"
 
+_UNKNOWN = (
+    "{}: the gateway has no such field in its tables, and the models or the budget of this key are "
+    "limited; the gateway's owner can allow the field with allowed_fields"
+)
 
-def permitted(asked: Asked, may_ask: Callable[[str], bool]) -> Asked:
+
+def permitted(
+    asked: Asked, may_ask: Callable[[str], bool], allowed_fields: Collection[str] = ()
+) -> Asked:
     """Return what is asked, without what may reach a model for which `may_ask` is false.
 
     It is asked with the name that the provider has for a model. What is left out is named among
-    what is dropped.
+    what is dropped. Raises Refused for a field that neither a table nor `allowed_fields` has.
     """
-    permission = _Permission(may_ask, [*asked.dropped])
+    permission = _Permission(may_ask, {*allowed_fields}, [*asked.dropped])
     options = dict(asked.options)
     if isinstance(extra := options.get("extra"), dict):
         options["extra"] = permission.of_fields(extra, "options.extra.")
@@ -57,10 +70,11 @@ def permitted(asked: Asked, may_ask: Callable[[str], bool]) -> Asked:
 @define
 class _Permission:
     may_ask: Callable[[str], bool]
+    allowed_fields: set[str]
     dropped: list[str]
 
     def of_fields(self, fields: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-        """Return the fields of a body that are let through."""
+        """Return the fields of a body that are let through. Raises Refused for an unknown one."""
         found = {}
         for name, value in fields.items():
             if name == TOOLS and isinstance(value, list):
@@ -68,7 +82,11 @@ class _Permission:
                 self.dropped += [f"{path}{TOOLS} ({_type_of(tool)})" for tool in lost]
                 if left := [tool for tool in value if tool not in lost]:
                     found[name] = left
-            elif self._is_open({name: value}) and (name in CHOOSE_NOBODY or not _says(value)):
+            elif name in self.allowed_fields:
+                found[name] = value
+            elif name not in KNOWN_FIELDS:
+                raise Refused(of_bad_request(_UNKNOWN.format(path + name)), 400)
+            elif self._is_open({name: value}):
                 found[name] = value
             else:
                 self.dropped.append(path + name)
@@ -95,11 +113,6 @@ def _models(data: Any, is_model: bool = False) -> Iterator[str]:
     elif isinstance(data, list):
         for value in data:
             yield from _models(value, is_model)
-
-
-def _says(value: Any) -> bool:
-    """Tell whether there is a text in a value: a number and a yes name nobody."""
-    return next(_models(value, is_model=True), None) is not None
 
 
 def _type_of(tool: Any) -> str:

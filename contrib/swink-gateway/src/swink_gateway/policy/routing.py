@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,9 +18,17 @@ from swink_gateway.policy.limits.stores import ENGINES, Store
 from swink_gateway.policy.passthrough import check_named_by_client
 from swink_gateway.policy.permissions import permitted
 from swink_gateway.policy.rules import fits, is_named
+from swink_gateway.policy.tenancy import with_names
+from swink_gateway.policy.token_counting import estimated_tokens
 from swink_gateway.protocols import Asked
 
-__all__ = ["Chain", "Routing", "persistent", "usable"]
+__all__ = ["CACHED_TOKENS", "Chain", "Routing", "persistent", "usable"]
+
+CACHED_TOKENS = 1024
+"""The shortest prompt that vendors cache: who answers a shorter one is drawn each time."""
+
+MOST_COMPARED = 10_000
+"""The characters of each text by which conversations are told apart."""
 
 Chain = list[tuple[Model, dict[str, Any]]]
 """Models in the order in which they are asked, each with options of its own."""
@@ -41,10 +50,10 @@ class Routing:
     def models(self, name: str) -> list[Model]:
         """Return who may answer to a name. Raises UsageError."""
         meant = self.config.aliases.get(name, name)
-        return [model for model, _ in self._chain(meant, lambda: 1.0)]
+        return [model for model, _ in self._chain(meant, lambda place: 1.0)]
 
     def routed(self, asked: Asked, owner: str) -> tuple[Chain, Asked]:
-        """Return who is asked for the owner of a key, and what. Raises UsageError."""
+        """Resolve a request of the owner of a key. Raises UsageError and Refused."""
         if not self.allows(owner, asked.model):
             raise InvalidModel(
                 f"the key {owner!r} may not ask for {asked.model!r}",
@@ -53,12 +62,16 @@ class Routing:
         name = next((rule.to for rule in self.config.rules if fits(asked, rule.when)), asked.model)
         name = self.config.aliases.get(name, name)
         route = self.config.routes.get(name)
-        chain = self._chain(name, self.chance)
+        chain = self._chain(name, self._chance(asked, owner, route))
         if name == asked.model and route is None:
             check_named_by_client(self.client, chain[0][0])
-        if (key := self.config.keys.get(owner)) is not None and key.models:
-            to = chain[0][0].provider
-            asked = permitted(asked, lambda model: self.allows(owner, f"{to}/{model}"))
+        if (key := self.config.keys.get(owner)) is not None:
+            asked = with_names(asked, owner)
+            if key.is_limited:
+                to = chain[0][0].provider
+                asked = permitted(
+                    asked, lambda model: self.allows(owner, f"{to}/{model}"), key.allowed_fields
+                )
         return chain, _transformed(asked, route.transforms) if route else evolve(asked)
 
     def allows(self, owner: str, name: str) -> bool:
@@ -132,14 +145,36 @@ class Routing:
             with suppress(UsageError):
                 yield str(self.client.catalog.resolve(meant))
 
-    def _chain(self, name: str, chance: Callable[[], float]) -> Chain:
+    def _chance(self, asked: Asked, owner: str, route: Route | None) -> Callable[[str], float]:
+        """Return a function that draws a number for a place in a route, the same in a conversation.
+
+        A vendor's prompt cache is its account's, so the turns of a conversation ask one account
+        first. Conversations are spread over accounts by their weights.
+        """
+        conversation = None
+        if route is not None and any(len(tier) > 1 for tier in route.tiers):
+            conversation = _conversation(asked, owner)
+        if conversation is None:
+            return lambda place: self.chance()
+        seed = conversation.encode("utf-8", "surrogateescape")
+
+        def drawn(place: str) -> float:
+            digest = hashlib.sha256(seed + place.encode()).digest()
+            return int.from_bytes(digest[:8]) / 2**64
+
+        return drawn
+
+    def _chain(self, name: str, chance: Callable[[str], float]) -> Chain:
         resolve = self.client.catalog.resolve
         route = self.config.routes.get(name)
         if route is not None:
             chain = []
-            for tier in route.tiers:
+            for number, tier in enumerate(route.tiers):
                 # the odds of coming first are as the weights (Efraimidis and Spirakis, 2006)
-                drawn = [(chance() ** (1 / one.weight), one) for one in tier]
+                drawn = [
+                    (chance(f"{number}.{at}") ** (1 / one.weight), one)
+                    for at, one in enumerate(tier)
+                ]
                 for _, one in sorted(drawn, key=lambda pair: pair[0], reverse=True):
                     chain.append((resolve(one.model), _options(route, one.options)))
             return chain
@@ -165,6 +200,26 @@ def usable(
     source.refuse(faults)
     assert config is not None  # or there is a fault
     return config
+
+
+def _conversation(asked: Asked, owner: str) -> str | None:
+    """Return a name for a conversation; `None` for one too short to cache.
+
+    It is the client's own name of the session, or how the conversation begins.
+    """
+    if session := asked.options.get("session_id"):
+        return f"{owner}\0{session}"
+    context = asked.context
+    if estimated_tokens(context) < CACHED_TOKENS:
+        return None
+    begins = [owner, (context.system_prompt or "")[:MOST_COMPARED]]
+    for message in context.messages:
+        content = message.content
+        texts = [content] if isinstance(content, str) else [getattr(b, "text", "") for b in content]
+        begins += [text[:MOST_COMPARED] for text in texts]
+        if message.role == "user":
+            break
+    return "\0".join(begins)
 
 
 def _faults_of_store(store: Store) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ from swink_gateway.policy.config import When
 from swink_gateway.policy.token_counting import estimated_tokens
 from swink_gateway.protocols import Asked
 
-__all__ = ["fits", "is_named"]
+__all__ = ["fits", "is_like", "is_named"]
 
 _SEARCHES = (
     "web_search",
@@ -54,10 +54,11 @@ def is_named(name: str, patterns: Iterable[str]) -> bool:
 def _fits_pattern(name: str, pattern: str) -> bool:
     provider, slash, model = name.partition("/")
     parts = pattern.partition("/")
-    return slash == parts[1] and _like(provider, parts[0]) and _like(model, parts[2])
+    return slash == parts[1] and is_like(provider, parts[0]) and is_like(model, parts[2])
 
 
-def _like(text: str, pattern: str) -> bool:
+def is_like(text: str, pattern: str) -> bool:
+    """Tell whether a text fits a pattern, in which `*` stands for anything."""
     first, *parts = pattern.split("*")
     if not parts or not text.startswith(first):
         return text == pattern

@@ -37,7 +37,8 @@ class Asked:
     `tools` are names of tools as the client knows them, by those under which they go out. `said`
     is what the protocol itself wants to know again when it answers. `inherited` are the options
     that the client gives to all its calls, over which `extra` lies: the fields of the body that
-    this one call says. `idle` is why the answer ends that nobody has to be asked for.
+    this one call says. `idle` is why the answer ends that nobody has to be asked for. `patience` is
+    the client's own time limit, in seconds, where it states one.
     """
 
     model: str
@@ -53,6 +54,7 @@ class Asked:
     extra: dict[str, Any] = field(factory=dict)
     inherited: frozenset[str] = frozenset()
     idle: str | None = None
+    patience: float | None = None
 
 
 class Known(Protocol):
@@ -91,10 +93,14 @@ class Reply:
 
 
 class Encoder(Protocol):
-    """Writes one answer. `ended`: it has written how the answer ended, nothing may follow."""
+    """Writes one answer. `ended`: it has written how the answer ended, nothing may follow.
+
+    `has_statuses`: a failure before the answer is an HTTP status, and not a part of the stream.
+    """
 
     content_type: str
     ended: bool
+    has_statuses: bool
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return what the events of one network read are in this protocol, often nothing."""

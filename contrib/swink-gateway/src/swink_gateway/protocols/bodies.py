@@ -10,15 +10,16 @@ import msgspec
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
 __all__ = [
-    "MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "asked_of",
-    "json_of",
+    "COPIES", "MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "asked_of",
+    "json_of", "least_memory", "memory_of",
 ]  # fmt: skip
 
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
 
-MOST_BYTES = 1024 * 1024 * 1024
-"""Of all requests that are being answered: each is held until it is."""
+COPIES = 3
+"""Times that a body is held while it is answered, besides its JSON data: as it came, as it goes to
+a provider, and as it waits to be written."""
 
 MOST_ELEMENTS = 500_000
 """Objects and lists of a body, brackets in its texts among them: each takes memory."""
@@ -31,6 +32,32 @@ MOST_NAME = 500
 
 MOST_BLOCKS = 10_000
 """Of a conversation, and tools: each is looked at before a provider is asked."""
+
+
+_MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
+"""The bytes that an object, a list, half a pair of quotes and a value take in CPython beside their
+text (measured with msgspec's decoder: never too few for the shapes of the tests)."""
+
+_WIDE = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")
+"""Bytes of UTF-8 and beginnings of escapes for characters beyond U+FFFF."""
+
+
+def least_memory(size: int) -> int:
+    """Return the least memory in bytes that a body of `size` bytes takes until it is answered."""
+    return (COPIES + 1) * size
+
+
+def memory_of(body: bytes) -> int:
+    """Estimate the memory in bytes that a body takes until it is answered, before it is parsed."""
+    text = _width(body) * len(body)
+    return COPIES * len(body) + text + sum(body.count(of) * size for of, size in _MEMORY)
+
+
+def _width(body: bytes) -> int:
+    """Return the most bytes that a character of a body's texts takes: the widest one decides."""
+    if body.isascii() and b"\\u" not in body:
+        return 1
+    return 4 if any(part in body for part in _WIDE) else 2
 
 
 def json_of(body: bytes) -> Any:

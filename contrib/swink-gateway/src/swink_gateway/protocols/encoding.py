@@ -20,9 +20,11 @@ from swink_core import (
     ToolCallStart,
 )
 from swink_gateway.protocols import Facts, Known
+from swink_gateway.protocols.failures import EMPTY
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["EventEncoder", "arguments_text", "cost_data", "id_of", "model_of", "started_anew"]
+__all__ = ["EventEncoder", "arguments_text", "cost_data", "empty_completed", "id_of", "model_of"]
+__all__ += ["started_anew"]
 
 DECIMALS = 12
 """Of a dollar: what comes after them is of the sum of fractions."""
@@ -41,6 +43,8 @@ class EventEncoder:
     the answer ends. `_cut`: the call whose end is written was cut off so.
     """
 
+    has_statuses = True
+
     def __init__(self, saying: frozenset[type]) -> None:
         self.ended = False
         self._begun = False
@@ -52,6 +56,7 @@ class EventEncoder:
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return what the events of one network read are in this protocol."""
         out: list[bytes] = []
+        batch = empty_completed(batch)
         if batch and type(batch[-1]) is Error:
             batch = _cut_short(batch)
         event: Any
@@ -104,6 +109,23 @@ def _cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageE
 
 
 _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
+
+
+def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[AssistantMessageEvent]:
+    """End an empty answer as its provider did: completed, which is a failure only in swink."""
+    error = batch[-1] if batch else None
+    if not isinstance(error, Error) or error.code != EMPTY:
+        return batch
+    done = Done(
+        StopReason.STOP,
+        usage=error.usage,
+        cost=error.cost,
+        response_id=error.response_id,
+        model=error.model,
+        request_id=error.request_id,
+        metadata=error.metadata,
+    )
+    return [*batch[:-1], done]
 
 
 def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:

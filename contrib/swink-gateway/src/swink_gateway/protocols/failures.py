@@ -18,8 +18,8 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import KINDS
 
 __all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
-__all__ += ["for_clients", "header_text", "is_exhausted", "is_final", "of_bad_request", "passed_on"]
-__all__ += ["BROKEN_OFF", "Refused"]
+__all__ += ["for_clients", "header_text", "of_bad_request", "passed_on", "standard_status"]
+__all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
 """RFC 9110 section 15: what a client does about each kind is up to it, by these.
@@ -39,8 +39,8 @@ NOT_AGAIN = "x-should-retry"
 """The header by which the SDKs of OpenAI and Anthropic, and Claude Code, let `false` keep them from
 asking again, whatever the status."""
 
-UNAVAILABLE_SECONDS = 30
-"""When to come again where nobody said: as long as a model that keeps failing is passed over."""
+LAST_STANDARD = 511
+"""The highest status that is registered: https://www.iana.org/assignments/http-status-codes."""
 
 LIMITS_OF_PROVIDERS = ("x-ratelimit-", "anthropic-ratelimit-", "ratelimit")
 """How the names of headers begin in which providers say what a client has left."""
@@ -85,6 +85,9 @@ BROKEN_OFF = "the connection to the model's provider failed"
 NOT_NOW = "Ask again later. The gateway's log says more to whoever runs it."
 """What clients are told of a connection: its addresses are of the gateway's own network."""
 
+EMPTY = "empty_response"
+"""The code of an answer that the provider completed with neither text nor a tool call."""
+
 RESTS = "cooldown"
 """The code of a call that was not made, since its model rests: it has the last failure's words."""
 
@@ -100,18 +103,32 @@ class Refused(Exception):
 
 
 def status_of(error: Error, models: int = 1) -> int:
-    """Return the HTTP status of a failure, after which none of `models` models is left."""
+    """Return the HTTP status of a failure, after which none of `models` models is left.
+
+    It is the provider's own status, because SDKs choose their exception by it, except where the
+    provider refuses the gateway's credentials.
+    """
     if models > 1 and error.error_kind in PASSING:
         return 503
+    is_of_key = error.error_kind is Kind.AUTH or error.status in (401, 407)
+    if error.status is not None and 400 <= error.status <= 599 and not is_of_key:
+        return error.status
     return STATUSES[error.error_kind or Kind.UNKNOWN]
 
 
+def standard_status(status: int) -> int:
+    """Return 503 for a status that RFC 9110 does not define, such as Anthropic's 529."""
+    return status if status <= LAST_STANDARD else 503
+
+
 def headers_of(error: Error) -> dict[str, str]:
-    """Return headers that go with a failure."""
+    """Return headers that go with a failure.
+
+    Clients repeat requests themselves, as they do without a gateway. A header keeps them from it
+    where the provider refuses the gateway's own credentials.
+    """
     headers = {}
-    if is_exhausted(error):
-        headers["Retry-After"] = str(UNAVAILABLE_SECONDS)
-    if is_final(error):
+    if error.error_kind is Kind.AUTH:
         headers[NOT_AGAIN] = "false"
     if error.retry_after is not None:
         headers["Retry-After"] = str(max(1, ceil(error.retry_after)))
@@ -126,21 +143,6 @@ def passed_on(response: ResponseHead | None) -> dict[str, str]:
 
 def _says_limits(name: str) -> bool:
     return name.lower().startswith(LIMITS_OF_PROVIDERS)
-
-
-def is_exhausted(error: Error) -> bool:
-    """Tell whether a failure before any words is what the gateway has tried to get round.
-
-    It has asked again, and others, as often as is sensible. Who asks once more at once gets the
-    same; only a limit whose end is known is something to wait for.
-    """
-    waits = error.error_kind is Kind.THROTTLED and error.retry_after is not None
-    return error.error_kind in PASSING and not waits
-
-
-def is_final(error: Error) -> bool:
-    """Tell whether asking again at once does not help, although the status might have it tried."""
-    return is_exhausted(error) or error.error_kind is Kind.AUTH
 
 
 def for_clients(error: Error) -> Error:

@@ -1,8 +1,8 @@
 """What is served, as one object that the SDKs of all vendors read.
 
 OpenAI's wants `object` and a list of `id`, `object`, `created`, `owned_by`; Anthropic's `has_more`,
-`first_id`, `last_id` and, of each model, `type`, `display_name`, `created_at`; Google's a list
-`models` of `name`, `displayName`, `inputTokenLimit`.
+`first_id`, `last_id` and, of each model, `type`, `display_name`, `created_at`, `lifecycle`, with
+null for unknown facts; Google's a list `models` of `name`, `displayName`, `inputTokenLimit`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ def _row(id: str, owner: str, name: str, info: ModelInfo | None = None) -> dict[
     row: dict[str, Any] = {
         "id": id, "object": "model", "created": 0, "owned_by": owner,
         "type": "model", "display_name": name, "created_at": EPOCH,
+        "lifecycle": "active", "deprecated_at": None, "retires_at": None, "line": None,
+        "capabilities": None, "max_input_tokens": None, "max_tokens": None,
         "name": f"models/{id}", "displayName": name,
         "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
     }  # fmt: skip

@@ -8,10 +8,10 @@ from typing import Any
 from swink_core import Error
 from swink_core import StreamErrorKind as Kind
 from swink_gateway.protocols import Reply
-from swink_gateway.protocols.failures import STATUSES, headers_of, is_exhausted, text_of
+from swink_gateway.protocols.failures import STATUSES, headers_of, standard_status, text_of
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["error_data", "error_reply", "final_by_status", "final_in_chat", "final_in_responses"]
+__all__ = ["error_data", "error_reply", "final_in_responses"]
 
 Words = tuple[str, str]
 
@@ -35,11 +35,6 @@ def _words(kind: Kind, status: int) -> Words:
 _WORDS = {kind: _words(kind, status) for kind, status in STATUSES.items()}
 """Type and code of a failure."""
 
-_NOBODY_LEFT: Words = ("upstream_error", "upstream_failed")
-"""In a chunk: opencode takes words such as `server_error` and `overloaded`, wherever they stand,
-for a reason to ask five times more."""
-
-_OVERLOADED: Words = ("server_error", "server_is_overloaded")
 _WRONG: Words = ("invalid_request_error", "invalid_prompt")
 
 _FINAL: dict[Kind, Words] = {
@@ -51,36 +46,9 @@ _FINAL: dict[Kind, Words] = {
 """In `response.failed`: Codex asks five times more for any code that it does not know."""
 
 
-AI_SDK = "ai-sdk/"
-"""In the `User-Agent` of clients that are built on Vercel's AI SDK, as opencode is: it makes a
-status of a code, 503 of `server_is_overloaded`, and they ask five times more for that."""
-
-FAILED_DEPENDENCY = "424"
-"""RFC 4918 section 11.4: what this depended on failed. The AI SDK asks for no such thing again."""
-
-
-def final_in_chat(error: Error, begun: bool) -> Words | None:
-    """Return type and code of a failure in a stream of chunks that is the last word."""
-    return _NOBODY_LEFT if not begun and _is_passing(error) else None
-
-
-def final_in_responses(error: Error, begun: bool) -> Words | None:
-    """Return type and code of a failed response that is the last word."""
-    if not begun and _is_passing(error):
-        return _OVERLOADED
+def final_in_responses(error: Error) -> Words | None:
+    """Return type and code of a failed response that clients must not ask for again."""
     return _FINAL.get(error.error_kind or Kind.UNKNOWN)
-
-
-def final_by_status(error: Error, begun: bool, user_agent: str) -> str | None:
-    """Return the code of an `error` event for a client that takes no code of a failed response."""
-    if AI_SDK in user_agent and not begun and is_exhausted(error):
-        return FAILED_DEPENDENCY
-    return None
-
-
-def _is_passing(error: Error) -> bool:
-    """Tell whether nobody is left to ask; a quota that is used up has a word of its own."""
-    return is_exhausted(error) and error.error_kind is not Kind.QUOTA_EXHAUSTED
 
 
 def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
@@ -102,4 +70,5 @@ def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
 
 def error_reply(error: Error, status: int) -> Reply:
     """Return what says that there is no answer."""
-    return Reply(status, encode({"error": error_data(error)}), headers_of(error))
+    body = encode({"error": error_data(error)})
+    return Reply(standard_status(status), body, headers_of(error))

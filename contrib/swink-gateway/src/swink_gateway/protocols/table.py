@@ -40,7 +40,16 @@ from swink_gateway.protocols.ollama.model_list import ollama_models, ollama_vers
 from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
 from swink_gateway.protocols.responses.protocol import ResponsesProtocol
 
-__all__ = ["MODEL_PATH", "PROTOCOLS", "Endpoint", "Row", "Setup", "losses_between"]
+__all__ = [
+    "ID_FIELDS",
+    "MODEL_PATH",
+    "PRICED_FIELDS",
+    "PROTOCOLS",
+    "Endpoint",
+    "Row",
+    "Setup",
+    "losses_between",
+]
 
 
 @define(frozen=True, kw_only=True)
@@ -87,8 +96,10 @@ class Row:
     `schema` is where the vendor publishes the types that `losses` name. `lists` are paths at which
     clients GET the models, with what makes the JSON data of the rows of `listed_models`.
     `key_header` is the header in which its clients show their key, beside `Authorization`.
-    `safe_fields` are fields of a body, unknown to swink, of which none can choose the model that
-    answers: keys for some models alone may set them.
+    The rest are fields of a body that map to no option of swink's. `safe_fields` neither
+    choose the model that answers, nor name what the vendor keeps, nor change the price.
+    `id_fields` name what the vendor keeps, at any depth. `priced_fields` change the price. Keys
+    with limited models or a budget may set no others.
     """
 
     name: str
@@ -99,6 +110,8 @@ class Row:
     lists: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], Any]] = field(factory=dict)
     key_header: str | None = None
     safe_fields: frozenset[str] = frozenset()
+    id_fields: frozenset[str] = frozenset()
+    priced_fields: frozenset[str] = frozenset()
 
 
 MODEL_PATH = "/{version:v1|v1beta}/models/{model:.+}"
@@ -112,11 +125,21 @@ _OPENAI = Setup(
 )
 
 _OPENAI_FIELDS = frozenset({
-    "audio", "background", "conversation", "function_call", "functions", "include", "logit_bias",
-    "metadata", "modalities", "moderation", "prediction", "prompt", "prompt_cache_options",
-    "prompt_cache_retention", "reasoning", "safety_identifier", "service_tier", "store",
-    "stream_options", "text", "truncation", "verbosity", "web_search_options",
+    "client_metadata", "context_management", "function_call", "functions", "include", "logit_bias",
+    "logprobs", "max_tool_calls", "metadata", "moderation", "prediction",
+    "prompt_cache_options", "prompt_cache_retention", "reasoning", "safety_identifier", "store",
+    "stream_options", "text", "top_logprobs", "truncation", "verbosity",
 })  # fmt: skip
+
+_OPENAI_IDS = frozenset({
+    "approval_request_id", "batch_id", "container", "container_id", "conversation", "file_id",
+    "file_ids", "input_file_id", "previous_response_id", "prompt", "response_id", "skill_id",
+    "starting_after", "vector_store_id", "vector_store_ids",
+})  # fmt: skip
+
+_OPENAI_PRICED = frozenset(
+    {"audio", "background", "best_of", "modalities", "n", "service_tier", "web_search_options"}
+)
 
 _ROWS = (
     Row(
@@ -125,6 +148,8 @@ _ROWS = (
         endpoints=(Endpoint(path="/v1/chat/completions", protocol=ChatProtocol),),
         setup=_OPENAI,
         safe_fields=_OPENAI_FIELDS,
+        id_fields=_OPENAI_IDS,
+        priced_fields=_OPENAI_PRICED,
         losses=(
             Loss(ORDER, "ChatCompletionMessage.content"),
             Loss(SIGNATURES, "ChatCompletionMessage"),
@@ -158,15 +183,17 @@ _ROWS = (
         key_header="x-api-key",
         safe_fields=frozenset(
             {
-                "container",
+                "context_hint",
                 "context_management",
-                "inference_geo",
+                "diagnostics",
                 "mcp_servers",
+                "metadata",
                 "output_config",
-                "speed",
                 "thinking",
             }
         ),
+        id_fields=frozenset({"container", "file_id", "skill_id", "user_profile_id"}),
+        priced_fields=frozenset({"inference_geo", "service_tier", "speed"}),
         losses=(
             Loss(LAST_TEXT_METADATA, "TextBlock"),
             Loss(RAW_ARGUMENTS, "ToolUseBlock.input"),
@@ -182,6 +209,8 @@ _ROWS = (
         endpoints=(Endpoint(path="/v1/responses", protocol=ResponsesProtocol, continues=True),),
         setup=_OPENAI,
         safe_fields=_OPENAI_FIELDS,
+        id_fields=_OPENAI_IDS,
+        priced_fields=_OPENAI_PRICED,
         losses=(
             Loss(ANSWER_METADATA, "Response"),
             Loss(COUNTS, "ResponseUsage"),
@@ -211,16 +240,23 @@ _ROWS = (
             needs_key=True,
         ),
         key_header="x-goog-api-key",
-        safe_fields=frozenset(
+        safe_fields=frozenset({"generationConfig", "labels", "safetySettings", "toolConfig"}),
+        id_fields=frozenset(
             {
                 "cachedContent",
-                "generationConfig",
-                "labels",
-                "safetySettings",
-                "serviceTier",
-                "toolConfig",
+                "cached_content",
+                "corpus",
+                "datastore",
+                "dataStore",
+                "fileSearchStoreNames",
+                "file_search_store_names",
+                "fileUri",
+                "file_uri",
+                "gcsUri",
+                "ragCorpus",
             }
         ),
+        priced_fields=frozenset({"serviceTier"}),
         losses=(
             Loss(BORDERS, "Part"),
             Loss(BROKEN_CALLS, "FunctionCall.args"),
@@ -272,6 +308,16 @@ _ROWS = (
 
 PROTOCOLS: Mapping[str, Row] = {row.name: row for row in _ROWS}
 """The rows by name."""
+
+
+ID_FIELDS = frozenset(name for row in _ROWS for name in row.id_fields) | {
+    "library_ids",
+    "s3Location",
+}
+"""Fields that name what a vendor keeps, of all protocols, and of vendors whose API is like one."""
+
+PRICED_FIELDS = frozenset(name for row in _ROWS for name in row.priced_fields)
+"""Fields that change the price of a call, of all protocols."""
 
 
 def losses_between(source: str, target: str) -> list[Loss]:

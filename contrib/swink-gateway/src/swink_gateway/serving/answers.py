@@ -10,9 +10,9 @@ from typing import Any
 from aiohttp import web
 from attrs import evolve
 
-from swink_core import Done, EventStream, Notice
+from swink_core import Error, EventStream, Notice, StopReason, replace
 from swink_gateway.protocols import Asked, ClientProtocol, Reply
-from swink_gateway.protocols.failures import header_text, passed_on, status_of
+from swink_gateway.protocols.failures import EMPTY, NOT_AGAIN, header_text, passed_on, status_of
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.relay import StreamRelay, relayed
@@ -25,6 +25,9 @@ DROPPED = "x-swink-dropped"
 
 NOTICES = "x-swink-notices"
 """The response header with what the adapter of the provider says of the request."""
+
+REQUEST_IDS = ("x-request-id", "request-id")
+"""The response headers from which OpenAI's and Anthropic's SDKs read the id of a request."""
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 
@@ -41,7 +44,7 @@ def respond(reply: Reply) -> web.Response:
 
 def refusal(status: int, why: str) -> web.Response:
     """Answer who is not let in, in a form that the SDKs of all protocols read a message from."""
-    kind = _TYPES.get(status, "invalid_request_error")
+    kind = _TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     error = {"type": kind, "message": why, "code": status}
     return web.json_response({"type": "error", "error": error}, status=status)
 
@@ -75,7 +78,9 @@ class OneAnswer:
         def headers() -> dict[str, str]:
             return self._headers(stream)
 
-        line = StreamRelay(self._request, kind, headers, self._limits, self._counters)
+        line = StreamRelay(
+            self._request, kind, headers, self._refusal, self._limits, self._counters
+        )
 
         def heard(batch: Sequence[Any]) -> None:
             self._begun.hear(batch)
@@ -83,7 +88,9 @@ class OneAnswer:
                 self._listen(batch)
 
         with suppress(ConnectionResetError):
-            self.completed = await relayed(stream, encoder, line, name, heard)
+            self.completed = await relayed(
+                stream, encoder, line, name, heard, self._begun.routing.config.head_wait
+            )
         assert line.response is not None  # the last event always says something
         return line.response
 
@@ -95,12 +102,27 @@ class OneAnswer:
             self._begun.hear(batch)
             self._listen(batch)
             terminal = batch[-1]
+        message = stream.message
+        if isinstance(terminal, Error) and terminal.code == EMPTY:
+            message = replace(
+                message, stop_reason=StopReason.STOP, error_kind=None, error_message=None
+            )
+        elif isinstance(terminal, Error):
+            return self._refusal(terminal)
+        self.completed = True
+        body = self._encoder.whole(message)
+        return web.Response(body=body, headers=self._headers(stream), content_type=JSON)
+
+    def _refusal(self, error: Error) -> web.Response:
+        """Return a failure as a whole response.
+
+        A header keeps clients from repeating a request that the gateway has repeated.
+        """
+        stream = self._begun.stream
+        reply = self._protocol.failure(error, status_of(error, self._begun.models))
         headers = self._headers(stream)
-        if isinstance(terminal, Done):
-            self.completed = True
-            body = self._encoder.whole(stream.message)
-            return web.Response(body=body, headers=headers, content_type=JSON)
-        reply = self._protocol.failure(terminal, status_of(terminal, self._begun.models))
+        if stream.call.attempts > self._begun.models:
+            headers[NOT_AGAIN] = "false"
         return respond(evolve(reply, headers={**headers, **reply.headers}))
 
     def _listen(self, batch: Sequence[Any]) -> None:
@@ -111,7 +133,7 @@ class OneAnswer:
         headers = {"x-swink-model": str(stream.call.model)}
         headers |= passed_on(stream.call.attempt.response)
         if request_id := stream.call.request_id:
-            headers["x-request-id"] = request_id
+            headers |= dict.fromkeys(REQUEST_IDS, request_id)
         if self._asked.dropped:
             headers[DROPPED] = ", ".join(self._asked.dropped)
         if self._notices:

@@ -9,7 +9,13 @@ from typing import TypeVar
 from aiohttp import web
 
 from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
-from swink_gateway.protocols.bodies import MOST_BODY_BYTES, asked_of, json_of
+from swink_gateway.protocols.bodies import (
+    MOST_BODY_BYTES,
+    asked_of,
+    json_of,
+    least_memory,
+    memory_of,
+)
 from swink_gateway.protocols.failures import Refused, of_bad_request
 
 __all__ = ["read_body", "receive_body", "size_of", "within"]
@@ -26,17 +32,24 @@ def size_of(request: web.Request) -> int:
 
 
 async def receive_body(request: web.Request, hold: Callable[[int], None]) -> bytes:
-    """Receive a whole body; `hold` is called with its size as it grows.
+    """Receive a whole body; `hold` is called with the memory in bytes that it takes as it grows.
 
-    Raises Refused for a body that is too large.
+    The last call has the memory that it takes once it is parsed. Raises Refused for a body that is
+    too large.
     """
     body = bytearray()
     while piece := await request.content.readany():
         body += piece
         if len(body) > MOST_BODY_BYTES:
             raise Refused(of_bad_request(f"the body has more than {MOST_BODY_BYTES} bytes"), 413)
-        hold(size_of(request))
-    return bytes(body)
+        hold(least_memory(size_of(request)))
+    received = bytes(body)
+    body.clear()
+    if len(received) > LARGE_BODY_BYTES:
+        hold(await asyncio.to_thread(memory_of, received))
+    else:
+        hold(memory_of(received))
+    return received
 
 
 async def within(read: Callable[[], T], size: int) -> T:

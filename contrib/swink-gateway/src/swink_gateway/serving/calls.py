@@ -12,7 +12,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from secrets import token_hex
 from typing import Any
 from weakref import WeakSet
@@ -31,18 +31,22 @@ from swink_core import (
     SwinkError,
 )
 from swink_gateway.policy.charging import Charge, charged
-from swink_gateway.policy.limits import Ledger
+from swink_gateway.policy.config import Key
+from swink_gateway.policy.limits import Ledger, StoreUnavailable
 from swink_gateway.policy.passthrough import Spoken, addressed, answerable
 from swink_gateway.policy.routing import Chain, Routing, persistent
+from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
 from swink_gateway.policy.token_counting import ESTIMATED, estimated_tokens
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
-from swink_gateway.protocols.bodies import MOST_BYTES
+from swink_gateway.protocols.bodies import least_memory
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
+from swink_gateway.serving.access_log import STREAM
 from swink_gateway.serving.answers import OneAnswer, respond
 from swink_gateway.serving.bodies import read_body, receive_body, size_of
-from swink_gateway.serving.limits import Limits, time_limit
-from swink_gateway.serving.upstream_call import UpstreamCall
+from swink_gateway.serving.descriptors import affordable_streams
+from swink_gateway.serving.limits import Limits, stated_patience, time_limit, timeouts_within
+from swink_gateway.serving.upstream_call import Claims, UpstreamCall
 
 __all__ = ["ACTIVE", "OWNER", "Calls", "respond"]
 
@@ -52,7 +56,7 @@ Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
 """What makes an answer to a request that was read."""
 
 Holding = Callable[[int], None]
-"""Is told of how many bytes a request has come to be."""
+"""Takes the memory in bytes that a request holds from then on. Raises Refused."""
 
 OWNER = web.RequestKey("owner", str)
 """Of a request: whose key it shows, by name; `""` where keys have no names."""
@@ -72,6 +76,9 @@ REJECTED = "ccr_rejected_streams_total"
 COME_AGAIN_SECONDS = 1.0
 """After which who found no place may ask again: answers end all the time."""
 
+STORE_SECONDS = 5.0
+"""After which a client may ask again whose limits could not be checked."""
+
 UNAVAILABLE = 503
 
 
@@ -83,6 +90,30 @@ def refusing() -> Iterator[None]:
     except SwinkError as error:
         wrong = of_exception(error)
         raise Refused(wrong, status_of(wrong)) from error
+
+
+def _too_much(memory: int, most: int) -> Refused:
+    why = (
+        f"the body takes about {_megabytes(memory)} MB of memory once it is parsed; at most "
+        f"{_megabytes(most)} MB are taken (swink gateway --memory)"
+    )
+    return Refused(of_bad_request(why), 413)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f}"
+
+
+@contextmanager
+def _store_needed() -> Iterator[None]:
+    """Have a call refused whose limits cannot be checked. Raises Refused."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        log.error("a request is refused: %s", error)
+        failed = Error(error_message="the limits of this key cannot be checked now")
+        failed.error_kind, failed.retry_after = StreamErrorKind.OVERLOADED, STORE_SECONDS
+        raise Refused(failed, UNAVAILABLE) from error
 
 
 @define
@@ -100,9 +131,10 @@ class Calls:
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
     _spoken: Spoken = field(default=Factory(lambda self: Spoken(self.client), takes_self=True))
+    _names: Names = field(default=Factory(lambda self: Names(self.client), takes_self=True))
     _streams: WeakSet[EventStream] = field(factory=WeakSet)
     _ended: asyncio.Event = field(factory=asyncio.Event)
-    _bytes: int = field(default=0, init=False)
+    _memory: int = field(default=0, init=False)
 
     async def all_ended(self) -> None:
         """Return as soon as no answer is under way."""
@@ -134,25 +166,27 @@ class Calls:
 
         Raises Refused where there is none, or requests that are being answered are too much.
         """
-        counters, most, held = self.counters, self.limits.streams, 0
+        counters, most, held = self.counters, affordable_streams(self.limits.streams), 0
 
-        def hold(size: int) -> None:
+        def hold(memory: int) -> None:
             nonlocal held
-            if self._bytes + size - held > MOST_BYTES:
-                raise self._refusal(f"{self._bytes} bytes are")
-            self._bytes += size - held
-            held = size
+            if memory > self.limits.memory:
+                raise _too_much(memory, self.limits.memory)
+            if self._memory + memory - held > self.limits.memory:
+                raise self._refusal(f"requests of {_megabytes(self._memory)} MB are")
+            self._memory += memory - held
+            held = memory
 
         if counters[ACTIVE] >= most:
             raise self._refusal("1 answer is" if most == 1 else f"{most} answers are")
-        hold(size)
+        hold(least_memory(size))
         counters[ACTIVE] += 1
         counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
         try:
             yield hold
         finally:
             counters[ACTIVE] -= 1
-            self._bytes -= held
+            self._memory -= held
             self._ended.set()
 
     def _refusal(self, what: str) -> Refused:
@@ -172,6 +206,7 @@ class Calls:
         if asked.idle is not None:
             return self._idle(protocol, asked, request[OWNER])
         async with self.begun(protocol, asked, request[OWNER]) as begun:
+            request[STREAM] = begun.stream
             answer = OneAnswer(request, protocol, asked, begun, self.limits, self.counters)
             response = await (answer.streamed() if asked.stream else answer.whole())
             if done is not None and answer.completed:
@@ -204,35 +239,55 @@ class Calls:
         key = routing.config.keys.get(owner)
         charge: Any = nullcontext(Charge())
         if key is not None:
+            with _store_needed():
+                await self._check_ids(request, key, owner)
+            names = self._names.options
+            chain = [(model, {**names(model, request, owner), **own}) for model, own in chain]
             charge = charged(self.ledger, owner, key, chain, request)
-        async with charge as charge:
+        async with AsyncExitStack() as stack:
+            with _store_needed():
+                charge = await stack.enter_async_context(charge)
             with refusing():
-                stream, facts = self._stream(protocol, chain, request)
+                stream, facts = self._stream(protocol, chain, request, owner)
             asked.dropped = request.dropped
             charge.stream = stream
             async with stream:
-                yield UpstreamCall(stream, facts, len(chain), routing, charge)
+                claims = None if key is None else Claims(self.ledger, owner)
+                yield UpstreamCall(stream, facts, len(chain), routing, charge, claims)
+                if claims is not None:
+                    await claims.made()
+
+    async def _check_ids(self, asked: Asked, key: Key, owner: str) -> None:
+        """Refuse a request that names what a vendor keeps of another key. Raises Refused."""
+        if named := ids_in_request(asked):
+            owned = await self.ledger.owned(owner, {id for _, id in named})
+            check_ids(named, owned, key.vendor_ids)
 
     def _stream(
-        self, protocol: ClientProtocol, chain: Chain, asked: Asked
+        self, protocol: ClientProtocol, chain: Chain, asked: Asked, owner: str
     ) -> tuple[EventStream, Facts]:
         asked.context = answerable(asked)
         wire_formats: dict[str, str] = {}
-        for one, own in chain:
-            spoken = self._spoken.by(one, asked, protocol.wire_format, own)
+        for one, options in chain:
+            spoken = self._spoken.by(one, asked, protocol.wire_format, options)
             if wire_formats.setdefault(one.provider, spoken) != spoken:
                 wire_formats[one.provider] = ""  # what is sealed is right for both
         first = chain[0][0].provider
-        found = addressed(asked, protocol.wire_format, first, wire_formats[first])
+        own = self._spoken.is_own(first, protocol.wire_format)
+        found = addressed(asked, protocol.wire_format, first, wire_formats[first], own)
         asked.dropped = found.dropped
         unseen = not asked.stream
         options = persistent({"retry": self.retry, **found.options}, unseen)
+        most = asked.patience
+        if most is not None and (unseen or most > self.routing.config.head_wait):
+            options.setdefault("timeouts", timeouts_within(most, unseen))
         models: list[Any] = [one for one, _ in chain]
         if asked.inherited:
             models, options = self._inheriting(models, options, asked)
         owns = [persistent(own, unseen) for _, own in chain]
         targets: Any = list(zip(models, owns, strict=True))
         stream = self.client.stream(targets, found.context, **options)
+        stream.call.tenant = owner
         self._streams.add(stream)
         return stream, Facts(stream.call.id, int(time.time()), wire_formats)
 
@@ -268,7 +323,9 @@ class Calls:
         """Return what a request asks for. Raises Refused."""
         body = await self.read(request, hold)
         path = {**request.query, **request.match_info}
-        return await read_body(protocol, body, path, request.headers)
+        asked = await read_body(protocol, body, path, request.headers)
+        asked.patience = stated_patience(request.headers)
+        return asked
 
     async def read(self, request: web.Request, hold: Holding) -> bytes:
         """Return the body of a request, which is held as it comes.

@@ -19,6 +19,7 @@ from typing import Any
 
 from aiohttp import web
 
+from swink_gateway.serving.descriptors import descriptors_left
 from swink_gateway.serving.limits import Limits
 
 __all__ = ["LEFT", "TURNED_AWAY", "Connections"]
@@ -92,7 +93,8 @@ class Connections(web.AppRunner):
     def _admit(self) -> asyncio.BaseProtocol:
         server = super().server
         assert server is not None
-        if len(server.connections) >= self._limits.connections:
+        count = len(server.connections)
+        if count >= self._limits.connections or not descriptors_left(count, len(self._busy)):
             oldest = next(self._waiting(server), None)
             if oldest is None:
                 self._counters[TURNED_AWAY] += 1

@@ -12,7 +12,7 @@ __all__ = ["MOST_KEPT", "MOST_KEPT_BYTES", "ConversationStore"]
 MOST_KEPT = 1000
 """Answers that are kept, the newest."""
 
-MOST_KEPT_BYTES = 256 * 1024 * 1024
+MOST_KEPT_BYTES = 64 * 1024 * 1024
 """Of the conversations that led to them, all together: what two of them share counts twice."""
 
 

@@ -22,12 +22,16 @@ SILENT_SECONDS = 10.0
 class KeepAlive:
     """Calls `beat` whenever nothing was said for `SILENT_SECONDS`, while it is entered.
 
-    One timer looks at the time of the last `touch`, which costs nothing but a look at the clock.
+    The first beat comes after `first` seconds of silence. One timer looks at the
+    time of the last `touch`, which costs nothing but a look at the clock.
     """
 
-    def __init__(self, clock: Clock, beat: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, clock: Clock, beat: Callable[[], Awaitable[None]], first: float = SILENT_SECONDS
+    ) -> None:
         self._clock = clock
         self._beat = beat
+        self._silence = first
         self._last = clock.time()
         self._cancel_timer: Callable[[], None] | None = None
         self._beating: asyncio.Future[None] | None = None
@@ -35,6 +39,9 @@ class KeepAlive:
     def touch(self) -> None:
         """Take note that something was said."""
         self._last = self._clock.time()
+        if self._silence != SILENT_SECONDS:
+            self._silence = SILENT_SECONDS
+            self._arm()
 
     @property
     def is_beating(self) -> bool:
@@ -62,10 +69,12 @@ class KeepAlive:
             self._beating.cancel()
 
     def _arm(self) -> None:
-        self._cancel_timer = self._clock.call_at(self._last + SILENT_SECONDS, self._look)
+        if self._cancel_timer is not None:
+            self._cancel_timer()
+        self._cancel_timer = self._clock.call_at(self._last + self._silence, self._look)
 
     def _look(self) -> None:
-        if self._clock.time() - self._last >= SILENT_SECONDS:
+        if self._clock.time() - self._last >= self._silence:
             self.touch()
             if not self.is_beating:
                 self._beating = asyncio.ensure_future(self._beat())

@@ -26,6 +26,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from swink_gateway.policy.charging import allowance_of
 from swink_gateway.policy.config import Key
+from swink_gateway.policy.cooldowns import Cooldowns, OpenCircuit
 from swink_gateway.policy.limits import Spending
 from swink_gateway.serving.feed import SharedFeed
 from swink_gateway.serving.reloading import Reloader
@@ -37,6 +38,9 @@ from swink_observers.serving import FeedHandler
 __all__ = ["CONTENT_TYPE", "Monitor"]
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+MOST_UNLISTED = 5
+"""Models of a provider that no catalogue lists and that metrics name: clients make names up."""
 
 _ABOUT = {
     "ccr_requests_total": "Calls that were asked for.",
@@ -55,7 +59,8 @@ _LIMITS = {"dollars_a_day": "day", "dollars_a_month": "month"}
 class Monitor:
     """Counts and tells; `plugins` are for the client, `counters` for the gateway.
 
-    `reloader` is what keeps to a file of configuration, where there is one.
+    `reloader` is what keeps to a file of configuration, where there is one, and `cooldowns` the
+    client's gate that passes over models.
     """
 
     def __init__(self) -> None:
@@ -63,10 +68,14 @@ class Monitor:
         folder = os.environ.get(TOGETHER_ENV)
         feed = SharedFeed(Path(folder)) if folder else Feed()
         self._feed = feed
-        self.plugins: Sequence[Any] = (feed, PrometheusObserver(self._registry))
+        self.plugins: Sequence[Any] = (
+            feed,
+            PrometheusObserver(self._registry, most_unlisted=MOST_UNLISTED),
+        )
         self.feed = FeedHandler(feed)
         self.counters: Counter[str] = _Counted(self._registry)
         self.reloader: Reloader | None = None
+        self.cooldowns: Cooldowns | None = None
 
     def belong_to(self, app: web.Application) -> None:
         """Begin and end with an application."""
@@ -82,7 +91,10 @@ class Monitor:
             counted = CollectorRegistry()
             MultiProcessCollector(counted)  # type: ignore[no-untyped-call]  # it has no types
         now = CollectorRegistry()
-        now.register(_Now([*_of_keys(spent, keys), *_of_file(self.reloader)]))
+        circuits = [] if self.cooldowns is None else self.cooldowns.open
+        now.register(
+            _Now([*_of_keys(spent, keys), *_of_file(self.reloader), _of_circuits(circuits)])
+        )
         return generate_latest(counted) + generate_latest(now)
 
 
@@ -144,6 +156,21 @@ def _of_keys(spent: Iterable[Spending], keys: Mapping[str, Key]) -> Iterator[Met
         requests.add_metric((one.key,), one.requests)
         tokens.add_metric((one.key,), one.tokens)
     yield from (dollars, limit, requests, tokens)
+
+
+def _of_circuits(circuits: Iterable[OpenCircuit]) -> Metric:
+    until = GaugeMetricFamily(
+        "swink_gateway_circuit_open_until_timestamp_seconds",
+        "When the cooldown of a failing model ends, by the kind of the last failure.",
+        labels=("model", "kind"),
+    )
+    latest: dict[tuple[str, str], float] = {}
+    for one in circuits:  # a model has a circuit for each of its accounts
+        end = one.until.timestamp()
+        latest[one.model, one.kind] = max(end, latest.get((one.model, one.kind), end))
+    for labels, end in latest.items():
+        until.add_metric(labels, end)
+    return until
 
 
 def _of_file(reloader: Reloader | None) -> Iterator[Metric]:

@@ -20,8 +20,9 @@ from aiohttp import web
 
 from swink_core import Done, Error, EventStream, StreamErrorKind
 from swink_gateway.protocols import Encoder
+from swink_gateway.protocols.failures import EMPTY
 from swink_gateway.serving.backpressure import read_ahead
-from swink_gateway.serving.keepalive import KeepAlive
+from swink_gateway.serving.keepalive import SILENT_SECONDS, KeepAlive
 from swink_gateway.serving.limits import Limits
 
 __all__ = [
@@ -60,6 +61,10 @@ class Line:
         """
         raise NotImplementedError
 
+    def refuse(self, error: Error) -> bool:
+        """Answer with a status in place of a stream; tell whether that is possible."""
+        return False
+
     async def _wait(
         self, read: Callable[[], Any], transport: asyncio.Transport | None, size: int = 0
     ) -> None:
@@ -93,13 +98,17 @@ class _Streamed(web.StreamResponse):
 
 
 class StreamRelay(Line):
-    """A response that is streamed. `response` is `None` until something is written."""
+    """A response that is streamed. `response` is `None` until something is written.
+
+    `refusal` makes the whole response to a call that failed before that.
+    """
 
     def __init__(
         self,
         request: web.Request,
         content_type: str,
         headers: Callable[[], Mapping[str, str]],
+        refusal: Callable[[Error], web.Response],
         limits: Limits,
         counters: Counter[str],
     ) -> None:
@@ -108,6 +117,13 @@ class StreamRelay(Line):
         self._request = request
         self._content_type = content_type
         self._headers = headers
+        self._refusal = refusal
+
+    def refuse(self, error: Error) -> bool:
+        if self.response is None:
+            self.response = self._refusal(error)
+            return True
+        return False
 
     async def send(self, data: bytes, *, last: bool = False) -> None:
         response = self.response
@@ -137,6 +153,17 @@ def _written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protoc
         return encoder.feed([fault], stream.call.attempt)
 
 
+def _is_refusal(event: Any, stream: EventStream) -> bool:
+    """Tell whether a call failed before its provider began to answer.
+
+    SDKs read a failure after the head of an answer from the stream, and do not repeat the request.
+    """
+    head = stream.call.attempt.response
+    if type(event) is not Error or event.code == EMPTY or stream.message.content:
+        return False
+    return head is None or head.status >= 400
+
+
 def hold_little(transport: asyncio.Transport | None) -> None:
     """Let the system keep little of what a client has not read.
 
@@ -153,11 +180,13 @@ async def relayed(
     line: Line,
     protocol: str,
     heard: Callable[[Sequence[Any]], None],
+    head_wait: float = SILENT_SECONDS,
 ) -> bool:
     """Write a stream to its end; tell whether the answer is complete.
 
-    `heard` is shown each batch first, before the call goes on. A client that leaves after the end
-    has had all there was. Raises ConnectionResetError for one that leaves earlier.
+    `heard` is shown each batch first, before the call goes on. The first sign of life comes after
+    `head_wait` seconds of silence. A client that leaves after the end has had all there was. Raises
+    ConnectionResetError for one that leaves earlier.
     """
     is_writing = False
 
@@ -173,7 +202,7 @@ async def relayed(
     ahead = line.limits.coalesce
     if ahead:
         batches = read_ahead(batches, heard, on_full)
-    with KeepAlive(line.limits.clock, beat) as pulse:
+    with KeepAlive(line.limits.clock, beat, head_wait) as pulse:
         async with aclosing(batches):
             async for batch in batches:
                 is_writing = True
@@ -181,6 +210,9 @@ async def relayed(
                     await pulse.beaten()
                 if not ahead:
                     heard(batch)
+                failed = encoder.has_statuses and _is_refusal(batch[-1], stream)
+                if failed and line.refuse(batch[-1]):
+                    return False
                 data = _written(encoder, batch, stream, protocol)
                 if data:
                     pulse.touch()

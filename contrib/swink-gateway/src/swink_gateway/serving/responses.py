@@ -78,7 +78,10 @@ class ResponsesRoutes:
 
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
         owner = request[OWNER]
-        size = _go_on(asked, size_of(request), self._most_bytes, self._kept, owner)
+        try:
+            size = _go_on(asked, size_of(request), self._most_bytes, self._kept, owner)
+        except Refused as refusal:
+            return web.json_response({"error": _error_of(refusal)}, status=refusal.status)
 
         def done(message: Any, facts: Facts) -> None:
             if asked.said["store"]:
@@ -243,12 +246,18 @@ class _Connection:
         self._kept.keep(PREFIX + facts.id, asked.context.messages, size, self)
 
     async def _refuse(self, refusal: Refused, lane: str | None) -> None:
-        said = error_data(refusal.error)
-        said["code"] = refusal.code or said["code"]
+        said = _error_of(refusal)
         await self._say({"type": "error", "status": refusal.status, "error": said}, lane)
 
     async def _say(self, event: dict[str, Any], lane: str | None) -> None:
         await self._line.of(lane).send(named_frame(event))
+
+
+def _error_of(refusal: Refused) -> dict[str, Any]:
+    """Return the error of a refusal, with its own code if it has one."""
+    said = error_data(refusal.error)
+    said["code"] = refusal.code or said["code"]
+    return said
 
 
 def _lane(body: Any) -> str | None:

@@ -27,6 +27,7 @@ from swink_gateway.policy.routing import Routing
 from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.bodies import MOST_BODY_BYTES
 from swink_gateway.protocols.table import PROTOCOLS, Endpoint
+from swink_gateway.serving.access_log import AccessLog
 from swink_gateway.serving.answers import refusal
 from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.connections import Connections
@@ -35,6 +36,7 @@ from swink_gateway.serving.model_routes import ModelRoutes
 from swink_gateway.serving.operator_routes import OperatorRoutes
 from swink_gateway.serving.page import page
 from swink_gateway.serving.responses import ResponsesRoutes
+from swink_gateway.serving.unserved import is_unserved, unserved
 from swink_gateway.serving.workers import MOST_WAITING
 
 if TYPE_CHECKING:
@@ -52,6 +54,9 @@ PLAIN = "identity"
 GRACE_SECONDS = 5
 """For answers that are on their way when the gateway stops."""
 
+_GENERAL = frozenset({"Not Found", "Method Not Allowed"})
+"""The reasons of the errors that the router raises; those of routes are more specific."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _PUBLIC = frozenset({"/health", "/ready"})
@@ -64,9 +69,11 @@ class Gateway:
     `keys` are those that clients show; without one only this machine can be served. `hosts` are
     names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
     chain of models each; `settings` are names of settings that clients of swink's own protocol may
-    say; `limits` bound what clients may take. `config` is what a file says, with routes and keys of
-    its own, and `ledger` where it is kept what those take; `monitor` is what operators see. Port 0
-    is a free one; a `sock` that listens already is served instead. Raises SwinkError for an address
+    say; `retry` says what is repeated (`None`: nothing, because clients repeat requests themselves;
+    the other models of a chain are still tried); `limits` bound what clients may take. `config` is
+    what a file says, with routes and keys of its own, and `ledger` where it is kept what those
+    take; `monitor` is what operators see. Port 0 is a free one; a `sock` that listens already is
+    served instead. `access_log` writes a line for each request. Raises SwinkError for an address
     beyond this machine without a key.
     """
 
@@ -86,16 +93,18 @@ class Gateway:
         ledger: Ledger | None = None,
         monitor: Monitor | None = None,
         sock: socket.socket | None = None,
+        access_log: AccessLog | None = None,
     ) -> None:
         self.guard = Guard(keys, [host, *hosts])
         self.client = client
         tiers = {n: tuple((Upstream(model=m),) for m in c) for n, c in (routes or {}).items()}
         self._routes = {name: Route(tiers=chain) for name, chain in tiers.items()}
         self._host, self._port, self._sock = host, port, sock
+        self._access_log = access_log
         self.draining = False
         routing, ledger = Routing(client, Config()), ledger or MemoryLedger()
         counters = Counter[str]() if monitor is None else monitor.counters
-        retry, limits = retry or RetryPolicy(), limits or Limits()
+        retry, limits = retry or RetryPolicy.none(), limits or Limits()
         self._calls = Calls(client, routing, ledger, retry, limits, counters)
         self._operators = OperatorRoutes(self._calls, monitor)
         self.reconfigure(config or Config())
@@ -237,7 +246,15 @@ class Gateway:
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         with self._runner.answering(request.transport):
-            return await self._answer(request, handler)
+            if self._access_log is None:
+                return await self._answer(request, handler)
+            began, status = self._access_log.clock(), None
+            try:
+                response = await self._answer(request, handler)
+                status = response.status
+                return response
+            finally:
+                self._access_log.write(request, request.get(OWNER), began, status)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):
@@ -253,6 +270,8 @@ class Gateway:
         except web.HTTPException as error:
             if error.status < 400:
                 raise
+            if is_unserved(request, error) and error.reason in _GENERAL:
+                return unserved(request)
             refused = refusal(error.status, error.reason)
             refused.headers.update({n: v for n, v in error.headers.items() if n == "Allow"})
             return refused

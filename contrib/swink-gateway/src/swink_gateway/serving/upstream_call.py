@@ -6,6 +6,7 @@ is a warning unless it is of what the client asks for.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from textwrap import shorten
@@ -13,11 +14,13 @@ from typing import Any
 
 from attrs import define
 
-from swink_core import Error, EventStream, Retry, StopReason
+from swink_core import Done, Error, EventStream, Retry, StopReason
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import KINDS, redact
 from swink_gateway.policy.charging import Charge
+from swink_gateway.policy.limits import Ledger
 from swink_gateway.policy.routing import Routing
+from swink_gateway.policy.tenancy import ids_in_answer
 from swink_gateway.protocols import Facts
 
 __all__ = ["UpstreamCall"]
@@ -34,11 +37,39 @@ MOST_PLACES = 3
 """Of an account in the file: all routes without options of their own may have the same."""
 
 
+@define
+class Claims:
+    """Records the ids in an answer as those of the owner of a key."""
+
+    ledger: Ledger
+    owner: str
+    _claiming: asyncio.Task[None] | None = None
+
+    def hear(self, stream: EventStream) -> None:
+        """Record the ids of a complete answer, before its client reads the end of it."""
+        info = stream.call.provider_info
+        ids = ids_in_answer(stream.message, bool(info and info.continues))
+        if ids:
+            self._claiming = asyncio.ensure_future(self._claim(ids))
+
+    async def made(self) -> None:
+        """Wait until the ids are recorded."""
+        if self._claiming is not None:
+            await asyncio.shield(self._claiming)
+
+    async def _claim(self, ids: set[str]) -> None:
+        try:
+            await self.ledger.claim(self.owner, ids)
+        except Exception as error:
+            log.warning("ids of an answer cannot be recorded, and are refused later: %s", error)
+
+
 @define(frozen=True)
 class UpstreamCall:
     """The stream of a call, and the facts of its answer.
 
-    `models` is how many may answer, as `routing` has it.
+    `models` is how many may answer, as `routing` has it. `claims` records the ids in the answer;
+    `None` for a client without limits.
     """
 
     stream: EventStream
@@ -46,10 +77,13 @@ class UpstreamCall:
     models: int
     routing: Routing
     charge: Charge
+    claims: Claims | None = None
 
     def hear(self, batch: Sequence[Any]) -> None:
         """Charge for a batch of events, and log a failure that it ends with."""
         self.charge.hear(batch)
+        if self.claims is not None and isinstance(batch[-1], Done):
+            self.claims.hear(self.stream)
         self._log_failures(batch)
 
     def _log_failures(self, batch: Sequence[Any]) -> None:

@@ -117,6 +117,11 @@ class Key:
     holds it; of several each counts. `models` are patterns of what may be asked for, by the names
     that clients use. An `operator` may read the metrics, the feed of calls and what all spend.
     Tokens are those of prompts and answers; days and months are those of UTC.
+
+    All keys share the vendors' accounts. `vendor_ids` are patterns of the ids of files, vector
+    stores, containers and conversations at a vendor that the key may name, in addition to the ids
+    in its answers. `allowed_fields` are fields of requests to a vendor that the gateway does not
+    know, and that a key with limited models or a budget may set all the same.
     """
 
     key: tuple[Digest, ...] = field(repr=False)
@@ -127,6 +132,13 @@ class Key:
     streams: Count | None = None
     dollars_per_day: Amount | None = None
     dollars_per_month: Amount | None = None
+    vendor_ids: tuple[str, ...] = ()
+    allowed_fields: tuple[str, ...] = ()
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the models or the budget of the key are limited."""
+        return bool(self.models or self.dollars_per_day or self.dollars_per_month)
 
 
 @define(frozen=True, kw_only=True)
@@ -135,8 +147,12 @@ class Config:
 
     `aliases` are other names of routes and models, `routes` names with a chain of models each,
     `rules` decide by what a request asks for, `keys` are those that clients show, by the names of
-    their owners, and `store` is where limits are kept.
+    their owners, and `store` is where limits are kept. A streamed answer's status waits for the
+    provider's first words or failure, but no longer than `head_wait` seconds; from then on the
+    client gets signs of life.
     """
+
+    head_wait: Amount = Amount(10.0)
 
     aliases: Mapping[str, str] = field(factory=dict)
     routes: Mapping[str, Route] = field(factory=dict)

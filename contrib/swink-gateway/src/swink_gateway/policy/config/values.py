@@ -174,7 +174,8 @@ def _options(data: Any, _: Any) -> Any:
             raise ValueError(f"it is called {BESIDE[name]}, beside options")
         if name == "retry":
             value = _each(_table(value), partial(_field, RetryPolicy), RetryPolicy)
-            return RetryPolicy(**value)
+            retries = {**RetryPolicy.none().retries, **value.pop("retries", {})}
+            return RetryPolicy(retries=retries, **value)
         try:
             return _field(StreamOptions, name, value)
         except ValueError:

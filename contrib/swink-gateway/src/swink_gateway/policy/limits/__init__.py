@@ -11,6 +11,7 @@ from swink_gateway.policy.limits.ledger import (
     Ledger,
     Refusal,
     Spending,
+    StoreUnavailable,
     Ticket,
 )
 from swink_gateway.policy.limits.memory import MemoryLedger
@@ -25,6 +26,7 @@ __all__ = [
     "Refusal",
     "Spending",
     "Store",
+    "StoreUnavailable",
     "Ticket",
     "faults_of_place",
     "open_ledger",

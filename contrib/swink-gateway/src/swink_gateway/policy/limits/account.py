@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct, field
 
 from swink_gateway.policy.limits.ledger import (
+    MOST_AHEAD_SECONDS,
     WINDOW_SECONDS,
     Allowance,
     Circuit,
@@ -30,8 +31,8 @@ class Account(Struct):
 
     def spending(self, key: str, now: float, is_alive: Callable[[str], bool]) -> Spending:
         """Return what was taken, without that which no longer counts."""
-        first = int(now) - WINDOW_SECONDS
-        self.seconds = {at: taken for at, taken in self.seconds.items() if at >= first}
+        first, last = int(now) - WINDOW_SECONDS, int(now) + MOST_AHEAD_SECONDS
+        self.seconds = {at: taken for at, taken in self.seconds.items() if first <= at <= last}
         self.streams = {name: count for name, count in self.streams.items() if is_alive(name)}
         day, month = periods(now)
         return Spending(
@@ -74,7 +75,8 @@ class Account(Struct):
 class Breaker(Struct):
     """The calls in a row that failed on a model, and until when it rests (0.0: it does not).
 
-    `probe` is the interval, in seconds, at which single attempts may ask after that (0.0: all may).
+    `probe` is the interval, in seconds, at which single attempts may ask after that (0.0: all may);
+    `longest` is the longest of both waits, which a clock that is put back does not lengthen.
     """
 
     failures: int = 0
@@ -82,13 +84,15 @@ class Breaker(Struct):
     kind: str = ""
     message: str = ""
     probe: float = 0.0
+    longest: float = float("inf")
 
     def enter(self, now: float) -> Circuit:
         """Return the circuit for an attempt that begins now."""
+        self.until = min(self.until, now + self.longest)
         left = self.until - now
         if self.until and self.probe and left <= 0:
             self.until = now + self.probe
-        return Circuit(self.failures, max(0.0, left), self.kind, self.message)
+        return Circuit(self.failures, max(0.0, left), self.kind, self.message, not self.probe)
 
     def fail(self, now: float, failed: FailedAttempt) -> None:
         """Record a failed attempt."""
@@ -96,5 +100,6 @@ class Breaker(Struct):
         if self.failures >= failed.threshold:
             self.until = now + failed.rest
             self.probe = failed.probe
+            self.longest = max(failed.rest, failed.probe)
             self.kind = failed.kind
             self.message = failed.message

@@ -7,16 +7,18 @@ let in. A process that dies leaves its calls charged with what they might have c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
 
 from attrs import define
 
-from swink_core import UsageError
+from swink_core import SwinkError, UsageError
 
 __all__ = [
+    "MOST_AHEAD_SECONDS",
+    "MOST_IDS",
     "WINDOW_SECONDS",
     "Allowance",
     "Circuit",
@@ -25,14 +27,21 @@ __all__ = [
     "Refusal",
     "Spending",
     "StoreError",
+    "StoreUnavailable",
     "Ticket",
     "counted",
     "periods",
     "refusal",
 ]
 
+MOST_IDS = 100_000
+"""The most ids of vendors' that are recorded, the oldest forgotten first."""
+
 WINDOW_SECONDS = 60
 """In which requests and tokens count: those of each second go as it leaves the window."""
+
+MOST_AHEAD_SECONDS = 5
+"""How far a second may lie ahead of the clock and still count; clocks that were wrong lie more."""
 
 BUSY_SECONDS = 1.0
 """After which who has too many answers under way may ask again: they end all the time."""
@@ -40,6 +49,10 @@ BUSY_SECONDS = 1.0
 
 class StoreError(UsageError, title="Limits cannot be kept"):
     """A place for limits that cannot be one."""
+
+
+class StoreUnavailable(SwinkError, title="Limits cannot be read or written"):
+    """A store that cannot be read or written now, such as a file on a full disk."""
 
 
 @define(frozen=True)
@@ -115,13 +128,15 @@ class Ticket:
 class Circuit:
     """A model that failed, so many times in a row, at last with this kind and in these words.
 
-    `rest` are the seconds for which it is not asked; 0.0: it may be.
+    `rest` are the seconds for which it is not asked; 0.0: it may be. `is_stated`: the provider
+    itself said for how long.
     """
 
     failures: int
     rest: float
     kind: str
     message: str
+    is_stated: bool
 
 
 @define(frozen=True, kw_only=True)
@@ -167,6 +182,12 @@ class Ledger(Protocol):
 
     async def succeeded(self, target: str) -> None:
         """Forget the failures of a target."""
+
+    async def claim(self, owner: str, ids: Collection[str]) -> None:
+        """Record whose ids of a vendor's are; one that has an owner keeps it."""
+
+    async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
+        """Return the ids among these that an owner has claimed."""
 
     async def aclose(self) -> None:
         """Let go of what is open."""

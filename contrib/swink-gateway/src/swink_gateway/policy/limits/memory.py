@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from swink_core.providers import Clock, LoopClock
 from swink_gateway.policy.limits.account import Account, Breaker
 from swink_gateway.policy.limits.ledger import (
+    MOST_IDS,
     Allowance,
     Circuit,
     FailedAttempt,
@@ -31,6 +32,7 @@ class MemoryLedger:
         self.accounts: dict[str, Account] = {}
         self._clock = clock or LoopClock()
         self._breakers: OrderedDict[str, Breaker] = OrderedDict()
+        self._owners: OrderedDict[str, str] = OrderedDict()
 
     def now(self) -> float:
         """Return the seconds of the epoch."""
@@ -63,6 +65,15 @@ class MemoryLedger:
 
     async def succeeded(self, target: str) -> None:
         self._breakers.pop(target, None)
+
+    async def claim(self, owner: str, ids: Collection[str]) -> None:
+        for id in ids:
+            self._owners.setdefault(id, owner)
+        while len(self._owners) > MOST_IDS:
+            self._owners.popitem(last=False)
+
+    async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
+        return {id for id in ids if self._owners.get(id) == owner}
 
     async def aclose(self) -> None:
         pass

@@ -11,12 +11,13 @@ Redis is back; if Redis forgot what it knew, it is told again.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import math
 import re
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,13 +42,21 @@ from swink_gateway.policy.limits.ledger import (
 )
 from swink_gateway.policy.limits.memory import SELF, MemoryLedger
 
-__all__ = ["RedisLedger"]
+__all__ = ["DATA_LOST", "LOST", "RedisLedger"]
 
 log = logging.getLogger(__name__)
 
 PREFIX = "swink:gateway:"
 
 MEMBERS = PREFIX + "members"
+
+MARK = PREFIX + "mark"
+
+LOST = "swink_gateway_store_lost_total"
+"""Counts how often the server could not be reached."""
+
+DATA_LOST = "swink_gateway_store_data_lost_total"
+"""Counts how often the server had lost what it kept."""
 
 SIGN_SECONDS = 1.0
 """How often a process looks what was taken, and whether a lost server is back."""
@@ -56,6 +65,9 @@ ANSWER_SECONDS = 1.0
 """After which a server that does not answer is lost."""
 
 MOST_CONNECTIONS = 16
+
+ID_SECONDS = 90 * 86400
+"""For which an id of a vendor's is recorded: longer than vendors keep answers."""
 
 MOST_LOOKS = 6
 """For how many half seconds a call waits for what others hold and do not need."""
@@ -74,11 +86,18 @@ class RedisLedger:
     """Keeps everything in the Redis server at an address such as `redis://localhost:6379`.
 
     Its keys begin with `swink:gateway:` and hold no credential. What is owed while the server is
-    lost is kept in `folder`, if there is one, for the other processes of the machine. Raises
+    lost is kept in `folder`, if there is one, for the other processes of the machine. `counters`
+    count by name how often the server was lost, and how often it lost what it kept. Raises
     UsageError without the extra, and for what is no address.
     """
 
-    def __init__(self, url: str, clock: Clock | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        clock: Clock | None = None,
+        folder: Path | None = None,
+        counters: Counter[str] | None = None,
+    ) -> None:
         try:
             from redis import RedisError
             from redis import asyncio as redis
@@ -113,6 +132,8 @@ class RedisLedger:
         }
         self._name = secrets.token_hex(8)
         self._local = MemoryLedger(clock)
+        self._counters = Counter[str]() if counters is None else counters
+        self._has_marked = False
         self._is_lost = False
         self._losses = 0
         self._members = 1
@@ -123,6 +144,20 @@ class RedisLedger:
         self._streams: Counter[str] = Counter()
         self._debts = Debts(folder)
         self._watching: asyncio.Task[None] | None = None
+
+    async def _check_eviction(self) -> None:
+        """Warn of a server that may delete budgets when its memory is full."""
+        try:
+            found = await self._redis.config_get("maxmemory*")
+        except self._failures:
+            return  # it is lost, which is told elsewhere, or tells nobody its settings
+        policy, most = found.get("maxmemory-policy", "noeviction"), found.get("maxmemory", "0")
+        if policy != "noeviction" and int(most):
+            log.warning(
+                "Redis at %s deletes keys when its memory is full (maxmemory-policy %s), budgets "
+                "among them: set maxmemory-policy noeviction",
+                self._where, policy,
+            )  # fmt: skip
 
     async def admit(
         self, key: str, allowance: Allowance, tokens: int, dollars: float
@@ -177,8 +212,8 @@ class RedisLedger:
             return await self._local.circuit(target)
         if not reply:
             return None
-        failures, left, kind, message = reply
-        return Circuit(failures, float(left), kind.decode(), message.decode())
+        failures, left, kind, message, probe = reply
+        return Circuit(failures, float(left), kind.decode(), message.decode(), not float(probe))
 
     async def failed(self, target: str, failed: FailedAttempt) -> None:
         await self._local.failed(target, failed)
@@ -192,6 +227,29 @@ class RedisLedger:
                 await self._redis.delete(_target(target))
             except self._failures as error:
                 self._lose(error)
+
+    async def claim(self, owner: str, ids: Collection[str]) -> None:
+        await self._local.claim(owner, ids)
+        if ids and not self._is_lost:
+            try:
+                async with self._redis.pipeline(transaction=False) as pipeline:
+                    for id in ids:
+                        pipeline.set(_id(id), owner, nx=True, ex=ID_SECONDS)
+                    await pipeline.execute()
+            except self._failures as error:
+                self._lose(error)
+
+    async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
+        names = [*ids]
+        if names and not self._is_lost:
+            try:
+                owners = await self._redis.mget([_id(id) for id in names])
+            except self._failures as error:
+                self._lose(error)
+            else:
+                pairs = zip(names, owners, strict=True)
+                return {id for id, found in pairs if found == owner.encode()}
+        return await self._local.owned(owner, names)  # what this process has claimed
 
     async def aclose(self) -> None:
         if self._watching is not None:
@@ -247,6 +305,7 @@ class RedisLedger:
             return
         self._is_lost = True
         self._losses += 1
+        self._counters[LOST] += 1
         self._local.accounts.clear()
         log.warning(
             "Redis at %s cannot be reached (%s): this process keeps its share, one of %d, of all "
@@ -281,36 +340,65 @@ class RedisLedger:
         )
 
     async def _watch(self) -> None:
+        await self._check_eviction()
+        with suppress(*self._failures):
+            await self._mark()
         while True:
             await asyncio.sleep(SIGN_SECONDS)
             with suppress(*self._failures):
                 if self._is_lost:
                     await self._come_back()
                 else:
+                    await self._mark()  # before a look, which would forget as the server has
                     await self._debts.pay(self._pay)
             await self._look([*self._seen])
+
+    async def _mark(self) -> None:
+        """Leave a mark in the server, and write budgets again if the mark has vanished."""
+        is_new = await self._redis.set(MARK, self._name, nx=True)
+        if is_new and self._has_marked:
+            self._counters[DATA_LOST] += 1
+            log.error(
+                "Redis at %s has lost its data: this process writes the budgets that it remembers "
+                "again",
+                self._where,
+            )  # fmt: skip
+            await self._write_again()
+        self._has_marked = True
+
+    async def _write_again(self) -> None:
+        """Write the dollars of keys that the server has forgotten."""
+        for key, seen in [*self._seen.items()]:
+            if periods(seen.at) == periods(self._local.now()):
+                least = seen.dollars_today, seen.dollars_this_month
+                owed = ("", key, int(seen.at), 0, 0, 0.0)
+                await self._pay(owed, *least, written_again=True)
 
     async def _come_back(self) -> None:
         """Pay what is owed, and tell what may have been forgotten; then ask the server again."""
         await self._redis.ping()
-        for key, seen in [*self._seen.items()]:
-            if periods(seen.at) == periods(self._local.now()):
-                least = seen.dollars_today, seen.dollars_this_month
-                await self._pay(("", key, int(seen.at), 0, 0, 0.0), *least)
+        await self._write_again()
         await self._debts.pay(self._pay)
         self._leases.clear()
         self._is_lost = False
         log.warning("Redis at %s is back: this process shares all limits again", self._where)
 
-    async def _pay(self, debt: Debt, today: float = 0, this_month: float = 0) -> None:
+    async def _pay(
+        self, debt: Debt, today: float = 0, this_month: float = 0, written_again: bool = False
+    ) -> None:
         id, key, *owed = debt
         keys = [*_account(key), f"{PREFIX}paid:{id}"]
-        streams = ("HSET", self._streams[key]) if self._is_lost else ("HINCRBY", 0)
+        counts_anew = self._is_lost or written_again
+        streams = ("HSET", self._streams[key]) if counts_anew else ("HINCRBY", 0)
         await self._run(scripts.CHARGE, keys, self._name, *streams, *owed, today, this_month)
 
 
 def _account(key: str) -> list[str]:
     return [f"{PREFIX}{what}:{key}" for what in ("seconds", "dollars", "streams")]
+
+
+def _id(id: str) -> str:
+    return f"{PREFIX}id:{hashlib.sha256(id.encode('utf-8', 'surrogateescape')).hexdigest()}"
 
 
 def _leases(key: str) -> str:

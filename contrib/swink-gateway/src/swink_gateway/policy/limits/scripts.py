@@ -6,7 +6,7 @@ all who ask.
 
 from __future__ import annotations
 
-from swink_gateway.policy.limits.ledger import WINDOW_SECONDS
+from swink_gateway.policy.limits.ledger import MOST_AHEAD_SECONDS, WINDOW_SECONDS
 
 __all__ = ["ADMIT", "ALIVE_SECONDS", "CHARGE", "ENTER", "FAIL", "LOOK"]
 
@@ -54,7 +54,7 @@ local function taken(members, seconds, dollars, streams)
   local fields = redis.call('HGETALL', seconds)
   for i = 1, #fields, 2 do
     local at, what = tonumber(string.sub(fields[i], 2)), string.sub(fields[i], 1, 1)
-    if at < first then
+    if at < first or at > now + {MOST_AHEAD_SECONDS} then
       redis.call('HDEL', seconds, fields[i])
     else
       sums[what] = sums[what] + fields[i + 1]
@@ -113,7 +113,7 @@ local function add(seconds, dollars, at, requests, tokens, paid)
     local day, month = periods(at)
     redis.call('HINCRBYFLOAT', dollars, day, paid)
     redis.call('HINCRBYFLOAT', dollars, month, paid)
-    redis.call('EXPIRE', dollars, {MONTH_SECONDS})
+    redis.call('PERSIST', dollars)
   end
 end
 """
@@ -209,7 +209,8 @@ local left = open_until - now
 if open_until > 0 and probe > 0 and left <= 0 then
   redis.call('HSET', KEYS[1], 'until', string.format('%.6f', now + probe))
 end
-return {tonumber(kept[1]), string.format('%.6f', math.max(0, left)), kept[3] or '', kept[4] or ''}
+local rest = string.format('%.6f', math.max(0, left))
+return {tonumber(kept[1]), rest, kept[3] or '', kept[4] or '', kept[5] or '0'}
 """
 )  # fmt: skip
 """Return the circuit of a target (now); half open, the attempts after this one wait."""

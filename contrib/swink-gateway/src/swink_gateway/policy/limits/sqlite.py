@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -20,12 +20,14 @@ from swink_core.providers import Clock, LoopClock
 from swink_gateway.policy.limits.account import Account, Breaker
 from swink_gateway.policy.limits.debts import is_running
 from swink_gateway.policy.limits.ledger import (
+    MOST_IDS,
     Allowance,
     Circuit,
     FailedAttempt,
     Refusal,
     Spending,
     StoreError,
+    StoreUnavailable,
     Ticket,
 )
 from swink_gateway.policy.limits.memory import MOST_REMEMBERED
@@ -37,6 +39,7 @@ LOCK_SECONDS = 5.0
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (name TEXT PRIMARY KEY, kept BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS ids (id TEXT PRIMARY KEY, owner TEXT);
 CREATE TABLE IF NOT EXISTS breakers (name TEXT PRIMARY KEY, kept BLOB);
 """
 
@@ -106,6 +109,30 @@ class SQLiteLedger:
 
         await self._do(forget)
 
+    async def claim(self, owner: str, ids: Collection[str]) -> None:
+        rows = [(id, owner) for id in ids]
+
+        def claim() -> None:
+            with self._database:
+                self._database.execute("BEGIN IMMEDIATE")
+                self._database.executemany("INSERT OR IGNORE INTO ids VALUES (?, ?)", rows)
+                self._database.execute(
+                    "DELETE FROM ids WHERE rowid <= (SELECT max(rowid) FROM ids) - ?", (MOST_IDS,)
+                )
+
+        await self._do(claim)
+
+    async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
+        def read() -> set[str]:
+            query = "SELECT 1 FROM ids WHERE id = ? AND owner = ?"
+            return {
+                id
+                for id in ids
+                if self._database.execute(query, (id, owner)).fetchone() is not None
+            }
+
+        return await self._do(read)
+
     async def aclose(self) -> None:
         await self._do(self._database.close)
         self._thread.shutdown()
@@ -114,7 +141,10 @@ class SQLiteLedger:
         return self._clock.now().timestamp()
 
     async def _do(self, what: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, what)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, what)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"the file with the limits cannot be used: {error}") from error
 
     async def _change(
         self, table: str, name: str, kind: type[Kept], change: Callable[[Kept], T]

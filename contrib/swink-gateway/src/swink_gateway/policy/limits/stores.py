@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,8 +30,11 @@ class Store:
     url: str | None = field(default=None, repr=False)
 
 
-def open_ledger(store: Store) -> Ledger:
-    """Return the ledger that is kept there. Raises StoreError where it cannot be."""
+def open_ledger(store: Store, counters: Counter[str] | None = None) -> Ledger:
+    """Return the ledger that is kept there; `counters` count losses of a server, by name.
+
+    Raises StoreError where it cannot be kept there.
+    """
     match store:
         case Store(engine="memory"):
             return MemoryLedger()
@@ -41,7 +45,7 @@ def open_ledger(store: Store) -> Ledger:
         case Store(engine="redis", url=str(url)):
             from swink_gateway.policy.limits.redis import RedisLedger
 
-            return RedisLedger(url, folder=store.path)
+            return RedisLedger(url, folder=store.path, counters=counters)
     wants = {"sqlite": "a path", "redis": "a url"}.get(store.engine)
     raise StoreError(
         f"the store {store.engine!r} {f'needs {wants}' if wants else 'is not known'}",

@@ -44,7 +44,7 @@ from swink_gateway.protocols.encoding import (
     started_anew,
 )
 from swink_gateway.protocols.frames import SSE, data_frame, encode
-from swink_gateway.protocols.openai_errors import error_data, error_reply, final_in_chat
+from swink_gateway.protocols.openai_errors import error_data, error_reply
 from swink_gateway.protocols.sources import nested_annotation, sources_of
 from swink_gateway.protocols.tool_names import Known
 
@@ -202,8 +202,7 @@ class ChatEncoder(EventEncoder):
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
         self.ended = True
-        data = error_data(error, final_in_chat(error, self._begun))
-        out += (data_frame({"error": data}), DONE)
+        out += (data_frame({"error": error_data(error)}), DONE)
 
     def _called(self, name: str, arguments: str) -> dict[str, Any]:
         """Return what is called, as the client knows the tool."""

@@ -12,10 +12,10 @@ from typing import Any
 from swink_core import Error
 from swink_core import StreamErrorKind as Kind
 from swink_gateway.protocols import Reply
-from swink_gateway.protocols.failures import STATUSES, headers_of, text_of
+from swink_gateway.protocols.failures import STATUSES, headers_of, standard_status, text_of
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["blocked_prompt", "error_data", "error_reply"]
+__all__ = ["blocked_prompt", "error_data", "error_reply", "is_blocked_prompt"]
 
 _BY_STATUS = {
     400: "INVALID_ARGUMENT",
@@ -73,6 +73,15 @@ def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
     return {**data, "details": details} if details else data
 
 
+def is_blocked_prompt(error: Error) -> bool:
+    """Tell whether a failure is an answer without candidates here, and no error of the request.
+
+    An upstream that refuses the prompt with an HTTP status made it an error: for an answer without
+    candidates, Gemini CLI asks three times more.
+    """
+    return error.error_kind is Kind.CONTENT_FILTERED and (error.status or 200) < 400
+
+
 def blocked_prompt(error: Error) -> dict[str, Any]:
     """Return the answer to a prompt that is refused for its content."""
     why = {"blockReason": "SAFETY", "blockReasonMessage": text_of(error)}
@@ -81,7 +90,7 @@ def blocked_prompt(error: Error) -> dict[str, Any]:
 
 def error_reply(error: Error, status: int) -> Reply:
     """Return what says that there is no answer."""
-    if error.error_kind is Kind.CONTENT_FILTERED:
+    if is_blocked_prompt(error):
         return Reply(200, encode(blocked_prompt(error)))
-    data = error_data(error, status)
+    data = error_data(error, standard_status(status))
     return Reply(data["code"], encode({"error": data}), headers_of(error))

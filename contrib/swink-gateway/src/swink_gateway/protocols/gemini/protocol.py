@@ -28,11 +28,16 @@ from swink_core import (
     ThinkingDelta,
     ThinkingEnd,
 )
-from swink_core import StreamErrorKind as Kind
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.encoding import id_of, model_of, started_anew
+from swink_gateway.protocols.encoding import empty_completed, id_of, model_of, started_anew
+from swink_gateway.protocols.failures import standard_status, status_of
 from swink_gateway.protocols.frames import JSON, SSE, data_frame, encode
-from swink_gateway.protocols.gemini.errors import blocked_prompt, error_data, error_reply
+from swink_gateway.protocols.gemini.errors import (
+    blocked_prompt,
+    error_data,
+    error_reply,
+    is_blocked_prompt,
+)
 from swink_gateway.protocols.gemini.parts import OF_CANDIDATE, Parts, PartsWriter, usage_data
 from swink_gateway.protocols.gemini.requests import WIRE_FORMAT, read_gemini
 from swink_gateway.protocols.whole_calls import WholeCalls
@@ -72,6 +77,8 @@ class GeminiProtocol:
 class GeminiEncoder:
     """Writes a response for each batch of events."""
 
+    has_statuses = True
+
     def __init__(self, asked: Asked, facts: Facts) -> None:
         self.ended = False
         self._array = asked.stream and asked.said["array"]
@@ -96,6 +103,7 @@ class GeminiEncoder:
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return the response that a batch of events is."""
         out: list[bytes] = []
+        batch = empty_completed(batch)
         head = {
             "modelVersion": model_of(known, batch),
             "responseId": id_of(known, batch, self._facts, ""),
@@ -162,10 +170,11 @@ class GeminiEncoder:
 
     def _fail(self, error: Error, out: list[bytes], head: Mapping[str, Any] | None = None) -> None:
         self.ended = True
-        if error.error_kind is Kind.CONTENT_FILTERED and not self._begun:
+        if is_blocked_prompt(error) and not self._begun:
             self._frame({**blocked_prompt(error), **(head or {})}, out)
         else:
-            self._frame({"error": error_data(error)}, out)
+            status = standard_status(status_of(error))
+            self._frame({"error": error_data(error, status)}, out)
         if self._array:
             out.append(b"]")
 

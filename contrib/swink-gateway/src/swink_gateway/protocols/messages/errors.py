@@ -7,7 +7,7 @@ from typing import Any
 from swink_core import Error
 from swink_core import StreamErrorKind as Kind
 from swink_gateway.protocols import Reply
-from swink_gateway.protocols.failures import STATUSES, headers_of, is_exhausted, is_final, text_of
+from swink_gateway.protocols.failures import STATUSES, headers_of, text_of
 from swink_gateway.protocols.frames import encode
 
 __all__ = ["error_data", "error_reply"]
@@ -37,15 +37,9 @@ UNAVAILABLE = 503
 """The one status with which Claude Code lets `x-should-retry: false` keep it from asking again."""
 
 
-def error_data(error: Error, exhausted: bool = False) -> dict[str, Any]:
-    """Return a failure as the body of an error or the data of its event.
-
-    An `overloaded_error` is asked for again by every client; where there is nobody left to ask
-    (`exhausted`), it is an `api_error`.
-    """
+def error_data(error: Error) -> dict[str, Any]:
+    """Return a failure as the body of an error or the data of its event."""
     word = ERRORS[error.error_kind or Kind.UNKNOWN]
-    if exhausted and error.error_kind is Kind.OVERLOADED:
-        word = "api_error"
     said: dict[str, Any] = {"type": word, "message": text_of(error)}
     if error.retry_after is not None:
         said["retry_after"] = error.retry_after
@@ -56,6 +50,6 @@ def error_data(error: Error, exhausted: bool = False) -> dict[str, Any]:
 
 def error_reply(error: Error, status: int) -> Reply:
     """Return what says that there is no answer."""
-    if is_final(error) and status > 500:
+    if error.error_kind is Kind.AUTH:
         status = UNAVAILABLE
-    return Reply(status, encode(error_data(error, is_exhausted(error))), headers_of(error))
+    return Reply(status, encode(error_data(error)), headers_of(error))

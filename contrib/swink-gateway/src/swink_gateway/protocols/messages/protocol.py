@@ -37,7 +37,6 @@ from swink_core import (
 )
 from swink_gateway.protocols import Asked, Facts, Known, Reply
 from swink_gateway.protocols.encoding import EventEncoder, cost_data, id_of, model_of, started_anew
-from swink_gateway.protocols.failures import is_exhausted
 from swink_gateway.protocols.frames import SSE, encode, named_frame
 from swink_gateway.protocols.messages.blocks import (
     CONTAINER,
@@ -190,8 +189,7 @@ class MessagesEncoder(EventEncoder):
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
         self.ended = True
-        exhausted = is_exhausted(error) and not self._next
-        out.append(named_frame(error_data(error, exhausted)))
+        out.append(named_frame(error_data(error)))
 
     # -- blocks ------------------------------------------------------------------------------------
 

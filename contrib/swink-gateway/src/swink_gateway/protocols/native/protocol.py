@@ -18,12 +18,15 @@ from swink_core import (
     Context,
     Done,
     Error,
+    FileSource,
+    Message,
     Retry,
     StreamErrorKind,
     StreamOptions,
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
+    UrlSource,
     dump,
     load,
     replace,
@@ -33,6 +36,7 @@ from swink_gateway.protocols import Asked, BadRequest, Facts, Known, Reply
 from swink_gateway.protocols.failures import BROKEN_OFF, for_clients, headers_of
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import SSE, data_frame, encode
+from swink_gateway.protocols.media import source_of
 
 __all__ = ["NativeProtocol"]
 
@@ -46,6 +50,8 @@ or another host. A setting is the adapter's own, and there are some for commands
 _STEERING = {"settings", "extra", "rules", "retired", "transport"}
 _INHERITED = StreamOptions.names() - GATEWAYS_OWN - _STEERING
 """Options that are part of what is said in a request's body."""
+
+_FILE_SCHEME = "file:"
 
 _DELTAS = {
     kind: b'data: {"type":"%b","content_index":%%d,"delta":%%b}\n\n' % kind.type.encode()
@@ -78,10 +84,13 @@ class NativeProtocol:
             asked = Asked(said.required("model"), load(Context, context))
         except CodecError as error:
             raise BadRequest(str(error)) from error
+        _check_addresses(asked.context.messages)
         asked.stream = stream is not False
         asked.options = self._options(said.take("options", dict) or {})
+        _check_extra(asked.options.get("extra"), "options.extra")
         if (call := said.object("call")) is not None:
             asked.extra = call.take("extra", dict) or {}
+            _check_extra(asked.extra, "call.extra")
             named = [name for name in call.take("inherited", list) or () if isinstance(name, str)]
             asked.inherited = frozenset(_INHERITED & asked.options.keys() & {*named})
         asked.dropped = said.dropped
@@ -117,10 +126,35 @@ class NativeProtocol:
         return options
 
 
+def _check_addresses(messages: Iterable[Message]) -> None:
+    """Refuse addresses of media that do not begin with http: or https:. Raises BadRequest."""
+    for at, message in enumerate(messages):
+        for block in () if isinstance(message.content, str) else message.content:
+            source = getattr(block, "source", None)
+            if isinstance(source, UrlSource):
+                source_of(source.url, f"messages[{at}].source.url")
+            elif isinstance(source, FileSource):
+                raise BadRequest(f"messages[{at}].source is a file of another machine")
+
+
+def _check_extra(data: Any, place: str) -> None:
+    """Refuse addresses of files in fields of a provider's own. Raises BadRequest."""
+    if isinstance(data, str):
+        if data[: len(_FILE_SCHEME)].lower() == _FILE_SCHEME:
+            raise BadRequest(f"{place} is the address of a file")
+    elif isinstance(data, dict):
+        for name, value in data.items():
+            _check_extra(value, f"{place}.{name}")
+    elif isinstance(data, list):
+        for at, value in enumerate(data):
+            _check_extra(value, f"{place}[{at}]")
+
+
 class NativeEncoder:
-    """Writes events as they are."""
+    """Writes events as they are: its clients know all kinds of failures, and retries."""
 
     content_type = SSE
+    has_statuses = False
 
     def __init__(self) -> None:
         self.ended = False

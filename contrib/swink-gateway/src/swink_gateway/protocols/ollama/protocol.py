@@ -24,8 +24,8 @@ from swink_core import (
 )
 from swink_core.providers import arguments_object, is_synthetic_id
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.encoding import cost_data, model_of, started_anew
-from swink_gateway.protocols.failures import headers_of, text_of
+from swink_gateway.protocols.encoding import cost_data, empty_completed, model_of, started_anew
+from swink_gateway.protocols.failures import headers_of, standard_status, text_of
 from swink_gateway.protocols.frames import encode
 from swink_gateway.protocols.ollama.requests import WIRE_FORMAT, read_chat, read_generate
 from swink_gateway.protocols.whole_calls import WholeCalls
@@ -56,7 +56,8 @@ class OllamaProtocol:
 
     def failure(self, error: Error, status: int) -> Reply:
         """Return what says that there is no answer, with this HTTP status."""
-        return Reply(status, encode({"error": text_of(error)}), headers_of(error))
+        body = encode({"error": text_of(error)})
+        return Reply(standard_status(status), body, headers_of(error))
 
 
 class OllamaGenerateProtocol(OllamaProtocol):
@@ -75,6 +76,7 @@ class OllamaEncoder:
     """Writes lines. `wrapped`: text and thoughts are those of a message."""
 
     content_type = NDJSON
+    has_statuses = True
 
     def __init__(self, asked: Asked, facts: Facts, wrapped: bool = True) -> None:
         self.ended = False
@@ -95,6 +97,7 @@ class OllamaEncoder:
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
         """Return the lines that a batch of events is."""
         out: list[bytes] = []
+        batch = empty_completed(batch)
         head = {"model": model_of(known, batch), "created_at": self._created}
         for event in batch:
             if self.ended:

@@ -35,14 +35,8 @@ from swink_core import (
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, Facts, Known, Reply
 from swink_gateway.protocols.encoding import EventEncoder, id_of, model_of, started_anew
-from swink_gateway.protocols.failures import text_of
 from swink_gateway.protocols.frames import SSE, encode, named_frame
-from swink_gateway.protocols.openai_errors import (
-    error_data,
-    error_reply,
-    final_by_status,
-    final_in_responses,
-)
+from swink_gateway.protocols.openai_errors import error_data, error_reply, final_in_responses
 from swink_gateway.protocols.responses.items import Items, ending, text_part, usage_data
 from swink_gateway.protocols.responses.open_items import DELTAS, PARTS, Open, head_of_deltas
 from swink_gateway.protocols.responses.requests import WIRE_FORMAT, read_responses
@@ -62,9 +56,7 @@ class ResponsesProtocol:
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Return what a request asks for."""
-        asked = read_responses(body)
-        asked.said["user_agent"] = headers.get("User-Agent", "")
-        return asked
+        return read_responses(body)
 
     def encoder(self, asked: Asked, facts: Facts) -> ResponsesEncoder:
         """Make an encoder for the answer to a request."""
@@ -206,14 +198,11 @@ class ResponsesEncoder(EventEncoder):
 
     def _fail(self, error: Error, out: list[bytes]) -> None:
         self.ended = True
-        if code := final_by_status(error, self._begun, self._asked.said.get("user_agent", "")):
-            told = {"code": code, "message": text_of(error), "param": None}
-            out.append(named_frame({"type": "error", "sequence_number": self._number, **told}))
-            return
-        data = error_data(error, final_in_responses(error, self._begun))
+        data = error_data(error, final_in_responses(error))
         usage = usage_data(error.usage, error.cost)
         said = {"status": "failed", "error": data, "usage": usage}
-        self._say("failed", out, response={**self._ended(), **said})
+        # OpenAI's SDKs raise for an event that has the field `error` itself, and for no other.
+        self._say("failed", out, response={**self._ended(), **said}, error=data)
 
     def _ended(self) -> dict[str, Any]:
         return {**self._response, "output": [item for item in self._output if item is not None]}

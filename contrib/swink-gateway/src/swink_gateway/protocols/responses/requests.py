@@ -95,9 +95,15 @@ class _Reader:
             "generate": said.flag("generate") is not False,
         }
         asked.options = self._options()
+        if said.flag("background"):
+            raise BadRequest(
+                "background is true, which is not served; leave it out or set it to false"
+            )
         for name in _SILENT:
             said.data(name)
         asked.own = said.rest()
+        if metadata := said.take("metadata", dict):
+            asked.own["metadata"] = metadata
         if self._own_tools:
             asked.own["tools"] = self._own_tools
         asked.tools, asked.dropped = self._tools, said.dropped

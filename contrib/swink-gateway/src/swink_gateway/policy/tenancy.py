@@ -1,0 +1,238 @@
+"""The wall between keys in what a vendor keeps, since all keys share the vendor's account.
+
+A vendor keeps files, conversations, vector stores, containers, caches and answers, and finds them
+by ids in later requests. An id belongs to the key whose answer it came in; the configuration names
+further ones. A request that names any other id is refused with 404, whether or not the vendor keeps
+something under it.
+
+Ids are found by the names of fields: those in the table of a protocol, and any other name that ends
+like an id. Tools, schemas and labels that the client defines are not searched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from attrs import evolve
+
+from swink_core import (
+    AssistantMessage,
+    Client,
+    Context,
+    ExtensionBlock,
+    FileIdSource,
+    Model,
+    UrlSource,
+)
+from swink_gateway.policy.rules import is_like
+from swink_gateway.protocols import Asked
+from swink_gateway.protocols.failures import Refused, of_bad_request
+from swink_gateway.protocols.table import ID_FIELDS
+
+__all__ = ["MOST_IDS", "Names", "check_ids", "ids_in_answer", "ids_in_request", "with_names"]
+
+MOST_IDS = 1000
+"""The most ids that one request may name: each is looked up."""
+
+_ID_NAME = re.compile(r".*(_ids?|[a-z]Ids?)")
+"""How the name of a field ends that holds an id."""
+
+_FILE_ADDRESS = re.compile(r"/v1[a-z0-9]*/files/", re.IGNORECASE)
+"""A part of the address of every file at Google (https://ai.google.dev/api/files)."""
+
+_OTHER_IDS = frozenset({
+    "app_id", "call_id", "client_id", "event_id", "external_id", "generation_id", "model_id",
+    "modelId", "request_id", "search_id", "session_id", "span_id", "tool_call_id", "tool_use_id",
+    "toolCallId", "trace_id", "user_id",
+})  # fmt: skip
+"""Ids under which a vendor keeps nothing that a request could reach."""
+
+_CLIENTS_OWN = frozenset({
+    "arguments", "chat_template_kwargs", "client_metadata", "input_examples", "input_schema",
+    "labels", "metadata", "parameters", "parametersJsonSchema", "responseJsonSchema",
+    "responseSchema", "schema",
+})  # fmt: skip
+"""Fields whose contents the client makes up."""
+
+_KEPT_ITEMS = frozenset({"compaction", "item_reference", "reasoning"})
+"""Types of items, beside calls of the vendor's own tools, that a vendor finds by their `id`."""
+
+_WRITTEN_CALLS = frozenset({"custom_tool_call", "function_call", "tool_call"})
+"""Types of calls that a request writes out in full."""
+
+_NAMED = frozenset({"prompt_cache_key", "safety_identifier", "session_id", "user", "user_id"})
+"""Fields by which a vendor tells the users of an account apart."""
+
+_HI = Context.of("Hi")
+
+MOST_MODELS = 1000
+"""Models of which it is remembered which names they take: clients choose their names."""
+
+
+def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
+    """List the places and values of ids in a request that a vendor may keep something under."""
+    found: list[tuple[str, str]] = []
+    for place, fields in (
+        ("", asked.own),
+        ("options.extra.", asked.options.get("extra")),
+        ("call.extra.", asked.extra),
+        ("options.settings.", asked.options.get("settings")),
+    ):
+        if isinstance(fields, Mapping):
+            found += ((place + at, id) for at, id in _ids(fields))
+    for message in asked.context.messages:
+        content = message.content
+        for block in () if isinstance(content, str) else content:
+            source = getattr(block, "source", None)
+            if isinstance(source, FileIdSource):
+                found.append(("messages.file_id", source.id))
+            elif isinstance(source, UrlSource) and _FILE_ADDRESS.search(source.url):
+                found.append(("messages.url", source.url))
+            found += ((f"messages.{at}", id) for at, id in _ids(_own_data(block)))
+    for tool in asked.context.tools:
+        found += ((f"tools.{at}", id) for at, id in _ids(tool.metadata))
+    return found
+
+
+def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
+    """Collect the ids in an answer; `continues`: a request may name the answer's own id."""
+    found = {message.response_id} if continues and message.response_id else set[str]()
+    for block in message.content:
+        if not (isinstance(block, ExtensionBlock) and "mcp" in block.kind):
+            found |= {id for _, id in _ids(_own_data(block))}  # others write what `mcp` contains
+    return found | {id for _, id in _ids(message.metadata)}
+
+
+def check_ids(
+    named: Iterable[tuple[str, str]], owned: Iterable[str], allowed: Iterable[str]
+) -> None:
+    """Refuse a request that names an id which is neither `owned` nor fits a pattern of `allowed`.
+
+    Raises Refused.
+    """
+    owned, allowed = {*owned}, [*allowed]
+    for place, id in named:
+        if id not in owned and not any(is_like(id, pattern) for pattern in allowed):
+            why = f"{place}: this key has nothing with the id {id!r:.100}"
+            raise Refused(of_bad_request(why), 404)
+
+
+def _own_data(block: Any) -> list[Any]:
+    return [getattr(block, name, None) for name in ("data", "metadata")]
+
+
+def _ids(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the ids in data, with their places."""
+    if isinstance(data, list | tuple):
+        for value in data:
+            yield from _ids(value, place)
+    elif isinstance(data, Mapping):
+        kind = data.get("type")
+        for name, value in data.items():
+            at = f"{place}.{name}" if place else name
+            if (
+                name in ID_FIELDS
+                or (_ID_NAME.fullmatch(name) and name not in _OTHER_IDS)
+                or (name == "id" and _is_kept(kind, data))
+            ):
+                yield from _values(value, at)
+            elif not (name in _CLIENTS_OWN or (name == "input" and _is_tool_use(kind))):
+                yield from _ids(value, at)
+
+
+def _values(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _values(one, place)
+    elif isinstance(value, Mapping):
+        for name in ("id", "uri"):
+            if isinstance(id := value.get(name), str):
+                yield f"{place}.{name}", id
+        yield from _ids({n: one for n, one in value.items() if n not in ("id", "uri")}, place)
+
+
+def _is_kept(kind: Any, item: Mapping[str, Any]) -> bool:
+    if not isinstance(kind, str) or kind in _WRITTEN_CALLS or item.get("encrypted_content"):
+        return False
+    return kind in _KEPT_ITEMS or kind.endswith("_call")
+
+
+def _is_tool_use(kind: Any) -> bool:
+    return isinstance(kind, str) and kind.endswith("tool_use")
+
+
+# -- names of users --------------------------------------------------------------------------------
+
+
+class Names:
+    """The names by which vendors tell the users of an account apart, one set for each key.
+
+    Without them a vendor's prompt cache, limits and suspensions are those of all keys together.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._taken: dict[tuple[str, str], frozenset[str]] = {}
+
+    def options(self, model: Model, asked: Asked, owner: str) -> dict[str, str]:
+        """Return the options `user` and `session_id` of a call, as far as a model takes them."""
+        taken = self._options_of(model)
+        given = {name: asked.options.get(name) for name in ("user", "session_id")}
+        return {
+            name: hashed(owner, value)
+            for name, value in given.items()
+            if name in taken or value is not None
+        }
+
+    def _options_of(self, model: Model) -> frozenset[str]:
+        known = model.provider, model.id
+        if known not in self._taken:
+            if len(self._taken) >= MOST_MODELS:
+                self._taken.clear()
+            self._taken[known] = self._fitting(model)
+        return self._taken[known]
+
+    def _fitting(self, model: Model) -> frozenset[str]:
+        info = self._client.catalog.provider(model.provider)
+        names = {"user"}
+        if info is not None and info.wire_format.startswith("openai"):
+            names.add("session_id")
+        probe: Any = dict.fromkeys(names, "a")
+        target = self._client.target(model, **probe)
+        fit = getattr(target.binding.provider, "fit", None)
+        if fit is None:
+            return frozenset()
+        notices = [notice.detail for notice in fit(model, _HI, target.options).notices]
+        return frozenset(
+            name for name in names if not any(f"no option {name};" in said for said in notices)
+        )
+
+
+def hashed(owner: str, value: object) -> str:
+    """Return a name for what a client calls `value`, which no other owner's client has."""
+    text = f"{owner}\0{'' if value is None else value}"
+    return "swink-" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def with_names(asked: Asked, owner: str) -> Asked:
+    """Hash the names of users in the fields of a request that go to a provider unread."""
+    options = dict(asked.options)
+    if isinstance(extra := options.get("extra"), Mapping):
+        options["extra"] = _renamed(extra, owner)
+    own, extra = _renamed(asked.own, owner), _renamed(asked.extra, owner)
+    return evolve(asked, options=options, own=own, extra=extra)
+
+
+def _renamed(fields: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    renamed = dict(fields)
+    for name, value in fields.items():
+        if name in _NAMED and value is not None:
+            renamed[name] = hashed(owner, value)
+        elif name == "metadata" and isinstance(value, Mapping) and "user_id" in value:
+            renamed[name] = {**value, "user_id": hashed(owner, value["user_id"])}
+    return renamed

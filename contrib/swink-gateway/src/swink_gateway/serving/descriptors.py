@@ -1,0 +1,65 @@
+"""File descriptors: as many as answers need, and some in reserve.
+
+An answer under way holds a connection to its client and one to its provider. Where a process may
+open fewer files than its answers need, fewer answers are under way at a time: a process without
+descriptors can neither accept connections nor open its files.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from swink_gateway.serving.limits import Limits
+
+__all__ = ["PER_STREAM", "RESERVED", "affordable_streams", "descriptors_left", "raise_limit"]
+
+resource: Any = import_module("resource") if find_spec("resource") else None
+"""The module with the limits of a process; `None` on Windows, which has none."""
+
+PER_STREAM = 2
+
+RESERVED = 64
+"""Kept for files, for the store and for what libraries open."""
+
+
+def _limit() -> int | None:
+    """Read the limit of descriptors of this process; `None` without one."""
+    if resource is None:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def affordable_streams(streams: int) -> int:
+    """Reduce a number of answers at a time to those for which there are descriptors."""
+    limit = _limit()
+    return streams if limit is None else max(1, min(streams, (limit - RESERVED) // PER_STREAM))
+
+
+def descriptors_left(connections: int, streams: int) -> bool:
+    """Tell whether one more connection leaves the reserve, beside those of clients and answers."""
+    limit = _limit()
+    return limit is None or connections + streams < limit - RESERVED
+
+
+def raise_limit(limits: Limits) -> str | None:
+    """Raise the limit of descriptors as far as needed and allowed; return a warning if it is low.
+
+    `limits` are those of one process.
+    """
+    limit = _limit()
+    wanted = limits.connections + limits.streams + RESERVED
+    if resource is None or limit is None or limit >= wanted:
+        return None
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(raised, limit), hard))
+    found = affordable_streams(limits.streams)
+    if found == limits.streams:
+        return None
+    return (
+        f"{raised} file descriptors are enough for {found} answers at a time instead of "
+        f"{limits.streams}: raise the limit to {wanted} (ulimit -n, LimitNOFILE) or lower --streams"
+    )

@@ -1,0 +1,235 @@
+"""A key reaches nothing that a vendor keeps of another key, and shares no names with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made import said
+from serving import Scripted, ask, serving
+
+import swink_core as swink
+from swink_core import AssistantMessage, ExtensionBlock, StopReason, TextBlock
+from swink_gateway.policy.config import Source
+from swink_gateway.policy.limits import Ledger, MemoryLedger
+from swink_gateway.policy.limits.sqlite import SQLiteLedger
+from swink_gateway.policy.tenancy import ids_in_answer, ids_in_request
+from swink_gateway.protocols import Asked
+
+KEYS = """
+[keys.alice]
+key = "${A}"
+vendor_ids = ["vs_of_alice", "file-alice-*"]
+[keys.bob]
+key = "${B}"
+"""
+VALUES = {"A": "a", "B": "b"}
+ALICE, BOB = ({"Authorization": f"Bearer {key}"} for key in "ab")
+
+SAID = [{"role": "user", "content": "Hi"}]
+RESPONSES = ("/v1/responses", {"model": "openai/gpt-5-mini", "input": "Hi"})
+CHAT = ("/v1/chat/completions", {"model": "openai/gpt-5-mini", "messages": SAID})
+MESSAGES = (
+    "/v1/messages",
+    {"model": "anthropic/claude-haiku-4-5", "max_tokens": 5, "messages": SAID},
+)
+GEMINI = (
+    "/v1beta/models/gemini/gemini-2.5-flash:generateContent",
+    {"contents": [{"parts": [{"text": "Hi"}]}]},
+)
+NATIVE = ("/v1/stream", {"model": "openai/gpt-5-mini", "messages": SAID, "stream": False})
+
+
+def parts(kind: str, *content: dict[str, Any]) -> dict[str, Any]:
+    return {kind: [{"role": "user", "content": [*content]}]}
+
+
+def extra(**fields: Any) -> dict[str, Any]:
+    return {"options": {"extra": fields}}
+
+
+# (how and what is asked, what more is said)
+FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
+    (RESPONSES, {"conversation": "x"}),
+    (RESPONSES, {"conversation": {"id": "x"}}),
+    (RESPONSES, {"prompt": {"id": "x"}}),
+    (RESPONSES, {"tools": [{"type": "file_search", "vector_store_ids": ["x"]}]}),
+    (RESPONSES, {"tools": [{"type": "code_interpreter", "container": "x"}]}),
+    (RESPONSES, {"tools": [{"type": "code_interpreter", "container": {"file_ids": ["x"]}}]}),
+    (RESPONSES, {"tools": [{"type": "image_generation", "input_image_mask": {"file_id": "x"}}]}),
+    (RESPONSES, {"tools": [{"type": "new_tool", "thing_of_tomorrow_id": "x"}]}),
+    (RESPONSES, parts("input", {"type": "input_file", "file_id": "x"})),
+    (RESPONSES, parts("input", {"type": "input_image", "file_id": "x"})),
+    (RESPONSES, {"input": [{"type": "image_generation_call", "id": "x"}]}),
+    (RESPONSES, {"input": [{"type": "reasoning", "id": "x", "summary": [{"text": "Hm"}]}]}),
+    (RESPONSES, {"input": [{"type": "mcp_approval_response", "approval_request_id": "x"}]}),
+    (CHAT, parts("messages", {"type": "file", "file": {"file_id": "x"}})),
+    (MESSAGES, {"container": "x"}),
+    (MESSAGES, {"container": {"id": "x", "skills": []}}),
+    (
+        MESSAGES,
+        parts("messages", {"type": "document", "source": {"type": "file", "file_id": "x"}}),
+    ),
+    (MESSAGES, parts("messages", {"type": "container_upload", "file_id": "x"})),
+    (GEMINI, {"cachedContent": "cachedContents/x"}),
+    (
+        GEMINI,
+        {"contents": [{"parts": [{"fileData": {"fileUri": "https://a/v1beta/files/x"}}]}]},
+    ),
+    (GEMINI, {"tools": [{"fileSearch": {"fileSearchStoreNames": ["x"]}}]}),
+    (NATIVE, extra(previous_response_id="x")),
+    (NATIVE, extra(conversation="x")),
+    (NATIVE, extra(input=[{"type": "item_reference", "id": "x"}])),
+    (NATIVE, extra(tools=[{"type": "file_search", "vector_store_ids": ["x"]}])),
+    (NATIVE, {"call": {"extra": {"previous_response_id": "x"}}}),
+    (NATIVE, {"options": {"settings": {"starting_after": "resp_x"}}}),
+    (
+        NATIVE,
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "type": "document",
+                            "source": {"type": "file_id", "provider": "openai", "id": "x"},
+                        }
+                    ],
+                }
+            ]
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("how", "more"), FOREIGN, ids=str)
+async def test_an_id_that_the_key_does_not_own_is_answered_404(
+    how: tuple[str, Any], more: dict[str, Any]
+) -> None:
+    upstream, (path, body) = Scripted(said("Hi")), how
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        answer = await ask(gateway, path, {**body, **more}, headers=BOB)
+    assert answer.status == 404, answer.body
+    assert b"this key has nothing with the id" in answer.body
+    assert upstream.calls == []
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        {"type": "file_search", "vector_store_ids": ["vs_of_alice"]},
+        {"type": "code_interpreter", "container": {"type": "auto", "file_ids": ["file-alice-7"]}},
+    ],
+    ids=str,
+)
+async def test_ids_of_the_configuration_are_for_their_key_alone(tool: dict[str, Any]) -> None:
+    upstream, (path, body) = Scripted(said("Hi")), RESPONSES
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        asked = {**body, "tools": [tool]}
+        mine = await ask(gateway, path, asked, headers=ALICE)
+        theirs = await ask(gateway, path, asked, headers=BOB)
+    assert (mine.status, theirs.status) == (200, 404)
+    assert len(upstream.calls) == 1
+
+
+async def test_the_ids_of_an_answer_are_those_of_the_key_that_got_it() -> None:
+    answer = [
+        swink.Start(),
+        swink.Extension(
+            0, "openai", "code_interpreter_call", {"id": "ci_1", "container_id": "cntr_1"}
+        ),
+        swink.Done(StopReason.STOP),
+    ]
+    tool = {"type": "code_interpreter", "container": "cntr_1"}
+    upstream, (path, body) = Scripted(answer), RESPONSES
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        asked = {**body, "tools": [tool]}
+        before = await ask(gateway, path, asked, headers=ALICE)
+        await ask(gateway, path, body, headers=ALICE)
+        mine = await ask(gateway, path, asked, headers=ALICE)
+        theirs = await ask(gateway, path, asked, headers=BOB)
+    assert (before.status, mine.status, theirs.status) == (404, 200, 404)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Ledger:
+    return MemoryLedger() if request.param == "memory" else SQLiteLedger(tmp_path / "ledger")
+
+
+async def test_an_id_keeps_its_first_owner(ledger: Ledger) -> None:
+    await ledger.claim("alice", {"a", "b"})
+    await ledger.claim("bob", {"b", "c"})
+    try:
+        assert await ledger.owned("alice", {"a", "b", "c"}) == {"a", "b"}
+        assert await ledger.owned("bob", {"a", "b", "c"}) == {"c"}
+    finally:
+        await ledger.aclose()
+
+
+def test_what_clients_make_up_is_not_taken_for_an_id() -> None:
+    own = {
+        "metadata": {"order_id": "x"},
+        "tools": [{"type": "mcp", "headers": {}, "input_examples": [{"order_id": "x"}]}],
+        "messages": [
+            {"type": "server_tool_use", "id": "x", "input": {"file_id": "x"}},
+            {"type": "function_call", "id": "x", "call_id": "x", "arguments": "{}"},
+        ],
+    }
+    assert ids_in_request(Asked("m", swink.Context.of("Hi"), own=own)) == []
+
+
+def test_what_an_mcp_server_writes_makes_nothing_its_readers() -> None:
+    content = [
+        TextBlock("a", {"annotations": [{"file_id": "mine"}]}),
+        ExtensionBlock("openai", "mcp_call", {"output": {"file_id": "theirs"}}),
+    ]
+    message = AssistantMessage(content, response_id="resp")
+    assert ids_in_answer(message, continues=True) == {"mine", "resp"}
+    assert ids_in_answer(message, continues=False) == {"mine"}
+
+
+# (how and what is asked, what more is said, where a name is sent)
+NAMED: list[tuple[tuple[str, Any], dict[str, Any]]] = [
+    (CHAT, {}),
+    (CHAT, {"user": "u", "prompt_cache_key": "k"}),
+    (CHAT, {"safety_identifier": "u"}),
+    (RESPONSES, {"user": "u"}),
+    (MESSAGES, {"metadata": {"user_id": "u"}}),
+    (NATIVE, extra(user="u", prompt_cache_key="k", safety_identifier="s")),
+    (NATIVE, extra(metadata={"user_id": "u"})),
+]
+
+
+def names_of(options: swink.StreamOptions) -> list[str]:
+    fields = {**options.extra, **options.extra.get("metadata", {})}
+    names = [options.user, options.session_id]
+    names += [
+        fields.get(name) for name in ("user", "safety_identifier", "prompt_cache_key", "user_id")
+    ]
+    return [name for name in names if name is not None]
+
+
+@pytest.mark.parametrize(("how", "more"), NAMED, ids=str)
+async def test_names_of_users_and_caches_are_those_of_the_key(
+    how: tuple[str, Any], more: dict[str, Any]
+) -> None:
+    upstream, (path, body) = Scripted(said("Hi")), how
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        for headers in (ALICE, BOB, ALICE):
+            answer = await ask(gateway, path, {**body, **more}, headers=headers)
+            assert answer.status == 200, answer.body
+            assert "x-swink-notices" not in answer.headers
+    first, other, again = [names_of(call.options) for call in upstream.calls]
+    assert first
+    assert first == again
+    assert not {*first} & {*other}
+    assert all(name.startswith("swink-") for name in first + other)
+
+
+async def test_a_call_names_its_tenant_for_caches() -> None:
+    upstream, (path, body) = Scripted(said("Hi")), CHAT
+    async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
+        for headers in (ALICE, BOB):
+            await ask(gateway, path, body, headers=headers)
+    assert [call.tenant for call in upstream.calls] == ["alice", "bob"]
