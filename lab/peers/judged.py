@@ -89,11 +89,15 @@ def _outcome(case: Case, row: dict[str, Any]) -> Outcome | None:
     if row["inexpressible"]:
         return None
     outcome = Outcome(case, conversation(case.conversation))
-    outcome.notices = [Notice("said", text) for text in row["said"]]
+    outcome.notices = [Notice("said", text, EVERYTHING) for text in row["said"]]
     if row["url"] is not None:
         outcome.request = HTTPRequest(row["url"], row["body"].encode())
         outcome.asked = asked_of(case.provider, row["url"], row["body"].encode())
     return outcome
+
+
+EVERYTHING = ("messages", "options", "system_prompt", "tools")
+"""Paths assumed for notices of other libraries, which name none."""
 
 
 # -- what became of them -------------------------------------------------------------------------

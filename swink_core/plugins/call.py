@@ -25,6 +25,7 @@ from swink_core.failures.faults import not_a_body
 from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, public_url, redact
 from swink_core.plugins.binding import Target
+from swink_core.plugins.changes import gathered_changes
 from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.vocabulary.charges import (
     completed_usage,
@@ -174,6 +175,7 @@ class Attempt:
     _reserved: Charge | None = field(default=None, repr=False, init=False)
     _settled: Charge | None = field(default=None, repr=False, init=False)
     _rest: Iterator[Event] = field(default=_NO_EVENTS, repr=False, init=False)
+    _changes: list[Notice] = field(factory=list, repr=False, init=False)
 
     @options.default
     def _options_of_the_target(self) -> StreamOptions:
@@ -371,9 +373,18 @@ class Attempt:
         """Whether events of the last network read are still to be handed out."""
         return length_hint(self._rest) > 0
 
-    def notice(self, code: str, detail: str) -> None:
-        """Have observers told, with the next events, of something that is not content."""
-        self.notices.append(Notice(code, detail))
+    def notice(self, code: str, detail: str, *paths: str) -> None:
+        """Have observers told, with the next events, of something that is not content.
+
+        `paths` are those of `Notice`.
+        """
+        self.notices.append(Notice(code, detail, paths))
+
+    def tell_changes(self, notices: Sequence[Notice]) -> None:
+        """Have observers told what the conversion changed, each change once."""
+        new = [notice for notice in notices if notice not in self._changes]
+        self._changes += new
+        self.notices += new
 
     def take_notices(self) -> list[Notice]:
         """Return what is to be told, once."""
@@ -490,14 +501,18 @@ class Call:
 
     # -- for plugins -------------------------------------------------------------------------
 
-    def notice(self, code: str, detail: str) -> None:
-        """Tell observers something of the current attempt that is not content."""
-        self.attempt.notice(code, detail)
+    def notice(self, code: str, detail: str, *paths: str) -> None:
+        """Tell observers something of the current attempt that is not content.
+
+        `paths` are those of `Notice`.
+        """
+        self.attempt.notice(code, detail, *paths)
 
     def convert(self) -> dict[str, Any]:
         """Return the whole JSON body of the request, through the hook `convert_messages`.
 
         The hook gets conversation and options as the attempt's plan has them, if there is one.
+        Values that the conversion leaves out or changes are reported to observers.
         Raises ProviderFailure (`internal`) if the result is not a dict, and whatever the hook's
         implementations raise, such as wrappers that refuse the call.
         """
@@ -505,9 +520,11 @@ class Call:
         plan = self.attempt.plan
         if plan is None:
             plan = Plan(self.context, self.options)
-        body = target.binding.first_result(
-            "convert_messages", model=target.model, context=plan.context, options=plan.options
-        )
+        with gathered_changes(self.model) as notices:
+            body = target.binding.first_result(
+                "convert_messages", model=target.model, context=plan.context, options=plan.options
+            )
+        self.attempt.tell_changes(notices)
         if not isinstance(body, dict):
             raise ProviderFailure(not_a_body(target.binding.converters(), body))
         return body

@@ -12,6 +12,7 @@ from swink_core.framing.text import TextDecoder
 from swink_core.plugins.binding import first_set
 from swink_core.plugins.call import Attempt, Gate, Leg, TokenCounter
 from swink_core.plugins.catalog import Catalog
+from swink_core.plugins.changes import report_change
 from swink_core.plugins.limits import LimitGate
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.aiohttp_client import AiohttpClient
@@ -19,16 +20,22 @@ from swink_core.providers.buffered import decode_json
 from swink_core.providers.clock import LoopClock
 from swink_core.providers.commands import end_group, not_started
 from swink_core.providers.conversion import (
+    SENT_ELSEWHERE,
+    LeftOut,
     MessageConverter,
+    Turn,
     accepted_id,
     arguments_object,
     folded_system,
+    last_text_path,
     marked_system,
     merged_turns,
     normalise,
+    paths_inside,
     required_features,
     system_blocks,
     text_of,
+    without_leading,
 )
 from swink_core.providers.exchange import Exchange
 from swink_core.providers.features import API, context_notices
@@ -68,6 +75,7 @@ __all__ = [
     "KINDS",
     "MOST_BLOCKS",
     "OPTIONS",
+    "SENT_ELSEWHERE",
     "SHAPES",
     "TUNING",
     "AiohttpClient",
@@ -89,6 +97,7 @@ __all__ = [
     "HTTPRequest",
     "HTTPResponse",
     "Knobs",
+    "LeftOut",
     "Leg",
     "LimitGate",
     "LoopClock",
@@ -104,6 +113,7 @@ __all__ = [
     "Token",
     "TokenCounter",
     "TokenHTTP",
+    "Turn",
     "accepted_id",
     "arguments_object",
     "by_tables",
@@ -122,6 +132,7 @@ __all__ = [
     "is_own_address",
     "is_synthetic_id",
     "kept_of",
+    "last_text_path",
     "marked_system",
     "media_base64",
     "media_form",
@@ -133,8 +144,10 @@ __all__ = [
     "not_started",
     "package_catalog",
     "parse_arguments",
+    "paths_inside",
     "prompt_of",
     "redact",
+    "report_change",
     "required_features",
     "reservation",
     "retry_after_seconds",
@@ -149,4 +162,5 @@ __all__ = [
     "unsupported",
     "with_extra",
     "with_metadata",
+    "without_leading",
 ]

@@ -3,7 +3,7 @@
 `normalise` states the rules by which a conversation begun on one provider continues on another;
 no converter changes the context it is given.
 
-1. What another provider marked as its own (thinking, extensions, metadata) is left out: a
+1. Whatever another provider marked as its own (thinking, extensions, metadata) is left out: a
    signature is worth nothing elsewhere, and reasoning is not speech. Text and tool calls stay.
    An extension that another gave in this one's name is not this one's.
 2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
@@ -14,6 +14,9 @@ no converter changes the context it is given.
 6. An instruction inside the conversation becomes a user turn, in `<system>` marks, unless the API
    has a form for it; one between a call and its results comes after these, which APIs want to
    have together.
+
+Each value that is left out or changed is reported with its path, see `report_change`.
+Only text of no characters vanishes without a report.
 """
 
 from __future__ import annotations
@@ -21,11 +24,15 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import takewhile
 from operator import is_
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
+from attrs import define, field, frozen
+
+from swink_core.failures.exceptions import PluginError
+from swink_core.plugins.changes import report_change
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     Block,
@@ -50,6 +57,35 @@ ASSISTANT = "assistant_"
 """The prefix of features for media in assistant messages, which few APIs have a place for."""
 
 NO_RESULT = "No result: the call was not carried out."
+
+T = TypeVar("T")
+B = TypeVar("B")
+
+
+class FittedContext(Context):
+    """A conversation that was fitted: the provider converts it unchanged.
+
+    `first` counts the messages of the caller's conversation that were taken off its beginning.
+    """
+
+    first: int = 0
+
+    @classmethod
+    def keep(cls, context: Context) -> Self:
+        """Return a conversation with the messages and tools of another."""
+        first = first_of(context)
+        return cls(context.messages, context.system_prompt, context.tools, first)
+
+
+def first_of(context: Context) -> int:
+    """Count the messages that were taken off the beginning of a conversation."""
+    return context.first if isinstance(context, FittedContext) else 0
+
+
+def without_leading(context: Context, count: int) -> Context:
+    """Return a conversation without its first `count` messages; paths stay the caller's."""
+    fitted = FittedContext.keep(context)
+    return replace(fitted, messages=fitted.messages[count:], first=fitted.first + count)
 
 
 def text_of(content: str | Sequence[Block]) -> str:
@@ -144,11 +180,10 @@ def folded_system(context: Context) -> Context:
     if not leading:
         return context
     prompts = [context.system_prompt, *(text_of(message.content) for message in leading)]
-    return replace(
-        context,
-        messages=context.messages[len(leading) :],
-        system_prompt="\n\n".join(filter(None, prompts)) or None,
-    )
+    folded = "\n\n".join(filter(None, prompts)) or None
+    if isinstance(context, FittedContext):
+        return replace(without_leading(context, len(leading)), system_prompt=folded)
+    return replace(context, messages=context.messages[len(leading) :], system_prompt=folded)
 
 
 def system_blocks(context: Context) -> tuple[list[TextBlock], Context]:
@@ -180,6 +215,27 @@ def _texts(content: str | Sequence[Block]) -> list[TextBlock]:
     return [block for block in content if isinstance(block, TextBlock)]
 
 
+def paths_inside(context: Context) -> tuple[str, ...]:
+    """Return the paths of the system messages that do not lead the conversation."""
+    are_system = [isinstance(message, SystemMessage) for message in context.messages]
+    leading = [*are_system, False].index(False)
+    return tuple(
+        f"messages[{at}]" for at, is_system in enumerate(are_system) if is_system and at >= leading
+    )
+
+
+def last_text_path(context: Context) -> str:
+    """Return the path of the last text that an answer of the conversation has."""
+    for at in reversed(range(len(context.messages))):
+        message = context.messages[at]
+        if isinstance(message, AssistantMessage):
+            for place in reversed(range(len(message.content))):
+                block = message.content[place]
+                if isinstance(block, TextBlock) and block.text:
+                    return f"messages[{at + first_of(context)}].content[{place}].text"
+    return "messages"
+
+
 def called_ids(block: Block) -> set[str]:
     """Return the ids by which a result may answer an extension that asks for one."""
     data = block.data if isinstance(block, ExtensionBlock) else None
@@ -197,44 +253,99 @@ def normalise(
 
     `system`: instructions stay what they are; `has_place`: so does this result, whose call is gone.
     """
-    result: list[Turn] = []
-    waiting: dict[str, ToolCallBlock] = {}
-    words: list[Turn] = []  # results without a call, instructions; said when the others are in
+    return [placed.turn for placed in _normalised(context, provider, system, has_place)]
+
+
+@frozen
+class _Placed:
+    """A message as a provider may see it, and where it stands in the caller's conversation.
+
+    `at` is the index of the message. `places` are those of the blocks in its content, where some
+    are left out; `None`: their own.
+    """
+
+    turn: Turn
+    at: int
+    places: Sequence[int] | None = None
+
+    @property
+    def path(self) -> str:
+        return f"messages[{self.at}]"
+
+    def path_of(self, place: int) -> str:
+        """Return the path of the block at a place of the message's content."""
+        return f"{self.path}.content[{place if self.places is None else self.places[place]}]"
+
+
+def _normalised(
+    context: Context,
+    provider: str,
+    system: bool,
+    has_place: Callable[[ToolResultMessage], bool],
+) -> list[_Placed]:
+    result: list[_Placed] = []
+    waiting: dict[str, tuple[ToolCallBlock, _Placed, int]] = {}
+    words: list[_Placed] = []  # results without a call, instructions; said when the others are in
 
     def settle() -> None:
-        for call in waiting.values():
-            result.append(ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True))
+        for call, placed, place in waiting.values():
+            answer = ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True)
+            report_change(placed.path_of(place), UNANSWERED, CHANGED)
+            result.append(_Placed(answer, placed.at))
         result.extend(words)
         waiting.clear()
         words.clear()
 
-    for message in context.messages:
+    for at, message in enumerate(context.messages, first_of(context)):
         if isinstance(message, ToolResultMessage):
-            call = waiting.pop(message.tool_call_id, None)
-            if call is not None and not message.tool_name:
-                message = replace(message, tool_name=call.name)
-            if call is not None or has_place(message):
-                result.append(message)
+            answered = waiting.pop(message.tool_call_id, None)
+            if answered is not None and not message.tool_name:
+                message = replace(message, tool_name=answered[0].name)
+            if answered is not None or has_place(message):
+                result.append(_Placed(message, at))
             else:
-                words.append(_in_words(message))
+                report_change(f"messages[{at}]", IN_WORDS, CHANGED)
+                words.append(_in_words(message, at))
             continue
         if isinstance(message, SystemMessage):
             if text_of(message.content):
-                words.append(message if system else _as_user(message))
+                words.append(_Placed(message if system else _as_user(message), at))
             continue
         if waiting or words:
             settle()
         if isinstance(message, UserMessage):
-            if new := _user_content(message.content):
-                result.append(message if new is message.content else replace(message, content=new))
+            if (said := _user(message, at)) is not None:
+                result.append(said)
+            else:
+                report_change(f"messages[{at}]", EMPTY)
             continue
         own = message.provider is None or message.provider == provider
-        kept, calls = _kept(message, provider, own)
+        kept, calls = _kept(message, at, provider, own)
         if kept is not None:
             result.append(kept)
-            waiting.update(calls)
+            for place, call in calls:
+                waiting[call.id] = call, kept, place
     settle()
     return result
+
+
+CHANGED = "content_changed"
+"""The code of notices about content that goes out in another form."""
+
+THOUGHT = "thinking_left_out"
+"""The code of notices about reasoning that does not go back, which is often how an API wants it."""
+
+METADATA = "metadata_left_out"
+"""The code of notices about metadata of blocks."""
+
+UNANSWERED = "an error result was added for a tool call without a result"
+IN_WORDS = "a tool result without a tool call was sent as a user message"
+EMPTY = "a message without content was left out"
+CUT_OFF = "a tool call that was cut off was left out"
+ELSEWHERE = "what another provider made was left out"
+THOUGHT_ELSEWHERE = "reasoning of another provider was left out"
+UNSIGNED = "reasoning that was cut off was left out"
+MARKED_ELSEWHERE = "metadata of another provider was left out"
 
 
 def marked_system(text: str) -> UserMessage:
@@ -252,53 +363,98 @@ def _as_user(message: SystemMessage) -> UserMessage:
     return UserMessage([*texts])
 
 
-def _in_words(message: ToolResultMessage) -> UserMessage:
+def _in_words(message: ToolResultMessage, at: int) -> _Placed:
     source = f"result of {message.tool_name}" if message.tool_name else "result"
     words = f"[{source}] {text_of(message.content)}"
-    media = [block for block in message.content if not isinstance(block, str | TextBlock)]
-    return UserMessage([TextBlock(words), *media] if media else words)
+    if isinstance(message.content, str):
+        return _Placed(UserMessage(words), at)
+    found = [n for n, b in enumerate(message.content) if not isinstance(b, TextBlock)]
+    if not found:
+        return _Placed(UserMessage(words), at)
+    media = [message.content[place] for place in found]
+    return _Placed(UserMessage([TextBlock(words), *media]), at, [0, *found])
 
 
-def _user_content(content: str | list[Block]) -> str | list[Block]:
+def _user(message: UserMessage, at: int) -> _Placed | None:
+    """Return a user message without its empty texts, or `None` if nothing remains."""
+    content = message.content
     if isinstance(content, str):
-        return content
-    return [b for b in content if not isinstance(b, TextBlock) or b.text or b.metadata]
+        return _Placed(message, at) if content else None
+    kept = [
+        place
+        for place, block in enumerate(content)
+        if not isinstance(block, TextBlock) or block.text or block.metadata
+    ]
+    if not kept:
+        return None
+    if len(kept) == len(content):
+        return _Placed(message, at)
+    return _Placed(replace(message, content=[content[place] for place in kept]), at, kept)
 
 
 def _kept(
-    message: AssistantMessage, provider: str, own: bool
-) -> tuple[AssistantMessage | None, dict[str, ToolCallBlock]]:
-    """Return an answer as `provider` may see it, the same where it may see all; and its calls."""
+    message: AssistantMessage, at: int, provider: str, own: bool
+) -> tuple[_Placed | None, list[tuple[int, ToolCallBlock]]]:
+    """Return the part of an answer that `provider` may see, and the tool calls in it with their
+    indexes. An answer that it may see whole is returned unchanged."""
     cut = message.stop_reason in _CUT
-    calls: dict[str, ToolCallBlock] = {}
+    calls: list[tuple[int, ToolCallBlock]] = []
     content: list[Block] = []
-    for block in message.content:
+    places: list[int] = []
+    for place, block in enumerate(message.content):
         kept = _keep(block, provider, own, cut)
-        if kept is not None:
-            content.append(kept)
-            if isinstance(kept, ToolCallBlock):
-                calls[kept.id] = kept
+        if isinstance(kept, LeftOut):
+            if kept.what:
+                report_change(f"messages[{at}].content[{place}]", kept.what, kept.code)
+            continue
+        if kept is not block:
+            path = f"messages[{at}].content[{place}].metadata"
+            report_change(path, MARKED_ELSEWHERE, METADATA)
+        if isinstance(kept, ToolCallBlock):
+            calls.append((len(content), kept))
+        content.append(kept)
+        places.append(place)
     if not content:
         return None, calls
     same = len(content) == len(message.content) and all(map(is_, content, message.content))
-    return message if same else replace(message, content=content), calls
+    return _Placed(message if same else replace(message, content=content), at, places), calls
 
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED)
 
 
-def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | None:
+@frozen
+class LeftOut:
+    """Returned by a converter for a block that has no place in the request.
+
+    `what` is a short explanation for the notice that names the path.
+    """
+
+    what: str
+    code: str = "content_left_out"
+
+
+SENT_ELSEWHERE = LeftOut("")
+"""Returned for a block that goes out at another place of the request, without a notice."""
+
+_NOTHING = LeftOut("")
+"""Stands for text of no characters."""
+
+
+def _keep(block: Block, provider: str, own: bool, cut: bool) -> Block | LeftOut:
     if isinstance(block, TextBlock):
         if not block.text and not (own and block.metadata):
-            return None
+            return _NOTHING
     elif isinstance(block, ToolCallBlock):
         if cut and block.state != "complete":
-            return None
+            return LeftOut(CUT_OFF)
     elif isinstance(block, ExtensionBlock):
-        return block if own and block.provider == provider else None
+        return block if own and block.provider == provider else LeftOut(ELSEWHERE)
     elif isinstance(block, ThinkingBlock):
         signed = block.signature is not None or block.metadata is not None
-        return block if own and (signed or not cut) else None
+        if own and (signed or not cut):
+            return block
+        return LeftOut(UNSIGNED if own else THOUGHT_ELSEWHERE, THOUGHT)
     else:
         return block
     return block if own or block.metadata is None else replace(block, metadata=None)
@@ -320,36 +476,157 @@ def merged_turns(
     return turns
 
 
+@define(eq=False)
+class _Open:
+    """The messages under conversion: where their blocks stand, and which are still to be done."""
+
+    placed: dict[int, _Placed] = field(factory=dict)
+    paths: dict[int, tuple[_Placed, int]] = field(factory=dict)
+    left: dict[int, Block] = field(factory=dict)
+
+    def add(self, placed: _Placed) -> None:
+        """Add a message."""
+        turn = placed.turn
+        self.placed[id(turn)] = placed
+        if not isinstance(turn.content, str):
+            for place, block in enumerate(turn.content):
+                self.paths[id(block)] = placed, place
+                self.left[id(block)] = block
+
+    def path(self, part: Turn | Block) -> str:
+        """Return the path of a message, or of a block of one; `messages` where it has none."""
+        if (found := self.paths.get(id(part))) is not None:
+            return found[0].path_of(found[1])
+        placed = self.placed.get(id(part))
+        return "messages" if placed is None else placed.path
+
+
 class MessageConverter(ABC):
     """Converts a conversation message by message; a provider says how each kind is written.
 
     Each method returns the native messages that one of ours becomes, often one. Consecutive
     tool results come together, since many APIs want them in one turn. `native_system`: the API
     takes instructions inside a conversation, which `system` writes.
+
+    Every block of a message goes through `blocks` or `take`, or is reported by `leave_out`: a
+    method that forgets one breaks the call with a PluginError that names the block's path.
     """
 
     native_system = False
     """Whether `system` says how instructions inside the conversation are written; otherwise they
     come as the user's."""
 
+    block_fields: Container[str] | None = None
+    """The fields of a block's metadata that have a place in the request, of blocks in what the
+    user says and in results. Others are left out with a notice; `None`: none is."""
+
     def __init__(self, provider: str) -> None:
         self.provider = provider
+        self._open = _Open()
 
     def messages(self, context: Context) -> list[Any]:
-        """Return the native messages of a whole conversation."""
+        """Return the native messages of a whole conversation.
+
+        Raises PluginError for a block that a method neither converted nor reported.
+        """
         native: list[Any] = []
-        results: list[ToolResultMessage] = []
-        turns = normalise(context, self.provider, self.native_system, self.has_place)
-        for message in (*turns, None):
-            if isinstance(message, ToolResultMessage):
-                results.append(message)
+        results: list[_Placed] = []
+        turns = _normalised(context, self.provider, self.native_system, self.has_place)
+        for placed in (*turns, None):
+            if placed is not None and isinstance(placed.turn, ToolResultMessage):
+                results.append(placed)
                 continue
             if results:
-                native.extend(self.tool_results(results))
+                native.extend(self._converted(results, self.tool_results))
                 results = []
-            if message is not None:
-                native.extend(getattr(self, message.role)(message))
+            if placed is not None:
+                native.extend(self._converted([placed], self._one))
         return native
+
+    def _one(self, turns: Sequence[Turn]) -> Sequence[Any]:
+        native: Sequence[Any] = getattr(self, turns[0].role)(turns[0])
+        return native
+
+    def _converted(
+        self, placed: Sequence[_Placed], convert: Callable[[Any], Sequence[Any]]
+    ) -> Sequence[Any]:
+        """Convert messages that belong together, and check that no block was forgotten."""
+        self._open = opened = _Open()
+        for each in placed:
+            opened.add(each)
+            self._report_fields(each)
+        native = convert([each.turn for each in placed])
+        for block in opened.left.values():
+            what = f"{type(self).__name__} neither converted nor left out {opened.path(block)}"
+            raise PluginError(f"{what} (type {block.type})", resolution=UNTAKEN)
+        return native
+
+    def _report_fields(self, placed: _Placed) -> None:
+        content = placed.turn.content
+        if self.block_fields is None or isinstance(content, str):
+            return
+        if not isinstance(placed.turn, UserMessage | ToolResultMessage):
+            return
+        for place, block in enumerate(content):
+            if isinstance(block, ExtensionBlock) or not block.metadata:
+                continue
+            for name in block.metadata:
+                if name not in self.block_fields:
+                    path = f"{placed.path_of(place)}.metadata.{name}"
+                    report_change(path, NO_FIELD, METADATA)
+
+    def blocks(self, message: Turn, convert: Callable[[Block], T | LeftOut]) -> list[T]:
+        """Convert the blocks of a message in order; a string is one block of text.
+
+        `convert` returns what a block becomes, or `LeftOut` with the reason why it has no place.
+        Raises PluginError where it returns `None`.
+        """
+        content = message.content
+        native: list[T] = []
+        for block in [TextBlock(content)] if isinstance(content, str) else content:
+            found = convert(block)
+            if found is None:
+                path = self._open.path(message if isinstance(content, str) else block)
+                what = f"{type(self).__name__} returned nothing for {path}"
+                raise PluginError(f"{what} (type {block.type})", resolution=UNTAKEN)
+            self._open.left.pop(id(block), None)
+            if not isinstance(found, LeftOut):
+                native.append(found)
+            elif found is SENT_ELSEWHERE:
+                continue
+            elif not isinstance(content, str):
+                self.leave_out(block, found.what, found.code)
+            elif content:
+                report_change(f"{self._open.path(message)}.content", found.what, found.code)
+        return native
+
+    def take(self, message: Turn, kind: type[B]) -> list[B]:
+        """Return the blocks of one kind that a message holds, which the caller then converts."""
+        if isinstance(message.content, str):
+            return []
+        found: list[B] = [block for block in message.content if isinstance(block, kind)]
+        for block in found:
+            self._open.left.pop(id(block), None)
+        return found
+
+    def text(self, message: Turn) -> str:
+        """Join the text of a message, which its blocks of text are then converted by."""
+        self.take(message, TextBlock)
+        return text_of(message.content)
+
+    def leave_out(self, block: Block, what: str, code: str = "content_left_out") -> None:
+        """Report that a block has no place in the request; `what` is a short explanation."""
+        self._open.left.pop(id(block), None)
+        if not isinstance(block, TextBlock) or block.text:
+            report_change(self._open.path(block), what, code)
+
+    def path(self, part: Turn | Block) -> str:
+        """Return the path of a message under conversion, or of a block in it."""
+        return self._open.path(part)
+
+    def report(self, part: Turn | Block, what: str, code: str = CHANGED) -> None:
+        """Report that a message or block goes out in another form; `what` is the explanation."""
+        report_change(self._open.path(part), what, code)
 
     def has_place(self, message: ToolResultMessage) -> bool:
         """Tell whether a result stays one that answers no tool call of the conversation."""
@@ -370,3 +647,8 @@ class MessageConverter(ABC):
     @abstractmethod
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         """Convert results that follow one another."""
+
+
+NO_FIELD = "the API has no field for this metadata; it was left out"
+
+UNTAKEN = "Convert it, or report it: return LeftOut from blocks(), or call leave_out()."

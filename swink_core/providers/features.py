@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterator
 from typing import Protocol
 
-from swink_core.providers.conversion import folded_system
+from swink_core.providers.conversion import paths_inside
 from swink_core.providers.source import Parser
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import (
-    AssistantMessage,
     Context,
-    ExtensionBlock,
-    Message,
     SystemMessage,
     TextBlock,
 )
@@ -53,33 +50,14 @@ def context_notices(
     notices: list[Notice] = []
     if any(issubclass(kind, SystemMessage) for kind in {*map(type, context.messages)}):
         notices += _system_losses(model, context, system_marks)
-        inside = folded_system(context).messages
-        if "system_messages" not in features and any(isinstance(m, SystemMessage) for m in inside):
+        if "system_messages" not in features and (inside := paths_inside(context)):
             what = f"{model}: system messages inside the conversation went out as marked user turns"
-            notices.append(Notice("system_message_moved", what))
-    theirs_go_out = "extensions_of_others" in features
-    for at, message in enumerate(context.messages):
-        if not theirs_go_out and _is_foreign(message, model.provider):
-            what = f"messages[{at}]: {model} reads nothing of what another provider made; not sent"
-            notices.append(Notice("content_left_out", what))
-    if "strict" not in features and any(tool.strict for tool in context.tools):
+            notices.append(Notice("system_message_moved", what, inside))
+    strict = [f"tools[{at}].strict" for at, tool in enumerate(context.tools) if tool.strict]
+    if "strict" not in features and strict:
         what = f"{model} does not hold calls to a tool's schema; strict was not sent"
-        notices.append(Notice("option_ignored", what))
+        notices.append(Notice("option_ignored", what, tuple(strict)))
     return tuple(notices)
-
-
-def _is_foreign(message: Message, provider: str) -> bool:
-    """Tell whether a message has only extensions, which are another provider's."""
-    content = message.content
-    if not (isinstance(message, AssistantMessage) and content):
-        return False
-    if not isinstance(content[0], ExtensionBlock):  # most answers begin with something else
-        return False
-    own = message.provider in (None, provider)
-    return all(
-        isinstance(block, ExtensionBlock) and not (own and block.provider == provider)
-        for block in content
-    )
 
 
 def _system_losses(
@@ -92,7 +70,7 @@ def _system_losses(
         path = f"messages[{at}].content"
         if marks is None and len(message.content) > 1:
             what = f"{path}: {model} takes system text as one string; the blocks were joined"
-            yield Notice("system_blocks_joined", what)
+            yield Notice("system_blocks_joined", what, (path,))
         for place, block in enumerate(message.content):
             is_sent = isinstance(block, TextBlock) and block.text.strip()
             sent = marks if marks is not None and is_sent else ()
@@ -101,4 +79,6 @@ def _system_losses(
             ):
                 names = ", ".join(left_out)
                 what = f"{path}[{place}].metadata: {model} has no place for {names}; not sent"
-                yield Notice("option_ignored", what)
+                metadata = f"{path}[{place}].metadata"
+                paths = tuple(f"{metadata}.{name}" for name in left_out)
+                yield Notice("option_ignored", what, paths)

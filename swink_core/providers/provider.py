@@ -32,13 +32,13 @@ from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.answers import read_error
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
-from swink_core.providers.conversion import is_text
+from swink_core.providers.conversion import FittedContext, is_text
 from swink_core.providers.exchange import Exchange
 from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
 from swink_core.providers.knobs import Knobs, fields_of
-from swink_core.providers.rules import Fitted, FittedContext
+from swink_core.providers.rules import Fitted
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, Tokens, secrets_of
 from swink_core.vocabulary.events import Notice

@@ -21,9 +21,12 @@ from msgspec.structs import asdict
 from swink_core.failures.failure import Failure
 from swink_core.providers.conversion import (
     ASSISTANT,
+    FittedContext,
     accepted_id,
     assistant_media,
+    first_of,
     folded_system,
+    last_text_path,
     required_features,
 )
 from swink_core.providers.features import API, PER_MODEL, context_notices
@@ -36,6 +39,7 @@ from swink_core.vocabulary.messages import (
     Context,
     DocumentBlock,
     Message,
+    SystemMessage,
     TextBlock,
     Tool,
     ToolCallBlock,
@@ -88,15 +92,6 @@ def _laid_over(rules: Iterable[Rule]) -> Rule:
     return Rule(**said)
 
 
-class FittedContext(Context):
-    """A conversation that was fitted: the provider converts it unchanged."""
-
-    @classmethod
-    def keep(cls, context: Context) -> Self:
-        """Return a conversation with the messages and tools of another."""
-        return cls(context.messages, context.system_prompt, context.tools)
-
-
 @define
 class Fitted:
     """A call and what became of it.
@@ -141,9 +136,12 @@ class Fitted:
         choosing = (r for r in reversed(self.model.rules) if r.api and not r.apis)
         return next((rule.api for rule in choosing if self.meets(rule)), None)
 
-    def tell(self, what: str, code: str = "option_changed") -> None:
-        """Say how the call goes out otherwise than it was given."""
-        self.notices.append(Notice(code, f"{self.model}{what}"))
+    def tell(self, what: str, code: str = "option_changed", *paths: str) -> None:
+        """Say how the call goes out otherwise than it was given.
+
+        `paths` name what is left out or changed, as those of `Notice` do.
+        """
+        self.notices.append(Notice(code, f"{self.model}{what}", paths))
 
     def refuse(self, feature: str, what: str) -> None:
         """Refuse the call, whose meaning would be lost; the first reason stays."""
@@ -199,8 +197,9 @@ class Fitted:
                 self._leave_out(name)
         marks = getattr(api, "system_marks", None)
         self.notices += context_notices(has, model, self.context, marks)
-        if "system_messages" not in has and marks is None:
-            self.context = folded_system(self.context)
+        leads = self.context.messages and isinstance(self.context.messages[0], SystemMessage)
+        if leads and "system_messages" not in has and marks is None:
+            self.context = folded_system(FittedContext.keep(self.context))
         if known:
             self._apply(rule)
             self._think(rule)
@@ -226,7 +225,7 @@ class Fitted:
     def _leave_out(self, name: str, what: str = "no option") -> None:
         if name in TUNING:
             self._set(name, None)
-            self.tell(f" has {what} {name}; it was not sent", "option_ignored")
+            self.tell(f" has {what} {name}; it was not sent", "option_ignored", f"options.{name}")
         elif name == "calls_apart":
             self._join_calls()
         elif name == "trailing_space":
@@ -239,7 +238,8 @@ class Fitted:
     def _change(self, name: str, value: Any) -> None:
         if value != (given := getattr(self.options, name)):
             self._set(name, value)
-            self.tell(f": {name} is {value} here, not {'unset' if given is None else given}")
+            what = f": {name} is {value} here, not {'unset' if given is None else given}"
+            self.tell(what, "option_changed", f"options.{name}")
 
     def _think(self, rule: Rule) -> None:
         level, tokens = self.options.thinking_level, self.options.thinking_budget
@@ -271,7 +271,8 @@ class Fitted:
             self._bound(name, rule.least.get(name, -inf), rule.most.get(name, inf))
         if rule.schema:
             self.context = replace(
-                self.context, tools=[self._plain(tool, rule.schema) for tool in self.context.tools]
+                self.context,
+                tools=[self._plain(n, t, rule.schema) for n, t in enumerate(self.context.tools)],
             )
         if rule.tool_name:
             self._rename(re.compile(rule.tool_name))
@@ -310,29 +311,34 @@ class Fitted:
             return
         *before, end = last.content
         if isinstance(end, TextBlock):
+            path = last_text_path(self.context)
             kept = replace(last, content=[*before, replace(end, text=end.text.rstrip())])
             self.context = replace(self.context, messages=[*earlier, kept])
-            path = f"messages[{len(earlier)}].content[{len(before)}]"
-            self.tell(f": {path}: white space at its end was not sent", "content_left_out")
+            what = f": {path}: white space at its end was not sent"
+            self.tell(what, "content_changed", path)
 
     def _join_calls(self) -> None:
         """Put text that stands between tool calls of an answer before the first of them."""
         messages = [*self.context.messages]
+        first = first_of(self.context)
         for at, message in enumerate(messages):
             if isinstance(message, AssistantMessage) and calls_apart(message):
                 content = sorted(
                     message.content, key=lambda block: isinstance(block, ToolCallBlock)
                 )
                 messages[at] = replace(message, content=content)
-                what = f": messages[{at}]: text between tool calls went out before them"
-                self.tell(what, "content_moved")
+                path = f"messages[{at + first}]"
+                what = f": {path}: text between tool calls went out before them"
+                self.tell(what, "content_moved", path)
         self.context = replace(self.context, messages=messages)
 
-    def _plain(self, tool: Tool, refused: tuple[str, ...]) -> Tool:
+    def _plain(self, number: int, tool: Tool, refused: tuple[str, ...]) -> Tool:
         if tool.parameters.get("type", "object") != "object":
             self.refuse("tools", f"takes no tool whose parameters are no object: {tool.name}")
-        if gone := ", ".join(sorted(tool.parameters.keys() & set(refused))):
-            self.tell(f": {gone} at the root of the schema of {tool.name} went out joined")
+        if gone := sorted(tool.parameters.keys() & set(refused)):
+            what = f": {', '.join(gone)} at the root of the schema of {tool.name} went out joined"
+            paths = [f"tools[{number}].parameters.{name}" for name in gone]
+            self.tell(what, "option_changed", *paths)
         return replace(tool, parameters=rewritten_schema(joined_root, tool.parameters, refused))
 
     def _rename(self, accepted: re.Pattern[str]) -> None:

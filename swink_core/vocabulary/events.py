@@ -109,10 +109,17 @@ class Extension(AssistantMessageEvent, tag="extension"):
 
 
 class Notice(AssistantMessageEvent, tag="notice"):
-    """Something that is not content; callers may ignore it. `code` is stable, `detail` is prose."""
+    """Something that is not content; callers may ignore it. `code` is stable, `detail` is prose.
+
+    If the request leaves out or changes a value, `paths` names it:
+    `messages[3].content[1].source`, `system_prompt`, `options.temperature`,
+    `tools[2].parameters.properties.x.format`. A path stands for everything below it. Indexes count
+    the call's own messages, blocks and tools. Of other notices `paths` is empty.
+    """
 
     code: str
     detail: str = ""
+    paths: tuple[str, ...] = ()
 
 
 class Retry(AssistantMessageEvent, tag="retry"):

@@ -299,7 +299,9 @@ class Plain(MessageConverter):
         return [("user", message.content)]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        return [("assistant", message.text)] if message.text else []
+        self.take(message, ToolCallBlock)
+        text = self.text(message)
+        return [("assistant", text)] if text else []
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         return [("results", [m.content for m in messages])]
@@ -500,6 +502,7 @@ class Turns(MessageConverter):
         return ["user"]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
+        self.take(message, ToolCallBlock)
         return ["assistant"]
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:

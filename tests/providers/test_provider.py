@@ -217,7 +217,9 @@ async def test_an_api_without_any_knob_says_so_of_each(name: str) -> None:
     async with client_of(providers={"toy": bare}, api_key="k", http=http) as client:
         events = await collect(client.stream(MODEL, "Hi", **{name: KNOBS[name]}))
     detail = f"toy/large has no option {name}; it was not sent"
-    assert [e for e in events if isinstance(e, Notice)] == [Notice("option_ignored", detail)]
+    assert [e for e in events if isinstance(e, Notice)] == [
+        Notice("option_ignored", detail, (f"options.{name}",))
+    ]
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,7 @@ def test_text_between_tool_calls_goes_out_before_them() -> None:
     assert told(call) == [
         "content_moved: messages[1]: text between tool calls went out before them"
     ]
+    assert [notice.paths for notice in call.notices] == [("messages[1]",)]
     assert context.messages[1].content == said
 
 

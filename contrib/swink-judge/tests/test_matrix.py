@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from swink_core import (
     Context,
     Host,
     Model,
+    Notice,
     StreamOptions,
     dump,
 )
@@ -50,6 +52,32 @@ def test_what_a_provider_sends_is_accepted_and_whole(provider: str) -> None:
         f"{what} ({count}): {found.outcome.case}" for _, what, _, count, found in run.rows(FAULTS)
     ]
     assert rows == []
+
+
+NOT_SENT = (
+    "blank texts", "empty texts", "prefill with space", "metadata that no API knows",
+    "unfinished answer", "what another provider made", "foreign thinking", "own thinking",
+    "call without a result", "result without a call",
+)  # fmt: skip
+"""Conversations of which few providers send everything."""
+
+
+@pytest.mark.parametrize("provider", INSTALLED)
+def test_what_a_provider_does_not_send_has_a_notice_with_its_path(provider: str) -> None:
+    async def ask() -> Run:
+        run = Run()
+        async with Asker() as asker:
+            if not asker.providers([provider]):
+                pytest.skip(f"{provider} makes no HTTP requests")
+            models = models_of(asker.catalog, provider, JUDGE)
+            for case in [Case(provider, m, name, {}) for name in NOT_SENT for m in models[:2]]:
+                outcome = await asker.outcome(case)
+                run.count(JUDGE, outcome, outcome)
+        return run
+
+    run = asyncio.run(ask())
+    assert run.sent > 0
+    assert [(what, str(row.outcome.case)) for _, what, *_, row in run.rows([Kind.LOST])] == []
 
 
 # -- which models --------------------------------------------------------------------------------
@@ -97,6 +125,10 @@ def test_a_sample_is_the_same_every_time_and_no_other_than_the_whole() -> None:
 
 
 # -- what is found -------------------------------------------------------------------------------
+
+
+UNPAIRED = ("call without a result", "result without a call", "unfinished answer")
+"""Conversations with calls or results that stand alone; `Faithful` sends them unchanged."""
 
 
 class Faithful(AcmeProvider):
@@ -171,6 +203,30 @@ class DropsResults(Faithful):
         return payload
 
 
+class TellsOfSomethingElse(DropsResults):
+    """Forgets what tools found, with notices of other things."""
+
+    told: tuple[str, ...] = ("options.seed", "messages[20]", "messages[2].contents", "tools")
+
+    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
+        """Add a notice."""
+        return (Notice("content_left_out", "it is gone", self.told),)
+
+
+class TellsOfResults(TellsOfSomethingElse):
+    """Forgets what tools found, with a notice that names it."""
+
+    told = ("messages[2]",)
+
+
+class TellsOfOptions(DropsFalsy):
+    """Takes zero for nothing, with a notice about the seed."""
+
+    def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
+        """Add a notice."""
+        return (Notice("option_ignored", "no seed", ("options.seed",)),)
+
+
 class DropsCalls(Faithful):
     """Sends results of calls that it does not send."""
 
@@ -187,7 +243,7 @@ class BendsSchemas(Faithful):
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
         """Leave out patterns."""
-        payload = super().convert(model, context, options)
+        payload = deepcopy(super().convert(model, context, options))
         for tool in payload["said"].get("tools", ()):
             for value in tool["parameters"].get("properties", {}).values():
                 value.pop("pattern", None)
@@ -225,7 +281,7 @@ def test_nothing_is_lost_where_all_is_sent() -> None:
                 if outcome.asked is not None:
                     plain = await asker.outcome(Case("acme", model, case.conversation, {}))
                     missing = lost_values(outcome, plain)
-                    odd = case.conversation in ("call without a result", "result without a call")
+                    odd = case.conversation in UNPAIRED
                     assert missing == [] or odd, case
 
     asyncio.run(ask())
@@ -243,7 +299,12 @@ def test_nothing_is_lost_where_all_is_sent() -> None:
         (DropsFalsy, "tools", {"parallel_tool_calls": False}, ["parallel_tool_calls=False"]),
         (DropsResults, "tool used", {}, ["nonce_result0"]),
         (DropsCalls, "tool used", {}, ["calls {} and results {'call_nonceA': 1}"]),
-        (BendsSchemas, "schema deep", {}, []),
+        (BendsSchemas, "schema deep", {}, ["^nonce_k+$"]),
+        (TellsOfSomethingElse, "tool used", {}, ["nonce_result0"]),
+        (TellsOfResults, "tool used", {}, []),
+        (TellsOfResults, "tool used", {"seed": 7}, []),
+        (TellsOfOptions, "plain", {"seed": 0}, []),
+        (TellsOfOptions, "plain", {"temperature": 0}, ["temperature=0"]),
     ],
 )
 async def test_what_is_left_out_is_missed(

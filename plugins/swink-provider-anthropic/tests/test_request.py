@@ -122,5 +122,7 @@ async def test_what_the_api_lacks_is_refused_before_a_byte_is_sent(
 async def test_notices_come_before_the_answer() -> None:
     _, events = await _ask(api_key="test", temperature=0.5, top_p=0.5)
     assert events[1] == Notice(
-        "option_ignored", "anthropic/claude-opus-4-6 has no option top_p; it was not sent"
+        "option_ignored",
+        "anthropic/claude-opus-4-6 has no option top_p; it was not sent",
+        ("options.top_p",),
     )

@@ -8,6 +8,7 @@ begun on one is ended before the other goes on.
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import sys
 import time
@@ -186,6 +187,12 @@ def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
     return HeldText() if held else PlainText()
 
 
+log = logging.getLogger(__name__)
+
+SHOWN_FOR_DEBUGGING = frozenset({"thinking_left_out", "metadata_left_out"})
+"""Codes of notices that come with most turns of a conversation; only `--debug` shows them."""
+
+
 class Display:
     """Shows the events of one call. `terminal` is the terminal event once it has come.
 
@@ -266,7 +273,8 @@ class Display:
         self._note(f"[{event.provider}: {event.kind}]")
 
     def _notice(self, event: swink.Notice) -> None:
-        self._note(f"notice: {event.detail or event.code}")
+        if event.code not in SHOWN_FOR_DEBUGGING or log.isEnabledFor(logging.DEBUG):
+            self._note(f"notice: {event.detail or event.code}")
 
     def _retry(self, event: swink.Retry) -> None:
         self._end_thinking()

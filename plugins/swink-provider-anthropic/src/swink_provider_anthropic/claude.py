@@ -12,19 +12,25 @@ from itertools import groupby
 from typing import Any
 
 from swink_core import (
+    AssistantMessage,
     CacheStrategy,
     Context,
+    ExtensionBlock,
     Model,
     Notice,
     StopReason,
     StreamOptions,
     ThinkingLevel,
 )
-from swink_core.providers import folded_system, marked_system, rule_of
+from swink_core.providers import (
+    folded_system,
+    marked_system,
+    rule_of,
+)
 
 __all__ = [
     "STOP_REASONS", "cache_ttl", "changed_options", "is_misplaced", "placed", "takes_system",
-    "thinking", "without_unanswered",
+    "thinking", "unanswered_calls",
 ]  # fmt: skip
 
 FIVE_MINUTES = 300
@@ -67,18 +73,24 @@ def cache_ttl(cache: CacheStrategy) -> dict[str, str]:
     return {"ttl": "5m" if cache.ttl <= FIVE_MINUTES else "1h"}
 
 
-def without_unanswered(
-    content: Sequence[dict[str, Any]],
+def unanswered_calls(
+    message: AssistantMessage,
     asked: Callable[[dict[str, Any]], str | None],
     answered: Callable[[dict[str, Any]], str | None],
-) -> list[dict[str, Any]]:
-    """Leave out calls of a server's tools that lack their result, which an API refuses.
+) -> set[int]:
+    """Return `id()` of each block that is a call of a server's tool without its result, which an
+    API refuses.
 
     `asked` returns the id of the call that a native block is, `answered` of the one whose
     result it is; `None` for other blocks.
     """
-    done = {answered(block) for block in content}
-    return [block for block in content if (id := asked(block)) is None or id in done]
+    native = {
+        id(block): block.data
+        for block in message.content
+        if isinstance(block, ExtensionBlock) and isinstance(block.data, dict)
+    }
+    done = {answered(data) for data in native.values()}
+    return {block for block, data in native.items() if (call := asked(data)) and call not in done}
 
 
 def takes_system(model: Model, options: StreamOptions) -> bool:
@@ -122,5 +134,9 @@ def _as_user(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 def changed_options(model: Model, words: list[str]) -> tuple[Notice, ...]:
-    """Return the notices of what an API made of the options, each said in words."""
-    return tuple(Notice("option_changed", f"{model}: {what}") for what in words)
+    """Return the notices of what an API made of options: each begins with the option's name and a
+    colon."""
+    return tuple(
+        Notice("option_changed", f"{model}: {what}", (f"options.{what.partition(':')[0]}",))
+        for what in words
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from swink_core import (
@@ -33,8 +33,11 @@ from swink_core import (
     UserMessage,
 )
 from swink_core.providers import (
+    SENT_ELSEWHERE,
+    LeftOut,
     MessageConverter,
     Source,
+    Turn,
     accepted_id,
     arguments_object,
     closed_schema,
@@ -46,7 +49,7 @@ from swink_core.providers import (
     system_blocks,
     with_metadata,
 )
-from swink_provider_anthropic.claude import placed, without_unanswered
+from swink_provider_anthropic.claude import placed, unanswered_calls
 from swink_provider_anthropic.marks import MARK, mark_for_cache
 from swink_provider_anthropic.parser import CONTAINER
 
@@ -63,6 +66,9 @@ IMAGES = {
     "image/webp": "image/webp",
 }
 """https://platform.claude.com/docs/en/build-with-claude/vision"""
+
+DOCUMENT_FIELDS = ("citations", "context")
+"""Fields of a document that its metadata may set."""
 
 PDF = {"application/pdf": "application/pdf"}
 DOCUMENTS = {**PDF, "text/*": "text/plain"}
@@ -99,27 +105,76 @@ def conversation(
 
 
 class _Converter(MessageConverter):
+    block_fields = (MARK, *DOCUMENT_FIELDS)
+
     def system(self, message: SystemMessage) -> list[Any]:
-        return [{"role": "system", "content": _content(message.content)}]
+        return [{"role": "system", "content": self._content(message, _said)}]
 
     def user(self, message: UserMessage) -> list[Any]:
-        content = _content(message.content)
+        content = self._content(message, _said)
         return [{"role": "user", "content": content}] if content else []
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        content = _worded([native for block in message.content if (native := _answered(block))])
+        unanswered: set[int] = set()
         if message.stop_reason in _CUT:
-            content = without_unanswered(content, _asked_of_server, _answered_by_server)
+            unanswered = unanswered_calls(message, _asked_of_server, _answered_by_server)
+        content = self._content(
+            message, lambda block: NEVER_RAN if id(block) in unanswered else _answered(block)
+        )
         return [{"role": "assistant", "content": content}] if content else []
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        return [{"role": "user", "content": [_tool_result(message) for message in messages]}]
+        return [{"role": "user", "content": [self._tool_result(message) for message in messages]}]
+
+    def _tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
+        native: dict[str, Any] = {
+            "type": "tool_result",
+            "tool_use_id": _tool_id(message.tool_call_id),
+        }
+        if content := self._content(message, _said):
+            native["content"] = content
+        if message.is_error:
+            native["is_error"] = True
+        return native
+
+    def _content(
+        self, message: Turn, convert: Callable[[Block], dict[str, Any] | LeftOut]
+    ) -> list[dict[str, Any]]:
+        """Convert the blocks of a message without text that the API refuses: empty anywhere, white
+        space where there is no other; a message that is left with nothing is left out. Beside other
+        text white space stays, since answers have it between cited passages and newer models check
+        that their own words come back unchanged."""
+        content = message.content
+        blocks = [TextBlock(content)] if isinstance(content, str) else content
+        worded = any(text.strip() for block in blocks if (text := _text_of(block)) is not None)
+
+        def checked(block: Block) -> dict[str, Any] | LeftOut:
+            text = _text_of(block)
+            blank = text is not None and not (text if worded else text.strip())
+            return BLANK if blank else convert(block)
+
+        return self.blocks(message, checked)
+
+
+BLANK = LeftOut("blank text, which the API refuses, was left out")
+NEVER_RAN = LeftOut("a call of a server's tool without its result was left out")
+UNSIGNED = LeftOut("reasoning without a signature was left out", "thinking_left_out")
+CUT_INPUT = LeftOut("a call of a server's tool with input that was cut off was left out")
+
+
+def _text_of(block: Block) -> str | None:
+    """Return the text of a block that goes out as one of text; `None` for others."""
+    if isinstance(block, TextBlock):
+        return block.text
+    data = block.data if isinstance(block, ExtensionBlock) else None
+    text = data.get("text") if isinstance(data, dict) and data.get("type") == "text" else None
+    return text if isinstance(text, str) else None
 
 
 # -- what the model said ---------------------------------------------------------------------
 
 
-def _answered(block: Block) -> dict[str, Any] | None:
+def _answered(block: Block) -> dict[str, Any] | LeftOut:
     match block:
         case TextBlock():
             return _text(block)
@@ -135,10 +190,14 @@ def _answered(block: Block) -> dict[str, Any] | None:
                 "input": arguments_object(block),
                 **(block.metadata or {}),
             }
-        case ExtensionBlock(data=dict(data)) if block.kind != CONTAINER:
+        case ExtensionBlock(kind=kind) if kind == CONTAINER:
+            return SENT_ELSEWHERE  # the request names it beside the turns
+        case ExtensionBlock(data=dict(data)):
             # input that was cut off is not an object, and the API takes nothing else
-            return data if isinstance(data.get("input", {}), dict) else None
-    return None  # unsigned thinking is refused
+            return data if isinstance(data.get("input", {}), dict) else CUT_INPUT
+        case ThinkingBlock():
+            return UNSIGNED  # it is refused
+    return LeftOut(f"the API takes no {block.type} in an answer; it was left out")
 
 
 def _text(block: TextBlock) -> dict[str, Any]:
@@ -156,7 +215,7 @@ def _citation(citation: Any) -> Any:
 
 
 def _asked_of_server(block: dict[str, Any]) -> str | None:
-    return block.get("id") if block["type"] in ("server_tool_use", "mcp_tool_use") else None
+    return block.get("id") if block.get("type") in ("server_tool_use", "mcp_tool_use") else None
 
 
 def _answered_by_server(block: dict[str, Any]) -> str | None:
@@ -180,29 +239,7 @@ def _container(context: Context) -> str | None:
 # -- what the user says ----------------------------------------------------------------------
 
 
-def _content(content: str | Sequence[Block]) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content.strip() else []
-    return _worded([native for block in content if (native := _said(block)) is not None])
-
-
-def _worded(content: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out text that the API refuses: empty anywhere, white space where there is no other; a
-    message that is left with nothing is left out. Beside other text white space stays, since
-    answers have it between cited passages and newer models check that their own words come back
-    unchanged."""
-    texts = [block.get("text") if block.get("type") == "text" else None for block in content]
-    if all(text is None or text.strip() for text in texts):
-        return content
-    worded = any(text and text.strip() for text in texts)
-    return [
-        block
-        for block, text in zip(content, texts, strict=True)
-        if text is None or (text if worded else text.strip())
-    ]
-
-
-def _said(block: Block) -> dict[str, Any] | None:
+def _said(block: Block) -> dict[str, Any] | LeftOut:
     match block:
         case TextBlock():
             return _marked({"type": "text", "text": block.text}, block)
@@ -213,7 +250,7 @@ def _said(block: Block) -> dict[str, Any] | None:
             return _document(block)
         case ExtensionBlock():
             return dict(block.data)
-    return None
+    return LeftOut(f"the API takes no {block.type} in what goes in; it was left out")
 
 
 def _marked(
@@ -232,7 +269,7 @@ def _document(block: DocumentBlock) -> dict[str, Any]:
     native: dict[str, Any] = {"type": "document", "source": source}
     if block.name:
         native["title"] = block.name
-    for name in ("citations", "context"):
+    for name in DOCUMENT_FIELDS:
         if block.metadata and name in block.metadata:
             native[name] = block.metadata[name]
     return _marked(native, block)
@@ -252,18 +289,6 @@ def _source(
     data = media_base64(source)
     assert data is not None  # only what is elsewhere has none
     return {"type": "base64", "media_type": media_type, "data": data.data}
-
-
-def _tool_result(message: ToolResultMessage) -> dict[str, Any]:
-    native: dict[str, Any] = {
-        "type": "tool_result",
-        "tool_use_id": _tool_id(message.tool_call_id),
-    }
-    if content := _content(message.content):
-        native["content"] = content
-    if message.is_error:
-        native["is_error"] = True
-    return native
 
 
 def _tool(tool: Tool, provider: str) -> dict[str, Any]:

@@ -12,7 +12,15 @@ from swink_core import CacheStrategy, Context
 from swink_core.providers import Fitted
 from swink_provider_anthropic import claude
 
-__all__ = ["CROWDED", "MARK", "ends_marked", "mark_for_cache", "own_marks", "tell_crowded"]
+__all__ = [
+    "CROWDED",
+    "MARK",
+    "ends_marked",
+    "mark_for_cache",
+    "mark_paths",
+    "own_marks",
+    "tell_crowded",
+]
 
 MARK = "cache_control"
 MOST_MARKS = 4
@@ -47,6 +55,22 @@ def own_marks(context: Context, provider: str, name: str = MARK) -> list[Any]:
     return [each[name] for each in said if name in each]
 
 
+def mark_paths(context: Context, provider: str, name: str = MARK) -> list[str]:
+    """Return the paths of what `own_marks` returns."""
+    paths = [
+        f"messages[{at}].content[{place}].metadata.{name}"
+        for at, message in enumerate(context.messages)
+        if not isinstance(message.content, str)
+        for place, block in enumerate(message.content)
+        if name in (block.metadata or {})
+    ]
+    return paths + [
+        f"tools[{at}].metadata.{provider}.{name}"
+        for at, tool in enumerate(context.tools)
+        if name in (tool.metadata or {}).get(provider, {})
+    ]
+
+
 def ends_marked(context: Context, name: str = MARK) -> bool:
     """Tell whether a mark of the caller's own is on the last block of all."""
     last = [block for message in context.messages[-1:] for block in message.content[-1:]]
@@ -61,4 +85,4 @@ def tell_crowded(call: Fitted, provider: str) -> None:
     own = own_marks(call.context, provider)
     long = claude.cache_ttl(cache).get("ttl") == HOUR
     if len(own) >= MOST_MARKS or (long and any(mark.get("ttl") != HOUR for mark in own)):
-        call.tell(CROWDED, "option_ignored")
+        call.tell(CROWDED, "option_ignored", "options.cache")

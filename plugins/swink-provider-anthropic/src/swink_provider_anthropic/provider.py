@@ -9,6 +9,7 @@ from swink_core.providers import (
     Fitted,
     HTTPProvider,
     HTTPRequest,
+    paths_inside,
     with_extra,
 )
 from swink_provider_anthropic import errors
@@ -48,7 +49,8 @@ class AnthropicProvider(HTTPProvider):
         call = super().fit(model, context, options)
         fit_schemas(call)
         if takes_system(model, options) and is_misplaced(call.context):
-            call.tell(": an instruction went out behind the user's turn", "system_message_moved")
+            what = ": an instruction went out behind the user's turn"
+            call.tell(what, "system_message_moved", *paths_inside(context))
         tell_crowded(call, self.name)
         return call
 

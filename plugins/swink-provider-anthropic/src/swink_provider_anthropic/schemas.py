@@ -56,7 +56,7 @@ def fit_schemas(call: Fitted) -> None:
         return
     optional, unions = _counted(wanted if isinstance(wanted, Mapping) else {})
     tools, strict = [], 0
-    for tool in call.context.tools:
+    for at, tool in enumerate(call.context.tools):
         if tool.strict:
             found: set[str] = set()
             schema = _in_words(closed_schema({"type": "object", **tool.parameters}), found)
@@ -66,10 +66,12 @@ def fit_schemas(call: Fitted) -> None:
                 strict, optional, unions = strict + 1, optional + more, unions + either
                 if found:
                     names = ", ".join(sorted(found))
-                    call.tell(f": {names} of the schema of {tool.name} as words of a description")
+                    what = f": {names} of the schema of {tool.name} as words of a description"
+                    call.tell(what, "option_changed", f"tools[{at}].parameters")
                 tool = replace(tool, parameters=schema)
             else:
-                call.tell(f": no strict mode for {tool.name} beside the rest", "option_ignored")
+                what = f": no strict mode for {tool.name} beside the rest"
+                call.tell(what, "option_ignored", f"tools[{at}].strict")
                 tool = replace(tool, strict=None)
         tools.append(tool)
     call.context = replace(call.context, tools=tools)

@@ -10,7 +10,7 @@ pages that it links to.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
@@ -20,7 +20,6 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
-    Message,
     Model,
     StreamOptions,
     SystemMessage,
@@ -32,12 +31,15 @@ from swink_core import (
     UserMessage,
 )
 from swink_core.providers import (
+    LeftOut,
     MessageConverter,
+    Turn,
     accepted_id,
     arguments_object,
     closed_schema,
     inlined_schema,
     merged_turns,
+    report_change,
     rewritten_schema,
     rule_of,
     system_blocks,
@@ -45,11 +47,11 @@ from swink_core.providers import (
     with_metadata,
 )
 from swink_provider_anthropic import claude
-from swink_provider_bedrock.media import media
+from swink_provider_bedrock.media import DOCUMENT_FIELDS, media
 from swink_provider_bedrock.points import mark, takes_points
 from swink_provider_bedrock.wire import BY_SERVER
 
-__all__ = ["CHOICES", "conversation", "is_generated_image"]
+__all__ = ["CHOICES", "conversation"]
 
 LONGEST_TOOL_ID = 64
 LONGEST_STEM = 190
@@ -70,6 +72,12 @@ VENDORS = re.compile(
     r"|qwen|writer|zai)\."
 )
 """Who made a model, which its id or ARN says unless it is a profile of the account's own."""
+
+RENAMED = "a document's name was rewritten in characters that the API takes"
+BLANK = LeftOut("blank text, which the API refuses, was left out")
+NEVER_RAN = LeftOut("a call of a server's tool without its result was left out")
+NOT_SIGNED = LeftOut("reasoning without a signature was left out", "thinking_left_out")
+OF_ANOTHER = LeftOut("reasoning of another model was left out", "thinking_left_out")
 
 _NOT_IN_TOOL_ID = re.compile(r"[^a-zA-Z0-9_.:-]")
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9()\[\]-]+")
@@ -118,6 +126,8 @@ def conversation(
 
 
 class _Converter(MessageConverter):
+    block_fields = ("cachePoint", *DOCUMENT_FIELDS)
+
     def __init__(self, provider: str, model: Model, caches: bool) -> None:
         super().__init__(provider)
         self._vendor = _vendor(model.id)
@@ -126,19 +136,24 @@ class _Converter(MessageConverter):
         self._names: set[str] = set()
 
     def system(self, message: SystemMessage) -> list[Any]:
-        return [{"role": "system", "content": self._content(message.content)}]
+        return [{"role": "system", "content": self._content(message)}]
 
     def user(self, message: UserMessage) -> list[Any]:
-        content = self._content(message.content)
+        content = self._content(message)
         return [{"role": "user", "content": content}] if content else []
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         author = _vendor(message.model or "")
         own = not (author and self._vendor) or author == self._vendor
         signed = own and not self._unsigned
-        blocks = [b for b in message.content if signed or not isinstance(b, ThinkingBlock)]
-        content = [native for block in blocks if (native := _answered(block, own))]
-        content = claude.without_unanswered(content, _asked_of_server, _answered_by_server)
+        unanswered = claude.unanswered_calls(message, _asked_of_server, _answered_by_server)
+
+        def answered(block: Block) -> dict[str, Any] | LeftOut:
+            if isinstance(block, ThinkingBlock) and not signed:
+                return NOT_SIGNED if own else OF_ANOTHER
+            return NEVER_RAN if id(block) in unanswered else _answered(block, own)
+
+        content = self.blocks(message, answered)
         return [{"role": "assistant", "content": content}] if content else []
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
@@ -146,7 +161,7 @@ class _Converter(MessageConverter):
         return [{"role": "user", "content": results}]
 
     def _tool_result(self, message: ToolResultMessage) -> list[dict[str, Any]]:
-        parts = self._content(message.content)
+        parts = self._content(message)
         points = [part for part in parts if "cachePoint" in part]  # which have no place within
         content = [part for part in parts if "cachePoint" not in part]
         result = {"toolUseId": _tool_id(message.tool_call_id), "content": content}
@@ -155,25 +170,27 @@ class _Converter(MessageConverter):
             result["status"] = "error"
         return [{"toolResult": result}, *points[-1:]]
 
-    def _content(self, content: str | Sequence[Block]) -> list[dict[str, Any]]:
-        if isinstance(content, str):
-            content = [TextBlock(content)]
-        native: list[dict[str, Any]] = []
-        for block in content:
-            if (part := self._part(block)) is not None:
-                native += [part, *_point(block, self._caches)]
+    def _content(self, message: Turn) -> list[dict[str, Any]]:
+        native = [part for parts in self.blocks(message, self._parts) for part in parts]
         documents = [part["document"] for part in native if "document" in part]
         if documents and not any("text" in part for part in native):
             native.append({"text": documents[0]["name"]})  # a document alone is refused
         return native
 
-    def _part(self, block: Block) -> dict[str, Any] | None:
+    def _parts(self, block: Block) -> list[dict[str, Any]] | LeftOut:
+        """Return a block, and the cache point that the caller wants after it."""
+        part = self._part(block)
+        return part if isinstance(part, LeftOut) else [part, *_point(block, self._caches)]
+
+    def _part(self, block: Block) -> dict[str, Any] | LeftOut:
         if isinstance(block, TextBlock):
-            return {"text": block.text} if block.text.strip() else None  # blank text is refused
+            return {"text": block.text} if block.text.strip() else BLANK
         if isinstance(block, ExtensionBlock):
             return dict(block.data)
         native = media(block, self._vendor)
-        if native is not None and "document" in native and isinstance(block, DocumentBlock):
+        if native is None:
+            return LeftOut(f"the API takes no {block.type} in what goes in; it was left out")
+        if "document" in native and isinstance(block, DocumentBlock):
             native["document"]["name"] = self._name(block)
         return native
 
@@ -188,14 +205,9 @@ class _Converter(MessageConverter):
             number += 1
             name = f"{stem} {number}"
         self._names.add(name.lower())
+        if block.name and name != _SUFFIX.sub("", block.name):
+            report_change(f"{self.path(block)}.name", RENAMED, "content_changed")
         return name
-
-
-def is_generated_image(message: Message, block: Block | str, provider: str) -> bool:
-    """Tell whether a block is an image that a model of the service made, which stays here."""
-    is_own = isinstance(message, AssistantMessage) and message.provider in (None, provider)
-    is_extension = isinstance(block, ExtensionBlock) and block.provider == provider
-    return is_own and is_extension and getattr(block, "kind", None) == "image"
 
 
 def _point(block: Block, caches: bool) -> list[dict[str, Any]]:
@@ -214,7 +226,7 @@ def _apart(turn: dict[str, Any]) -> list[dict[str, Any]]:
 # -- what the model said ---------------------------------------------------------------------
 
 
-def _answered(block: Block, own: bool) -> dict[str, Any] | None:
+def _answered(block: Block, own: bool) -> dict[str, Any] | LeftOut:
     match block:
         case TextBlock():
             return _text(block)
@@ -232,15 +244,21 @@ def _answered(block: Block, own: bool) -> dict[str, Any] | None:
                     **(block.metadata or {}),
                 }
             }
-        case ExtensionBlock(data=dict(data)) if own and block.kind != "image":
-            return data  # images are the user's alone to send
-    return None
+        case ThinkingBlock():
+            return NOT_SIGNED if own else OF_ANOTHER
+        case ExtensionBlock(kind="image"):
+            return LeftOut("only users send images; this one was left out")
+        case ExtensionBlock(data=dict(data)) if own:
+            return data
+        case ExtensionBlock():
+            return LeftOut("what another model made was left out")
+    return LeftOut(f"the API takes no {block.type} in an answer; it was left out")
 
 
-def _text(block: TextBlock) -> dict[str, Any] | None:
+def _text(block: TextBlock) -> dict[str, Any] | LeftOut:
     if citations := (block.metadata or {}).get("citations"):
         return {"citationsContent": {"content": [{"text": block.text}], "citations": citations}}
-    return {"text": block.text} if block.text.strip() else None
+    return {"text": block.text} if block.text.strip() else BLANK
 
 
 def _asked_of_server(block: dict[str, Any]) -> str | None:

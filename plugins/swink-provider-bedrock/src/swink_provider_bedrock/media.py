@@ -17,7 +17,10 @@ from swink_core import (
 )
 from swink_core.providers import Source, media_base64, media_form, media_type_of, unsupported
 
-__all__ = ["media"]
+__all__ = ["DOCUMENT_FIELDS", "media"]
+
+DOCUMENT_FIELDS = ("citations", "context")
+"""Fields of a document that its metadata may set."""
 
 IMAGES = {
     "image/gif": "gif",
@@ -89,7 +92,7 @@ def media(block: Block, vendor: str = "") -> dict[str, Any] | None:
         case DocumentBlock():
             document = _of(block.source, DOCUMENTS, "documents")
             known = block.metadata or {}
-            options = {name: known[name] for name in ("citations", "context") if name in known}
+            options = {name: known[name] for name in DOCUMENT_FIELDS if name in known}
             return {"document": {**document, **options}}
     return None
 

@@ -28,14 +28,15 @@ from swink_core.providers import (
     Token,
     first_set,
     model_path,
+    paths_inside,
     rule_of,
     with_extra,
 )
 from swink_provider_anthropic.claude import changed_options, is_misplaced, takes_system
-from swink_provider_anthropic.marks import CROWDED, ends_marked, own_marks
+from swink_provider_anthropic.marks import CROWDED, ends_marked, mark_paths, own_marks
 from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 from swink_provider_bedrock import errors
-from swink_provider_bedrock.converter import CHOICES, conversation, is_generated_image
+from swink_provider_bedrock.converter import CHOICES, conversation
 from swink_provider_bedrock.credentials import AccessKeys, SharedFiles, access_keys, region
 from swink_provider_bedrock.eventstream import EventStreamDecoder
 from swink_provider_bedrock.parameters import KNOBS, PLACES, is_claude, parameters
@@ -98,21 +99,18 @@ class BedrockProvider(HTTPProvider):
         instruction inside goes out at another place, and what schemas of strict tools become."""
         call = super().fit(model, context, options)
         if takes_system(model, options) and is_misplaced(call.context):
-            call.tell(": an instruction went out behind the user's turn", "system_message_moved")
+            what = ": an instruction went out behind the user's turn"
+            call.tell(what, "system_message_moved", *paths_inside(context))
         if is_claude(model):
             fit_schemas(call)
-        for at, message in enumerate(context.messages):
-            for place, block in enumerate(message.content):
-                if is_generated_image(message, block, self.name):
-                    path = f"messages[{at}].content[{place}]"
-                    call.tell(f": {path}: only users send images; not sent", "content_left_out")
         own = own_marks(context, self.name, "cachePoint")
         if own and not takes_points(model, options):
-            call.tell(" takes no cache points; they were not sent", "option_ignored")
+            paths = mark_paths(context, self.name, "cachePoint")
+            call.tell(" takes no cache points; they were not sent", "option_ignored", *paths)
         elif not ends_marked(context, "cachePoint") and is_crowded(
             own, call.options.cache, rule_of(model).facts
         ):
-            call.tell(CROWDED, "option_ignored")
+            call.tell(CROWDED, "option_ignored", "options.cache")
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
@@ -140,7 +138,11 @@ class BedrockProvider(HTTPProvider):
             changed.append("tool_choice: any of one tool; the others are not sent")
         if options.cache and options.cache.ttl and facts.get("cache_ttl") is False:
             changed.append("cache: it is kept as long as the model does; the ttl was left out")
-        return super().notices(model, options) + changed_options(model, changed)
+        notices = changed_options(model, changed)
+        for notice in notices:
+            if notice.paths == ("options.tool_choice",):
+                notice.paths = (*notice.paths, "tools")
+        return super().notices(model, options) + notices
 
     def parser(self, model: Model) -> ConverseParser:
         """Make a parser for one answer."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from swink_core import (
@@ -18,14 +17,18 @@ from swink_core import (
     ImageBlock,
     Message,
     TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
     ToolResultMessage,
     UserMessage,
 )
 from swink_core.providers import (
+    SENT_ELSEWHERE,
+    LeftOut,
+    MessageConverter,
     arguments_object,
     media_base64,
     media_form,
-    normalise,
     text_of,
     unsupported,
 )
@@ -42,17 +45,35 @@ def prompt_of(context: Context, provider: str, goes_on: bool) -> str | list[dict
     `goes_on`: the session has heard what came before the model's last word. Raises MediaError for
     a file that cannot be read, and ProviderFailure (`unsupported`) for media that is not taken.
     """
-    messages = normalise(context, provider)
+    said = _Converter(provider).messages(context)
     if goes_on:
-        spoken = [isinstance(message, AssistantMessage) for message in messages]
-        messages = messages[len(spoken) - [*reversed(spoken), True].index(True) :]
-    if len(messages) == 1 and isinstance(messages[0], UserMessage):
-        parts = _parts(messages[0].content)
-    else:
-        parts = [_text("Continue this conversation as the assistant.")]
-        for message in messages:
-            parts += [_text(f"\n\n{_line(message)}"), *_media(message)]
+        spoken = [isinstance(message, AssistantMessage) for message, _ in said]
+        said = said[len(spoken) - [*reversed(spoken), True].index(True) :]
+    if len(said) == 1 and isinstance(said[0][0], UserMessage):
+        return _joined(said[0][1])
+    parts = [_text("Continue this conversation as the assistant.")]
+    for message, content in said:
+        media = [part for part in content if part["type"] != "text"]
+        parts += [_text(f"\n\n{_line(message)}"), *media]
     return _joined(parts)
+
+
+class _Converter(MessageConverter):
+    """Pairs each message with its converted content."""
+
+    block_fields = ()
+
+    def user(self, message: UserMessage) -> list[Any]:
+        return [(message, self.blocks(message, _part))]
+
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        self.take(message, ToolCallBlock)
+        for block in self.take(message, ThinkingBlock):
+            self.leave_out(block, "reasoning was left out", "thinking_left_out")
+        return [(message, self.blocks(message, _part))]
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        return [(message, self.blocks(message, _part)) for message in messages]
 
 
 def _joined(parts: list[dict[str, Any]]) -> str | list[dict[str, Any]]:
@@ -75,18 +96,7 @@ def _whole(text: str) -> str:
     return text.encode("utf-8", "replace").decode()  # half of a surrogate pair has no bytes
 
 
-def _parts(content: str | Sequence[Block]) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [_text(content)]
-    return [part for block in content if (part := _part(block)) is not None]
-
-
-def _media(message: Message) -> list[dict[str, Any]]:
-    content = message.content
-    return [part for part in _parts(content) if part["type"] != "text"]
-
-
-def _part(block: Block) -> dict[str, Any] | None:
+def _part(block: Block) -> dict[str, Any] | LeftOut:
     """https://platform.claude.com/docs/en/api/messages: the command hands blocks on."""
     match block:
         case TextBlock(text):
@@ -95,8 +105,10 @@ def _part(block: Block) -> dict[str, Any] | None:
             media_type = media_form(source, IMAGES, "images")
         case DocumentBlock(source):
             media_type = media_form(source, DOCUMENTS, "documents")
+        case ToolCallBlock() | ThinkingBlock():
+            return SENT_ELSEWHERE  # in words, or reported
         case _:
-            return None
+            return LeftOut(f"Claude Code has no place for {block.type}; it was left out")
     if (data := media_base64(source)) is None:
         raise unsupported(f"{block.type}s", "Claude Code takes media as data, not by its address")
     said = {"type": "base64", "media_type": media_type, "data": data.data}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from swink_core import (
@@ -27,12 +26,14 @@ from swink_core import (
     UserMessage,
 )
 from swink_core.providers import (
+    SENT_ELSEWHERE,
+    LeftOut,
     MessageConverter,
     arguments_object,
     media_base64,
     media_form,
+    report_change,
     system_blocks,
-    text_of,
     unsupported,
     with_metadata,
 )
@@ -83,6 +84,8 @@ def loose_tools(context: Context) -> list[str]:
 
 
 class _Converter(MessageConverter):
+    block_fields = ("detail",)
+
     def __init__(self, provider: str, thinks: bool) -> None:
         super().__init__(provider)
         self.documents: list[dict[str, Any]] = []
@@ -90,11 +93,14 @@ class _Converter(MessageConverter):
 
     def user(self, message: UserMessage) -> list[Any]:
         if isinstance(message.content, str):
-            return [{"role": "user", "content": message.content}] if message.content else []
-        parts = [part for block in message.content if (part := _said(block))]
-        documents = [block for block in message.content if isinstance(block, DocumentBlock)]
+            return [{"role": "user", "content": message.content}]
+        documents = self.take(message, DocumentBlock)
+        parts = self.blocks(message, _said)
         if not parts:  # a message must say something, so a document alone is what it says
             parts = [{"type": "text", "text": _document_text(block)} for block in documents]
+            for block in documents:
+                if block.name:
+                    report_change(f"{self.path(block)}.name", NAMELESS, "metadata_left_out")
         else:
             for block in documents:
                 self.documents.append(_document(block, f"doc:{len(self.documents)}"))
@@ -103,15 +109,17 @@ class _Converter(MessageConverter):
     def assistant(self, message: AssistantMessage) -> list[Any]:
         native: dict[str, Any] = {"role": "assistant"}
         spoken = [block for block in message.content if isinstance(block, TextBlock)]
-        thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
-        if message.tool_calls:
+        if calls := self.take(message, ToolCallBlock):
+            thoughts = self.take(message, ThinkingBlock)
+            self.take(message, TextBlock)
+            self._leave_out_rest(message)
             native["tool_calls"] = [
                 {
                     "id": call.id,
                     "type": "function",
                     "function": {"name": call.name, "arguments": _arguments(call)},
                 }
-                for call in message.tool_calls
+                for call in calls
             ]
             before = [block.thinking for block in thoughts] + [block.text for block in spoken]
             if (said := [words for words in before if words.strip()]) and self._thinks:
@@ -119,29 +127,58 @@ class _Converter(MessageConverter):
             elif said:
                 native["tool_plan"] = "\n".join(said)
             return [native]
-        native["content"] = [part for block in message.content if (part := self._answered(block))]
+        native["content"] = self.blocks(message, self._answered)
         cited = [c for block in spoken for c in (block.metadata or {}).get("citations", ())]
         if cited:
             native["citations"] = cited
         return [native] if native["content"] else []
 
-    def _answered(self, block: Block) -> dict[str, Any] | None:
-        if isinstance(block, TextBlock) and block.text.strip():
-            return {"type": "text", "text": block.text}
-        planned = isinstance(block, ThinkingBlock) and (block.metadata or {}).get(PLAN)
-        if isinstance(block, ThinkingBlock) and block.thinking and self._thinks and not planned:
+    def _answered(self, block: Block) -> dict[str, Any] | LeftOut:
+        if isinstance(block, TextBlock):
+            return {"type": "text", "text": block.text} if block.text.strip() else BLANK
+        if not isinstance(block, ThinkingBlock):
+            return NO_PLACE
+        if (block.metadata or {}).get(PLAN):
+            return LeftOut("the plan of an answer without tool calls was left out", THOUGHT)
+        if block.thinking and self._thinks:
             return {"type": "thinking", "thinking": block.thinking}
-        return None
+        return LeftOut("reasoning was left out, which the model does not take back", THOUGHT)
+
+    def _leave_out_rest(self, message: AssistantMessage) -> None:
+        for block in message.content:
+            if not isinstance(block, TextBlock | ThinkingBlock | ToolCallBlock):
+                self.leave_out(block, NO_PLACE.what)
+            elif isinstance(block, TextBlock) and not block.text.strip():
+                self.leave_out(block, BLANK.what)
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         """Convert results, and after them the images that they hold, which are the user's alone."""
         images: list[Any] = []
         for message in messages:
-            blocks = () if isinstance(message.content, str) else message.content
-            if shown := [_said(block) for block in blocks if isinstance(block, ImageBlock)]:
+            if shown := [_said(block) for block in self.take(message, ImageBlock)]:
                 images += [{"type": "text", "text": f"From {message.tool_name}:"}, *shown]
         asked = [{"role": "user", "content": images}] if images else []
-        return [*map(_tool_result, messages), *asked]
+        return [*map(self._tool_result, messages), *asked]
+
+    def _tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
+        words = self.text(message)
+        if message.is_error:  # the API has no other place to say so
+            words = f"Error: {words}"
+        found = [
+            {"type": "document", "document": _document(block, f"{message.tool_call_id}:{n}")}
+            for n, block in enumerate(message.content)
+            if isinstance(block, DocumentBlock)
+        ]
+        self.take(message, DocumentBlock)
+        said = [{"type": "text", "text": words}] if words else []
+        content = [*said, *found] if found else words or "{}"  # empty text is refused
+        return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
+
+
+NAMELESS = "the name of a document that is a whole message was left out"
+THOUGHT = "thinking_left_out"
+BLANK = LeftOut("blank text was left out")
+NO_PLACE = LeftOut("the API has no place for this content; it was left out")
 
 
 def _arguments(call: ToolCallBlock) -> str:
@@ -149,8 +186,10 @@ def _arguments(call: ToolCallBlock) -> str:
     return written or json.dumps(arguments_object(call))
 
 
-def _said(block: Block) -> dict[str, Any] | None:
+def _said(block: Block) -> dict[str, Any] | LeftOut:
     match block:
+        case DocumentBlock():
+            return SENT_ELSEWHERE  # beside the messages
         case TextBlock(text) if text.strip():
             return {"type": "text", "text": text}
         case ImageBlock(source, metadata=metadata):
@@ -162,7 +201,7 @@ def _said(block: Block) -> dict[str, Any] | None:
                 url = f"data:{media_type};base64,{data.data if data else ''}"
             detail = {n: value for n, value in (metadata or {}).items() if n == "detail"}
             return {"type": "image_url", "image_url": {"url": url, **detail}}
-    return None
+    return BLANK if isinstance(block, TextBlock) else NO_PLACE
 
 
 def _document(block: DocumentBlock, id: str) -> dict[str, Any]:
@@ -176,21 +215,6 @@ def _document_text(block: DocumentBlock) -> str:
     if data is None:
         raise unsupported("documents", "Cohere takes documents as text, not by their address")
     return base64.b64decode(data.data).decode("utf-8", "replace")
-
-
-def _tool_result(message: ToolResultMessage) -> dict[str, Any]:
-    words = text_of(message.content)
-    if message.is_error:  # the API has no other place to say so
-        words = f"Error: {words}"
-    blocks: Sequence[Block] = () if isinstance(message.content, str) else message.content
-    found = [
-        {"type": "document", "document": _document(block, f"{message.tool_call_id}:{n}")}
-        for n, block in enumerate(blocks)
-        if isinstance(block, DocumentBlock)
-    ]
-    said = [{"type": "text", "text": words}] if words else []
-    content = [*said, *found] if found else words or "{}"  # empty text is refused
-    return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
 
 
 def _tool(tool: Tool, provider: str) -> dict[str, Any]:

@@ -19,11 +19,13 @@ from swink_core import (
     Block,
     Context,
     DocumentBlock,
+    ExtensionBlock,
     ImageBlock,
     Model,
     StreamOptions,
     TextBlock,
     ThinkingBlock,
+    ToolCallBlock,
     ToolResultMessage,
     UserMessage,
 )
@@ -55,10 +57,17 @@ class EchoConverter(MessageConverter):
 
     def user(self, message: UserMessage) -> list[Any]:
         """Put a user's words and what stands for their media on a line each."""
+        self.blocks(message, _word)
         return [{"role": "user", "text": words_of(message.content)}]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """Keep an answer's text, its signed thinking and its tool calls."""
+        self.take(message, ThinkingBlock)
+        self.take(message, ToolCallBlock)
+        for block in self.take(message, ExtensionBlock):
+            self.leave_out(block, f"{block.kind} was left out")
+        for kind in (TextBlock, ImageBlock, DocumentBlock, AudioBlock):
+            self.take(message, kind)
         return [
             {
                 "role": "assistant",
@@ -77,6 +86,8 @@ class EchoConverter(MessageConverter):
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
         """Tell in words what the tools returned."""
+        for message in messages:
+            self.blocks(message, _word)
         lines = [
             f"{m.tool_name} {'failed' if m.is_error else 'returned'}: {words_of(m.content)}"
             for m in messages

@@ -210,4 +210,5 @@ def _notices(model: Model, options: StreamOptions) -> Iterator[Notice]:
         is_asked = value is not None and value != CacheStrategy("none")
         if name in EchoProvider.knobs or not is_asked:
             continue
-        yield Notice("option_ignored", f"{model} has no option {name}; it was not used")
+        what = f"{model} has no option {name}; it was not used"
+        yield Notice("option_ignored", what, (f"options.{name}",))

@@ -7,7 +7,6 @@ by a tool of its own, goes back as it came and where it was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from swink_core import (
@@ -27,8 +26,11 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
+    replace,
 )
 from swink_core.providers import (
+    SENT_ELSEWHERE,
+    LeftOut,
     MessageConverter,
     arguments_object,
     inlined_schema,
@@ -39,7 +41,6 @@ from swink_core.providers import (
     merged_turns,
     rewritten_schema,
     system_blocks,
-    text_of,
     unsupported,
     with_metadata,
 )
@@ -148,7 +149,7 @@ def _continued(context: Context, provider: str) -> tuple[Context, str | None]:
     while messages and (found := _token(messages[-1], provider)) is not None:
         token = token or found
         messages.pop()
-    return Context(messages, context.system_prompt, context.tools), token
+    return replace(context, messages=messages), token
 
 
 def _token(message: Any, provider: str) -> str | None:
@@ -163,23 +164,23 @@ def _token(message: Any, provider: str) -> str | None:
 
 
 class _Converter(MessageConverter):
+    block_fields = MEDIA_FIELDS
+
     def __init__(self, provider: str, signed_calls: bool) -> None:
         super().__init__(provider)
         self._signed_calls = signed_calls
         self._order: dict[str, int] = {}
 
     def user(self, message: UserMessage) -> list[Any]:
-        return _turn("user", _said(message.content))
+        return _turn("user", self.blocks(message, _part))
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         self._order = {call.id: at for at, call in enumerate(message.tool_calls)}
-        parts = [part for block in message.content if (part := _answered(block)) is not None]
-        if (
-            message.stop_reason in _CUT
-            and parts
-            and any(name in parts[-1] for name in _ASKED_OF_SERVER)
-        ):
-            parts.pop()  # the server never answered itself
+        last = message.content[-1]
+        never_ran = message.stop_reason in _CUT and _is_asked_of_server(last)
+        parts = self.blocks(
+            message, lambda block: NEVER_RAN if never_ran and block is last else _answered(block)
+        )
         if self._signed_calls:
             call = next((part for part in parts if "functionCall" in part), {})
             call.setdefault("thoughtSignature", NO_SIGNATURE)
@@ -192,13 +193,31 @@ class _Converter(MessageConverter):
         parts: list[dict[str, Any]] = []
         beside: list[dict[str, Any]] = []
         for message in messages:
-            response, media = _result(message), _media(message.content)
+            response, media = self._result(message), self.blocks(message, _medium)
             if media and self._signed_calls:
                 response["parts"] = media
             else:
                 beside += media
             parts.append({"functionResponse": response})
         return _turn("user", parts + beside)
+
+    def _result(self, message: ToolResultMessage) -> dict[str, Any]:
+        response: dict[str, Any] = (
+            {} if is_synthetic_id(message.tool_call_id) else {"id": message.tool_call_id}
+        )
+        response["name"] = message.tool_name
+        response["response"] = {"error" if message.is_error else "output": self.text(message)}
+        return response
+
+
+NEVER_RAN = LeftOut("a call of a server's tool without its result was left out")
+UNSIGNED = LeftOut("reasoning without a signature was left out", "thinking_left_out")
+EMPTY = LeftOut("empty text was left out")
+
+
+def _is_asked_of_server(block: Block) -> bool:
+    data = block.data if isinstance(block, ExtensionBlock) else None
+    return isinstance(data, dict) and any(name in data for name in _ASKED_OF_SERVER)
 
 
 def _turn(role: str, parts: list[dict[str, Any]]) -> list[Any]:
@@ -208,11 +227,11 @@ def _turn(role: str, parts: list[dict[str, Any]]) -> list[Any]:
 # -- what the model said ---------------------------------------------------------------------
 
 
-def _answered(block: Block) -> dict[str, Any] | None:
+def _answered(block: Block) -> dict[str, Any] | LeftOut:
     match block:
         case TextBlock():
             fields = {k: v for k, v in (block.metadata or {}).items() if k not in ABOUT_TEXT}
-            return {"text": block.text, **fields} if block.text or fields else None
+            return {"text": block.text, **fields} if block.text or fields else EMPTY
         case ThinkingBlock(signature=str(signature)):
             return {
                 "text": block.thinking,
@@ -226,7 +245,9 @@ def _answered(block: Block) -> dict[str, Any] | None:
             return _part(block)
         case ExtensionBlock(data=dict(data)):
             return dict(data)
-    return None  # a summary of thoughts without signature tells the model nothing
+        case ThinkingBlock():
+            return UNSIGNED  # a summary of thoughts without signature tells the model nothing
+    return LeftOut(f"the API takes no {block.type} in an answer; it was left out")
 
 
 def _call(block: ToolCallBlock) -> dict[str, Any]:
@@ -237,22 +258,16 @@ def _call(block: ToolCallBlock) -> dict[str, Any]:
 # -- what the user says ----------------------------------------------------------------------
 
 
-def _said(content: str | Sequence[Block]) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"text": content}] if content else []
-    return [part for block in content if (part := _part(block)) is not None]
-
-
-def _part(block: Block) -> dict[str, Any] | None:
+def _part(block: Block) -> dict[str, Any] | LeftOut:
     match block:
         case TextBlock():
-            return {"text": block.text} if block.text else None
+            return {"text": block.text} if block.text else EMPTY
         case ImageBlock() | DocumentBlock() | AudioBlock():
             fields = block.metadata or {}
             return {**_source(block), **{k: fields[k] for k in MEDIA_FIELDS if k in fields}}
         case ExtensionBlock():
             return dict(block.data)
-    return None
+    return LeftOut(f"the API takes no {block.type} in what goes in; it was left out")
 
 
 def _source(block: ImageBlock | DocumentBlock | AudioBlock) -> dict[str, Any]:
@@ -273,19 +288,8 @@ def _source(block: ImageBlock | DocumentBlock | AudioBlock) -> dict[str, Any]:
     return {"inlineData": {"mimeType": media_type, "data": data.data}}
 
 
-def _media(content: str | Sequence[Block]) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return []
-    return _said([block for block in content if not isinstance(block, TextBlock)])
-
-
-def _result(message: ToolResultMessage) -> dict[str, Any]:
-    response: dict[str, Any] = (
-        {} if is_synthetic_id(message.tool_call_id) else {"id": message.tool_call_id}
-    )
-    response["name"] = message.tool_name
-    response["response"] = {"error" if message.is_error else "output": text_of(message.content)}
-    return response
+def _medium(block: Block) -> dict[str, Any] | LeftOut:
+    return SENT_ELSEWHERE if isinstance(block, TextBlock) else _part(block)
 
 
 def _tool(tool: Tool, provider: str) -> dict[str, Any]:

@@ -54,10 +54,15 @@ class GeminiProvider(HTTPProvider):
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Add that documents go out without their names, for which there is no field."""
         call = super().fit(model, context, options)
-        content = [message.content for message in call.context.messages]
-        blocks = [block for said in content if not isinstance(said, str) for block in said]
-        if any(isinstance(block, DocumentBlock) and block.name for block in blocks):
-            call.tell(" takes no names of documents; they were not sent", "option_ignored")
+        named = [
+            f"messages[{at}].content[{place}].name"
+            for at, message in enumerate(context.messages)
+            for place, block in enumerate(message.content)
+            if isinstance(block, DocumentBlock) and block.name
+        ]
+        if named:
+            what = " takes no names of documents; they were not sent"
+            call.tell(what, "option_ignored", *named)
         return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:

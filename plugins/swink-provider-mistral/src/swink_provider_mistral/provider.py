@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from itertools import pairwise
 from typing import Any
 
 from swink_core import (
@@ -30,16 +29,21 @@ from swink_core import (
     FileIdSource,
     Model,
     StreamOptions,
+    SystemMessage,
     TextBlock,
+    ThinkingBlock,
     ToolResultMessage,
     UrlSource,
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import Fitted, by_tables, rule_of
+from swink_core.providers import Turn, by_tables, rule_of
 from swink_provider_openai import ChatConverter, OpenAIProvider
 
 __all__ = ["MistralProvider"]
+
+ANSWER = "OK."
+"""The assistant turn between tool results and the user, for models that want one."""
 
 TOOL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -52,10 +56,6 @@ WORDINGS = (
     ("too large for model", Kind.CONTEXT_WINDOW_EXCEEDED),
     ("capacity exceeded", Kind.OVERLOADED),
 )
-
-
-BETWEEN = "OK."
-"""The assistant turn between tool results and the user, for models that want one."""
 
 
 def takes_user_after_results(model: Model) -> bool:
@@ -78,20 +78,39 @@ def tool_id(given: str) -> str:
 class MistralConverter(ChatConverter):
     """Chat Completions' messages, as Mistral wants them."""
 
-    def conversation(self, model: Model, context: Context) -> dict[str, Any]:
-        """Put an assistant turn between a tool's results and what the user says next.
+    _follows_results = False
+    _answers_results = True
 
-        Models that are known to do without get none.
-        """
-        native = super().conversation(model, context)
-        if takes_user_after_results(model):
+    def conversation(self, model: Model, context: Context) -> dict[str, Any]:
+        """Add assistant turns after results, unless the model is known to do without."""
+        self._answers_results = not takes_user_after_results(model)
+        return super().conversation(model, context)
+
+    def system(self, message: SystemMessage) -> list[Any]:
+        """Convert an instruction, which may stand after results."""
+        self._follows_results = False
+        return super().system(message)
+
+    def user(self, message: UserMessage) -> list[Any]:
+        """Put an assistant turn between a tool's results and what the user says next."""
+        native = super().user(message)
+        return self._answered_first(native, message) if self._follows_results else native
+
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        """Put an assistant turn before the media of results, which are the user's."""
+        native = super().tool_results(messages)
+        self._follows_results = native[-1]["role"] == "tool"
+        if self._follows_results:
             return native
-        messages: list[dict[str, Any]] = []
-        for message in native["messages"]:
-            if message["role"] == "user" and messages and messages[-1]["role"] == "tool":
-                messages.append({"role": "assistant", "content": BETWEEN})
-            messages.append(message)
-        return {**native, "messages": messages}
+        return [*native[:-1], *self._answered_first(native[-1:], messages[-1])]
+
+    def _answered_first(self, native: list[Any], message: Turn) -> list[Any]:
+        self._follows_results = False
+        if not self._answers_results or not native or native[0]["role"] != "user":
+            return native
+        what = f"an answer, {ANSWER!r}, was added between the results of tools and the user's turn"
+        self.report(message, what, "content_added")
+        return [{"role": "assistant", "content": ANSWER}, *native]
 
     def tool_id(self, tool_call_id: str) -> str:
         """Map an id to nine letters and digits."""
@@ -99,6 +118,7 @@ class MistralConverter(ChatConverter):
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """Write reasoning as a chunk before the text, and references where they were."""
+        self._follows_results = False
         native = super().assistant(message)
         chunks: list[dict[str, Any]] = []
         for block in message.content:
@@ -114,6 +134,10 @@ class MistralConverter(ChatConverter):
         first = native[0] if native else {"role": "assistant"}
         return [{**first, "content": chunks}, *native[1:]]
 
+    def leave_out_reasoning(self, message: AssistantMessage) -> None:
+        """Report nothing: reasoning is a chunk of the content."""
+        self.take(message, ThinkingBlock)
+
     def part(self, block: Block) -> dict[str, Any]:
         """Write audio as its data."""
         native = super().part(block)
@@ -124,6 +148,7 @@ class MistralConverter(ChatConverter):
     def document(self, block: DocumentBlock) -> dict[str, Any]:
         """Write a document as an uploaded file, or as an address, of data if need be."""
         if isinstance(block.source, FileIdSource):
+            self.leave_out_name(block)
             return {"type": "file", "file_id": block.source.id}
         native = super().document(block)
         source = block.source
@@ -136,17 +161,6 @@ class MistralProvider(OpenAIProvider):
     """Mistral's chat endpoint."""
 
     converter = MistralConverter
-
-    def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Add a notice for each assistant turn that goes between tool results and the user."""
-        call = super().fit(model, context, options)
-        if not takes_user_after_results(model):
-            messages = call.context.messages
-            for at, (before, message) in enumerate(pairwise(messages), start=1):
-                if isinstance(before, ToolResultMessage) and isinstance(message, UserMessage):
-                    what = f": messages[{at}]: an assistant message {BETWEEN!r} was put before it"
-                    call.tell(what, "content_added")
-        return call
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Use Mistral's name for a required tool call."""

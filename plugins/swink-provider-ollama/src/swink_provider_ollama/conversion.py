@@ -7,14 +7,16 @@ arguments are objects, and reasoning in `thinking`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from swink_core import (
     AssistantMessage,
-    Block,
+    AudioBlock,
     Context,
+    DocumentBlock,
+    ExtensionBlock,
     ImageBlock,
+    ThinkingBlock,
     Tool,
     ToolCallBlock,
     ToolResultMessage,
@@ -22,10 +24,10 @@ from swink_core import (
 )
 from swink_core.providers import (
     MessageConverter,
+    Turn,
     arguments_object,
     is_synthetic_id,
     media_base64,
-    text_of,
     unsupported,
     with_metadata,
 )
@@ -49,29 +51,41 @@ def conversation(context: Context, provider: str) -> dict[str, Any]:
 
 
 class _OllamaConverter(MessageConverter):
+    block_fields = ()
+
     def user(self, message: UserMessage) -> list[Any]:
-        return [{"role": "user", **_content(message.content)}]
+        return [{"role": "user", **self._content(message)}]
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        native: dict[str, Any] = {"role": "assistant", **_content(message.content)}
+        calls = [_tool_call(call) for call in self.take(message, ToolCallBlock)]
+        self.take(message, ThinkingBlock)
+        native: dict[str, Any] = {"role": "assistant", **self._content(message)}
         native["content"] = message.text
         if message.thinking:
             native["thinking"] = message.thinking
-        if message.tool_calls:
-            native["tool_calls"] = [_tool_call(call) for call in message.tool_calls]
+        if calls:
+            native["tool_calls"] = calls
         return [native]
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
-        return [_tool_result(message) for message in messages]
+        return [self._tool_result(message) for message in messages]
 
+    def _tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
+        native = {"role": "tool", "tool_name": message.tool_name, **self._content(message)}
+        if message.is_error:  # the API has no other place to say so
+            native["content"] = f"Error: {native['content']}"
+        if not is_synthetic_id(message.tool_call_id):
+            native["tool_call_id"] = message.tool_call_id
+        return native
 
-def _content(content: str | Sequence[Block]) -> dict[str, Any]:
-    native: dict[str, Any] = {"content": text_of(content)}
-    if not isinstance(content, str) and (
-        images := [_image(block) for block in content if isinstance(block, ImageBlock)]
-    ):
-        native["images"] = images
-    return native
+    def _content(self, message: Turn) -> dict[str, Any]:
+        native: dict[str, Any] = {"content": self.text(message)}
+        if images := [_image(block) for block in self.take(message, ImageBlock)]:
+            native["images"] = images
+        for block in message.content:
+            if isinstance(block, DocumentBlock | AudioBlock | ExtensionBlock):
+                self.leave_out(block, f"Ollama has no place for {block.type}; it was left out")
+        return native
 
 
 def _image(block: ImageBlock) -> str:
@@ -87,15 +101,6 @@ def _tool_call(call: ToolCallBlock) -> dict[str, Any]:
     native: dict[str, Any] = {"function": function}
     if not is_synthetic_id(call.id):
         native["id"] = call.id
-    return native
-
-
-def _tool_result(message: ToolResultMessage) -> dict[str, Any]:
-    native = {"role": "tool", "tool_name": message.tool_name, **_content(message.content)}
-    if message.is_error:  # the API has no other place to say so
-        native["content"] = f"Error: {native['content']}"
-    if not is_synthetic_id(message.tool_call_id):
-        native["tool_call_id"] = message.tool_call_id
     return native
 
 

@@ -7,16 +7,15 @@ as a transcript, which is the answer's text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from swink_core import AssistantMessage, Context, ExtensionBlock
+from swink_core import AssistantMessage, ExtensionBlock
 from swink_core.providers import EventWriter
 from swink_provider_openai.wire import Audio, Facts
 
-__all__ = ["AUDIO", "IMAGE", "Beside", "media_left_out", "media_said", "with_kept_sound"]
+__all__ = ["AUDIO", "IMAGE", "Beside", "is_sent", "media_said", "with_kept_sound"]
 
 AUDIO, IMAGE = "audio", "image"
 """Kinds of extensions; their data is what the API says of them, with the whole sound."""
@@ -155,18 +154,11 @@ def media_said(message: AssistantMessage, images: bool) -> dict[str, Any]:
     return said
 
 
-def media_left_out(context: Context, provider: str, images: bool) -> Iterator[str]:
-    """Yield the paths of pictures and sounds that a model of `provider` made and that
-    `media_said` leaves out."""
-    for at, message in enumerate(context.messages):
-        if not isinstance(message, AssistantMessage) or message.provider not in (None, provider):
-            continue
-        for place, block in enumerate(message.content):
-            if not isinstance(block, ExtensionBlock) or block.provider != provider:
-                continue
-            nameless = block.kind == AUDIO and not block.data.get("id")
-            if nameless or (block.kind == IMAGE and not images):
-                yield f"messages[{at}].content[{place}]"
+def is_sent(block: ExtensionBlock, images: bool) -> bool:
+    """Tell whether `media_said` takes an extension back."""
+    if block.kind == AUDIO:
+        return bool(block.data.get("id"))
+    return block.kind == IMAGE and images
 
 
 def with_kept_sound(messages: list[dict[str, Any]], now: float) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from swink_core import (
@@ -34,18 +33,20 @@ from swink_core import (
     replace,
 )
 from swink_core.providers import (
+    SENT_ELSEWHERE,
+    LeftOut,
     MessageConverter,
     arguments_object,
     is_synthetic_id,
     media_base64,
     media_type_of,
+    report_change,
     rule_of,
     system_blocks,
-    text_of,
     with_metadata,
 )
 from swink_core.providers import unsupported as refused
-from swink_provider_openai.beside import media_said
+from swink_provider_openai.beside import is_sent, media_said
 from swink_provider_openai.dialect import Dialect
 from swink_provider_openai.free_text import is_free_text, said
 
@@ -53,6 +54,9 @@ __all__ = [
     "ChatConverter", "OpenAIConverter", "arguments_text", "check_document", "media_url",
     "unsupported",
 ]  # fmt: skip
+
+THOUGHT = "thinking_left_out"
+NO_REASONING = "reasoning was left out, which the service does not take back"
 
 AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
 """Subtypes of media types that the API calls by another name."""
@@ -69,6 +73,7 @@ class OpenAIConverter(MessageConverter):
     def __init__(self, provider: str, dialect: Dialect) -> None:
         super().__init__(provider)
         self.dialect = dialect
+        self.block_fields = (*dialect.marks, "detail")
         self.native_system = "system_messages" in dialect.adds
         self.tool_id_length = dialect.tool_id_length
         self._numbers: dict[str, int] = {}
@@ -93,18 +98,25 @@ class OpenAIConverter(MessageConverter):
             return [TextBlock(prompt)] if prompt else [], replace(context, system_prompt=None)
         return system_blocks(context)
 
-    def system_text(self, content: str | Sequence[Block]) -> str | list[dict[str, Any]]:
+    def system_text(self, message: SystemMessage) -> str | list[dict[str, Any]]:
         """Convert system text: a string, unless a service with marks gets several blocks or one.
 
         Source: OpenAI's API reference, "Create chat completion": the content of a developer or
         system message is a string or an array of text parts. Few other servers take the array.
         """
+        content = message.content
         if isinstance(content, str):
             return content
         several = len(content) > 1 or any(map(self.marks, content))
         if several and self.dialect.marks:
-            return [self.part(block) for block in content]
-        return text_of(content)
+            return self.blocks(message, self.part)
+        return self.text(message)
+
+    def leave_out_name(self, block: DocumentBlock) -> None:
+        """Report a document's name, for which its form in the request has no field."""
+        if block.name:
+            what = "the name of a document was left out"
+            report_change(f"{self.path(block)}.name", what, "metadata_left_out")
 
     def part(self, block: Block) -> dict[str, Any]:
         """Convert a block of what goes in."""
@@ -125,7 +137,8 @@ class ChatConverter(OpenAIConverter):
         if self.dialect.prefix is not None and messages and messages[-1]["role"] == "assistant":
             messages[-1] = {**messages[-1], "prefix": True}
         if system:
-            messages.insert(0, {"role": self._system_role, "content": self.system_text(system)})
+            prompt = self.system_text(SystemMessage([*system]))
+            messages.insert(0, {"role": self._system_role, "content": prompt})
         native: dict[str, Any] = {"messages": messages}
         if context.tools:
             native["tools"] = [self.tool(tool) for tool in context.tools]
@@ -143,20 +156,23 @@ class ChatConverter(OpenAIConverter):
 
     def system(self, message: SystemMessage) -> list[Any]:
         """Convert an instruction inside the conversation."""
-        return [{"role": self._system_role, "content": self.system_text(message.content)}]
+        return [{"role": self._system_role, "content": self.system_text(message)}]
 
     def user(self, message: UserMessage) -> list[Any]:
         """Convert what the user says; text alone stays a string, as all servers take."""
         content = message.content
         if isinstance(content, list):
             if self.dialect.document_ids and (ids := [*filter(None, map(_document_id, content))]):
+                for block in self.take(message, DocumentBlock):
+                    if _document_id(block) is not None:
+                        self.leave_out_name(block)
                 rest = [block for block in content if _document_id(block) is None]
                 named = ",".join(f"{self.dialect.document_ids}{id}" for id in ids)
                 return [
                     {"role": "system", "content": named},
                     *(rest and self.user(UserMessage(rest))),
                 ]
-            parts = [self.part(block) for block in content]
+            parts = self.blocks(message, self.part)
             if len(parts) > 1 or parts[0].keys() != {"type", "text"}:
                 return [{"role": "user", "content": parts}]
             content = parts[0]["text"]
@@ -164,8 +180,9 @@ class ChatConverter(OpenAIConverter):
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """Convert what the model said, with its reasoning where the dialect wants it."""
-        calls = [self.tool_call(call) for call in message.tool_calls]
-        texts, media = [b.text for b in message.content if isinstance(b, TextBlock)], {}
+        calls = [self.tool_call(call) for call in self.take(message, ToolCallBlock)]
+        texts = [block.text for block in self.take(message, TextBlock)]
+        media: dict[str, Any] = {}
         text = "".join(texts)
         if len(texts) + len(calls) < len(message.content):  # there is something else
             media = self._media(message)
@@ -173,6 +190,8 @@ class ChatConverter(OpenAIConverter):
         native: dict[str, Any] = {"role": "assistant", "content": text or empty, **media}
         if self.dialect.replay is not None:
             native.update(self.reasoning(message))
+        else:
+            self.leave_out_reasoning(message)
         if calls:
             native["tool_calls"] = calls
         elif not text and len(native) == 2:
@@ -180,10 +199,21 @@ class ChatConverter(OpenAIConverter):
         return [native]
 
     def _media(self, message: AssistantMessage) -> dict[str, Any]:
-        media = media_said(message, "images" in self.dialect.adds)
-        if shown := [self.part(b) for b in message.content if isinstance(b, ImageBlock)]:
+        images = "images" in self.dialect.adds
+        media = media_said(message, images)
+        for block in self.take(message, ExtensionBlock):
+            if not is_sent(block, images):
+                what = f"{block.kind}: no place for it in Chat Completions; it was left out"
+                self.leave_out(block, what)
+        if shown := [self.part(block) for block in self.take(message, ImageBlock)]:
             media["images"] = [*media.get("images", ()), *shown]
         return media
+
+    def leave_out_reasoning(self, message: AssistantMessage) -> None:
+        """Report the reasoning of an answer, for which the service has no field."""
+        for block in self.take(message, ThinkingBlock):
+            if block.thinking or block.signature:
+                self.leave_out(block, NO_REASONING, THOUGHT)
 
     def reasoning(self, message: AssistantMessage) -> dict[str, Any]:
         """Return the field that takes earlier reasoning back, if there is something.
@@ -192,13 +222,14 @@ class ChatConverter(OpenAIConverter):
         though it may be empty.
         """
         field = self.dialect.replay
+        blocks = self.take(message, ThinkingBlock)
         if field == "reasoning_details":
-            blocks = [block for block in message.content if isinstance(block, ThinkingBlock)]
-            details = [
-                detail
-                for block in blocks
-                for detail in (block.metadata or {}).get("reasoning_details", ())
-            ]
+            details: list[Any] = []
+            for block in blocks:
+                own = (block.metadata or {}).get("reasoning_details", ())
+                details += own
+                if block.thinking and not own:
+                    self.leave_out(block, "reasoning without its details was left out", THOUGHT)
             return {field: details} if details else {}
         if field is None or not (message.thinking or message.tool_calls):
             return {}
@@ -225,13 +256,12 @@ class ChatConverter(OpenAIConverter):
         native: list[Any] = []
         media: list[Any] = []
         for message in messages:
-            text = text_of(message.content)
-            if not isinstance(message.content, str):
-                blocks = [block for block in message.content if not isinstance(block, TextBlock)]
-                if blocks:
-                    media.append({"type": "text", "text": f"From {message.tool_name}:"})
-                    media.extend(self.part(block) for block in blocks)
-                    text = text or "The result follows."
+            text = self.text(message)
+            shown = self.blocks(message, self._shown)
+            if shown:
+                media.append({"type": "text", "text": f"From {message.tool_name}:"})
+                media.extend(shown)
+                text = text or "The result follows."
             if message.is_error:
                 text = f"Error: {text}"
             tool_id = self.tool_id(message.tool_call_id)
@@ -239,6 +269,9 @@ class ChatConverter(OpenAIConverter):
         if media:
             native.append({"role": "user", "content": media})
         return native
+
+    def _shown(self, block: Block) -> dict[str, Any] | LeftOut:
+        return SENT_ELSEWHERE if isinstance(block, TextBlock) else self.part(block)
 
     def part(self, block: Block) -> dict[str, Any]:
         """Convert a block of a user's message, with its marks. Raises MediaError for a bad file."""
@@ -280,12 +313,15 @@ class ChatConverter(OpenAIConverter):
         """Convert a document in the dialect's form of it."""
         form, source = self.dialect.documents, block.source
         if isinstance(source, FileIdSource):
+            self.leave_out_name(block)
             return {"type": "file", "file": {"file_id": source.id}}
         if is_video(block) and "video" in self.dialect.adds:
+            self.leave_out_name(block)
             return {"type": "video_url", "video_url": {"url": media_url(block)}}
         check_document("Chat Completions", block)
         check_place(block, self.dialect, self.provider)
         if form == "file_url":
+            self.leave_out_name(block)
             return {"type": "file_url", "file_url": {"url": media_url(block)}}
         file = {"filename": block.name or "document.pdf"}
         if form == "media":

@@ -39,7 +39,7 @@ from swink_core.providers import (
     rewritten_schema,
     rule_of,
 )
-from swink_provider_openai.beside import media_left_out, with_kept_sound
+from swink_provider_openai.beside import with_kept_sound
 from swink_provider_openai.cache_marks import caches_by_marks, is_crowded
 from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.choice import api_of
@@ -60,8 +60,6 @@ from swink_provider_openai.schemas import plain_schema
 __all__ = ["OpenAIProvider"]
 
 SOUND = "Models made for sound take it, over Chat Completions: gpt-audio-1.5 for one."
-
-LEFT_OUT = "content_left_out"
 
 _NO_OPTIONS = StreamOptions()
 
@@ -154,21 +152,19 @@ class OpenAIProvider(HTTPProvider):
             call.tell(": asked over Responses, which alone has what is wanted")
         if call.failure is not None and call.failure.code == "audio":
             call.failure.resolution = f"{SOUND} {call.failure.resolution}"
-        if self.api(model, chosen).api_name == "chat":
-            for path in media_left_out(context, self.name, "images" in self.dialect.adds):
-                call.tell(f": {path}: no place for it in Chat Completions; not sent", LEFT_OUT)
         crowded = is_crowded(call.context, call.options.cache, self.name)
         if crowded and caches_by_marks(model):
             what = ": its own marks leave the cache strategy no place at the end"
-            call.tell(what, "option_ignored")
+            call.tell(what, "option_ignored", "options.cache")
         if "set" in call.words("prefill") and _begins_anew(model):
-            call.tell(" begins a new answer; what the last one says is not continued")
+            what = " begins a new answer; what the last one says is not continued"
+            call.tell(what, "option_changed", f"messages[{len(context.messages) - 1}]")
         if options.rules and rule_of(model).facts.get("strict_schemas"):
             given = [
                 replace(tool, parameters=rewritten_schema(plain_schema, tool.parameters))
                 for tool in call.context.tools
             ]
-            tools = [_strict(tool, call) if tool.strict else tool for tool in given]
+            tools = [_strict(at, t, call) if t.strict else t for at, t in enumerate(given)]
             call.context = replace(call.context, tools=tools)
             if isinstance(wanted := call.options.response_format, Mapping):
                 call.options = evolve(call.options, response_format=plain_schema(wanted))
@@ -291,11 +287,11 @@ class OpenAIProvider(HTTPProvider):
         asked = self.dialect.gateway or caches_by_marks(model)
         if cached and not kept(facts, options, self.dialect) and not asked:
             detail = f"{model} caches prompts by itself; nothing was sent"
-            notices += (Notice("option_ignored", detail),)
+            notices += (Notice("option_ignored", detail, ("options.cache",)),)
         counted = isinstance(options.thinking, int) and options.thinking > 0
         if counted and self.dialect.thinking not in ("reasoning", "budget"):
             detail = f"{model}: thinking is {options.thinking_level} here, not {options.thinking}"
-            notices += (Notice("option_changed", detail),)
+            notices += (Notice("option_changed", detail, ("options.thinking",)),)
         usual = api_of(model, _NO_OPTIONS) == "responses" and "api" not in options.settings
         if usual and api_of(model, options) != "responses":
             detail = f"{model}: asked over Chat Completions, which alone has what is wanted"
@@ -332,9 +328,10 @@ def _begins_anew(model: Model) -> bool:
     return rule_of(model).facts.get("continues") is False
 
 
-def _strict(tool: Tool, call: Fitted) -> Tool:
+def _strict(at: int, tool: Tool, call: Fitted) -> Tool:
     closed = rewritten_schema(closed_schema, tool.parameters)
     if is_strict(closed):
         return replace(tool, parameters=closed)
-    call.tell(f": no strict mode for the schema of {tool.name}; left out", "option_ignored")
+    what = f": no strict mode for the schema of {tool.name}; left out"
+    call.tell(what, "option_ignored", f"tools[{at}].strict")
     return replace(tool, strict=None)

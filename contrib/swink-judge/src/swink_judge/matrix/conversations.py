@@ -123,6 +123,9 @@ _MARKS = {
 }
 """What a block's metadata may say of the cache, to one API or another."""
 
+_BLANKS = [" " * (5 + n) + "\n" + "\t" * (3 + n) for n in range(5)]
+"""Blank texts, no two of them alike."""
+
 _MADE: dict[str, Callable[[], Context]] = {
     "plain": lambda: Context([UserMessage("nonce_question")]),
     "system prompt": lambda: Context([UserMessage("nonce_question")], "nonce_rule"),
@@ -146,6 +149,46 @@ _MADE: dict[str, Callable[[], Context]] = {
         *(TextBlock(f"nonce_part{n}", dict(_MARKS)) for n in range(4)), TextBlock("nonce_more")
     ),
     "system message after results": lambda: _used(SystemMessage("nonce_rule_inside")),
+    "blank texts": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            _answer(TextBlock(_BLANKS[0]), TextBlock("nonce_said"), TextBlock(_BLANKS[1])),
+            UserMessage(_BLANKS[2]),
+            _answer(TextBlock(_BLANKS[3])),
+            UserMessage([TextBlock("nonce_more"), TextBlock(_BLANKS[4])]),
+        ]
+    ),
+    "metadata that no API knows": lambda: Context(
+        [UserMessage([TextBlock("nonce_question", {"odd": "nonce_field"})])]
+    ),
+    "unfinished answer": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            AssistantMessage(
+                [
+                    ThinkingBlock("nonce_thought"),
+                    TextBlock("nonce_begun"),
+                    ToolCallBlock("call_nonceA", LOOK_UP.name, {}, '{"nonce', "truncated"),
+                ],
+                stop_reason=StopReason.ERROR,
+            ),
+            UserMessage("nonce_more"),
+        ],
+        tools=[LOOK_UP],
+    ),
+    "what another provider made": lambda: Context(
+        [
+            UserMessage("nonce_question"),
+            AssistantMessage(
+                [
+                    ExtensionBlock("elsewhere", "search", {"query": "nonce_searched"}),
+                    TextBlock("nonce_said", {"citations": ["nonce_cited"]}),
+                ],
+                provider="elsewhere",
+            ),
+            UserMessage("nonce_more"),
+        ]
+    ),
     "system alone": lambda: Context([], "nonce_rule"),
     "turns": lambda: Context(
         [
@@ -182,7 +225,9 @@ _MADE: dict[str, Callable[[], Context]] = {
     "image of another type": lambda: _asked(ImageBlock(Base64Source("image/tiff", PNG))),
     "image by URL": lambda: _asked(ImageBlock(UrlSource("https://nonce.example/i.png"))),
     "document": lambda: _asked(DocumentBlock(Base64Source("application/pdf", PDF), _NAME)),
-    "document by URL": lambda: _asked(DocumentBlock(UrlSource("https://nonce.example/d.pdf"))),
+    "document by URL": lambda: _asked(
+        DocumentBlock(UrlSource("https://nonce.example/d.pdf"), "noncename")
+    ),
     "text document": lambda: _asked(DocumentBlock(Base64Source("text/plain", TEXT), "nonce.txt")),
     "document alone": lambda: Context(
         [UserMessage([DocumentBlock(Base64Source("application/pdf", PDF))])]
@@ -292,7 +337,7 @@ _OF_TWO_APIS = ("openai", "azure", "xai", "vertex")
 
 def _thought(provider: str) -> Context:
     """Make a conversation in which the provider itself thought, and signed it."""
-    thought = ThinkingBlock("Where to look?", "c2lnbmF0dXJl")
+    thought = ThinkingBlock("nonce_thought", "c2lnbmF0dXJl")
     content: list[Block] = [thought, TextBlock("nonce_said"), _call("call_nonceA")]
     answer = AssistantMessage(content, provider=provider, stop_reason=StopReason.TOOL_USE)
     result = ToolResultMessage("call_nonceA", LOOK_UP.name, "nonce_found")
@@ -308,7 +353,7 @@ def _extended(provider: str) -> Context:
 
 _OWN: dict[str, Callable[[str], Context]] = {
     "document by its id": lambda provider: _asked(
-        DocumentBlock(FileIdSource(provider, "file_nonce1"))
+        DocumentBlock(FileIdSource(provider, "file_nonce1"), "noncename")
     ),
     "image by its id": lambda provider: _asked(ImageBlock(FileIdSource(provider, "file_nonce2"))),
     "own thinking": _thought,

@@ -19,18 +19,15 @@ from swink_core import (
     FileIdSource,
     ImageBlock,
     TextBlock,
+    ThinkingBlock,
     ToolCallBlock,
     UrlSource,
 )
 
-__all__ = ["Said", "encoded"]
+__all__ = ["Said", "Value", "encoded"]
 
 _MARK = "nonce"
-"""How each value begins that was made for its conversation alone."""
-
-_NOT_KEPT = ("nonce_foreign",)
-"""Reasoning of another provider: nobody takes it."""
-
+"""A word in each value that was made for a single conversation."""
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -38,6 +35,17 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 def encoded(data: bytes) -> str:
     """Return bytes as media blocks carry them."""
     return base64.b64encode(data).decode()
+
+
+@define(frozen=True)
+class Value:
+    """A value of a conversation, with its path as `Notice.paths` writes it.
+
+    Any of `forms` in the request stands for it.
+    """
+
+    path: str
+    forms: tuple[str, ...]
 
 
 @define(slots=False)
@@ -49,40 +57,56 @@ class Said:
     also: tuple[str, ...] = ()
 
     @cached_property
-    def values(self) -> list[str | tuple[str, ...]]:
-        """What of it must be in the request: a string, or several forms of one value."""
-        found = (*_strings(self.context), *self.also)
-        return list(dict.fromkeys(value for value in found if value not in _NOT_KEPT))
+    def values(self) -> list[Value]:
+        """The values that must be in the request or be reported with their paths."""
+        found = [*_values(self.context), *(Value("", (text,)) for text in self.also)]
+        return list(dict.fromkeys(found))
 
 
-def _strings(context: Context) -> Iterator[str | tuple[str, ...]]:
+def _values(context: Context) -> Iterator[Value]:
     """Yield what of a conversation must go out: all that was made for it alone."""
-    yield from _nonces(context.system_prompt)
-    for tool in context.tools:
-        yield _name(tool.name)
-        yield from _nonces([tool.description, tool.parameters])
-    for message in context.messages:
-        content = message.content
-        for block in [TextBlock(content)] if isinstance(content, str) else content:
-            yield from _of_block(block)
+    yield from _nonces("system_prompt", context.system_prompt)
+    for at, tool in enumerate(context.tools):
+        path = f"tools[{at}]"
+        yield Value(f"{path}.name", _name(tool.name))
+        yield from _nonces(f"{path}.description", tool.description)
+        yield from _nonces(f"{path}.parameters", tool.parameters)
+        yield from _nonces(f"{path}.metadata", tool.metadata)
+    for at, message in enumerate(context.messages):
+        path, content = f"messages[{at}].content", message.content
+        if isinstance(content, str):
+            yield from _nonces(path, content)
+        else:
+            for place, block in enumerate(content):
+                yield from _of_block(f"{path}[{place}]", block)
 
 
-def _of_block(block: Block) -> Iterator[str | tuple[str, ...]]:
+def _of_block(path: str, block: Block) -> Iterator[Value]:
+    yield from _nonces(f"{path}.metadata", block.metadata)
     match block:
         case TextBlock(text):
-            yield from _nonces(text.strip())
+            yield from _nonces(f"{path}.text", text)
+        case ThinkingBlock(thinking):
+            yield from _nonces(f"{path}.thinking", thinking)
         case ToolCallBlock(name=name, arguments=arguments):
-            yield _name(name)
-            yield from _nonces(arguments)
+            yield Value(f"{path}.name", _name(name))
+            yield from _nonces(f"{path}.arguments", arguments)
         case ImageBlock(source) | DocumentBlock(source) | AudioBlock(source):
             if isinstance(source, Base64Source):
-                yield (source.data, *_as_text(source))
+                yield Value(f"{path}.source", (source.data, *_as_text(source)))
             elif isinstance(source, UrlSource):
-                yield source.url
+                yield Value(f"{path}.source", (source.url,))
             elif isinstance(source, FileIdSource):
-                yield source.id
+                yield Value(f"{path}.source", (source.id,))
+            if isinstance(block, DocumentBlock) and block.name:
+                yield Value(f"{path}.name", (block.name, _stem(block.name)))
         case ExtensionBlock(data=data):
-            yield from _nonces(data)
+            yield from _nonces(f"{path}.data", data)
+
+
+def _stem(name: str) -> str:
+    """Return the beginning of a document's name, up to the first unusual character."""
+    return _NOT_IN_NAMES.split(name)[0]
 
 
 def _name(name: str) -> tuple[str, ...]:
@@ -90,16 +114,17 @@ def _name(name: str) -> tuple[str, ...]:
     return name, _NOT_IN_NAMES.sub("_", name).lstrip("0123456789")[:40]
 
 
-def _nonces(data: object) -> Iterator[str]:
+def _nonces(path: str, data: object) -> Iterator[Value]:
     if isinstance(data, str):
-        if data.startswith(_MARK):
-            yield data
+        if _MARK in data or (data and not data.strip()):
+            yield Value(path, (data,))
     elif isinstance(data, dict):
         for name, value in data.items():
-            yield from _nonces([name, value])
+            yield from _nonces(path, name)
+            yield from _nonces(f"{path}.{name}", value)
     elif isinstance(data, list):
-        for item in data:
-            yield from _nonces(item)
+        for at, item in enumerate(data):
+            yield from _nonces(f"{path}[{at}]", item)
 
 
 def _as_text(source: Base64Source) -> tuple[str, ...]:

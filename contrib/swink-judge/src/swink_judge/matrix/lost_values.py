@@ -14,7 +14,7 @@ from swink_core.providers import OPTIONS, TUNING
 from swink_judge.matrix.asker import Outcome
 from swink_judge.request_readers import READERS, SIZE, read_request, strings_of
 
-__all__ = ["invented_values", "lost_values"]
+__all__ = ["invented_values", "is_told", "lost_values"]
 
 _SENT_AS_GIVEN = frozenset(name for name in TUNING if OPTIONS[name].types <= {int, float, str}) | {
     "stop"
@@ -42,14 +42,18 @@ _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
 def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     """Name what is missing; `plain` is the call of the same conversation without options.
 
-    With a Notice nothing counts as lost. A tool call's id may be replaced, in the call and in
-    its result alike, and so may names that are not words to the model.
+    A value is in the request, or a notice names its path: other notices excuse nothing. A tool
+    call's id may be replaced, in the call and in its result alike, and so may names that are not
+    words to the model.
     """
-    if outcome.asked is None or outcome.notices:
+    if outcome.asked is None:
         return []
     texts = "\n".join(outcome.strings)
-    values = (value if isinstance(value, tuple) else (value,) for value in outcome.said.values)
-    missing = [forms[0] for forms in values if not any(form in texts for form in forms)]
+    missing = [
+        value.forms[0]
+        for value in outcome.said.values
+        if not any(form in texts for form in value.forms) and not is_told(outcome, value.path)
+    ]
     missing += _wrong_types(outcome, texts)
     missing += _spoilt_arguments(outcome)
     if fault := _unpaired(outcome):
@@ -58,7 +62,7 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
         sent, gone = outcome.leaves - plain.leaves, plain.leaves - outcome.leaves
         for name, value in outcome.case.options.items():
             idle = name in _OF_TOOLS and not outcome.said.context.tools
-            if idle or value in _AS_IT_IS.get(name, ()):
+            if idle or value in _AS_IT_IS.get(name, ()) or is_told(outcome, f"options.{name}"):
                 continue
             too_long = isinstance(value, str) and len(value) > _NAME_LENGTH
             if name not in _SENT_AS_GIVEN or too_long:
@@ -69,16 +73,24 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     return missing
 
 
+def is_told(outcome: Outcome, path: str) -> bool:
+    """Tell whether a notice names a value, or something that it is a part of."""
+    paths = [told for notice in outcome.notices for told in notice.paths]
+    return any(f"{path}.".startswith((f"{told}.", f"{told}[")) for told in paths)
+
+
 def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Iterator[str]:
     """Name the options that a request holds where nobody set them.
 
     `plain` is the call without them; `most` tokens, which are all that the model can answer with,
     are no limit that anybody invented.
     """
-    if outcome.asked is None or plain.asked is None or plain.notices:
+    if outcome.asked is None or plain.asked is None:
         return
     for name, value in outcome.case.options.items():
         if name not in _SENT_AS_GIVEN or isinstance(value, str | list):
+            continue
+        if is_told(plain, f"options.{name}"):
             continue
         unset = dict(plain.scalars)
         for path, leaf in outcome.scalars:
@@ -171,7 +183,8 @@ def _alone(outcome: Outcome) -> str | None:
     """Name a call's id that stands once: in the call without its result, or the other way round."""
     messages = outcome.said.context.messages
     given = {m.tool_call_id for m in messages if isinstance(m, ToolResultMessage)}
-    given |= {c.id for m in messages if isinstance(m, AssistantMessage) for c in m.tool_calls}
+    answers = [m for m in messages if isinstance(m, AssistantMessage)]
+    given |= {c.id for m in answers for c in m.tool_calls if c.state == "complete"}
     counts = Counter(text for text in outcome.strings if text in given)
     alone = sorted(id for id, count in counts.items() if count % 2)
     return f"the other half of {', '.join(alone)}" if alone else None

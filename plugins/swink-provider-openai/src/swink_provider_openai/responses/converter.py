@@ -16,7 +16,7 @@ reasoning, the other items go back without their ids, by which the service would
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from swink_core import (
@@ -37,9 +37,14 @@ from swink_core import (
     ToolResultMessage,
     UrlSource,
     UserMessage,
-    replace,
 )
-from swink_core.providers import text_of, with_metadata
+from swink_core.providers import (
+    SENT_ELSEWHERE,
+    LeftOut,
+    report_change,
+    with_metadata,
+    without_leading,
+)
 from swink_provider_openai.converter import (
     OpenAIConverter,
     arguments_text,
@@ -55,6 +60,10 @@ from swink_provider_openai.responses.hosted import PARTS, answer_to, is_item, wi
 __all__ = ["ResponsesConverter"]
 
 LONGEST_TOOL_ID = 64
+
+NOT_KEPT = LeftOut(
+    "reasoning that the service neither kept nor encrypted was left out", "thinking_left_out"
+)
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 
@@ -81,6 +90,7 @@ class ResponsesConverter(OpenAIConverter):
         self._continued = continued
         self._custom: set[str] = set()
         self._asked: set[str] = set()
+        self._paths: dict[int, str] = {}  # of blocks, by the id() of their items
 
     def conversation(self, context: Context) -> dict[str, Any]:
         """Return `input`, `instructions` where there are any, and so `tools`.
@@ -90,14 +100,14 @@ class ResponsesConverter(OpenAIConverter):
         if self._previous:
             kept = [getattr(m, "response_id", None) == self._previous for m in context.messages]
             if True in kept:
-                rest = context.messages[len(kept) - kept[::-1].index(True) :]
-                context = replace(context, messages=rest)
+                context = without_leading(context, len(kept) - kept[::-1].index(True))
         said = [b for m in context.messages if isinstance(m, AssistantMessage) for b in m.content]
         own = [b for b in said if isinstance(b, ExtensionBlock) and b.provider == self.provider]
         data = [block.data for block in own if isinstance(block.data, Mapping)]
         ids = [each.get(name) for each in data for name in ("call_id", "id")]
         self._asked = {id for id in ids if isinstance(id, str)}
-        native: dict[str, Any] = {"input": without_unanswered(self.messages(context))}
+        items = without_unanswered(self.messages(context), self._left_out)
+        native: dict[str, Any] = {"input": items}
         if context.system_prompt:
             native["instructions"] = context.system_prompt
         if context.tools:
@@ -118,14 +128,14 @@ class ResponsesConverter(OpenAIConverter):
 
     def system(self, message: SystemMessage) -> list[Any]:
         """Convert an instruction inside the conversation."""
-        return [{"role": "developer", "content": self.system_text(message.content)}]
+        return [{"role": "developer", "content": self.system_text(message)}]
 
     def user(self, message: UserMessage) -> list[Any]:
         """Convert what the user says, and items that stand among it."""
         if isinstance(message.content, str):
             return [{"role": "user", "content": message.content}]
         native: list[Any] = []
-        for part in self.parts(message.content):
+        for part in self.blocks(message, self.part):
             if part.get("type") not in PARTS:
                 native.append(part)
             elif native and "content" in native[-1] and native[-1].get("role") == "user":
@@ -139,21 +149,42 @@ class ResponsesConverter(OpenAIConverter):
         thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
         keep_ids = all(self._goes_back(block) for block in thoughts if _item(block))
         native: list[dict[str, Any]] = []
-        for block in message.content:
+
+        def add(block: Block) -> dict[str, Any] | LeftOut:
             match block:
                 case ThinkingBlock() if self._goes_back(block):
                     place = (block.metadata or {}).get("place", len(native))
-                    native.insert(place, _item(block))
+                    native.insert(place, self._known(_item(block), block))
+                case ThinkingBlock():
+                    is_empty = not (block.thinking or block.signature or _item(block))
+                    return SENT_ELSEWHERE if is_empty else NOT_KEPT
                 case TextBlock():
                     _add_text(native, block, keep_ids)
                 case ToolCallBlock():
                     native.append(self.tool_call(block, keep_ids))
                 case ExtensionBlock():
-                    native.append(block.data)
+                    native.append(self._known(block.data, block))
+                case _:
+                    return LeftOut(f"no place for {block.type} in an answer; it was left out")
+            return SENT_ELSEWHERE
+
+        self.blocks(message, add)
         whole = message.stop_reason not in _CUT and self.dialect.reasoning_last
         while not whole and native and native[-1].get("type") == "reasoning":
-            native.pop()
+            self._left_out(native.pop())
         return native
+
+    def _known(self, item: dict[str, Any], block: Block) -> dict[str, Any]:
+        self._paths[id(item)] = self.path(block)
+        return item
+
+    def _left_out(self, item: dict[str, Any]) -> None:
+        """Report an item of an answer that does not go back."""
+        path = self._paths.get(id(item), "messages")
+        if item.get("type") == "reasoning":
+            report_change(path, "reasoning that nothing follows was left out", NOT_KEPT.code)
+        else:
+            report_change(path, f"{item.get('type')} without its answer was left out")
 
     def _goes_back(self, block: ThinkingBlock) -> bool:
         item = _item(block)
@@ -181,25 +212,28 @@ class ResponsesConverter(OpenAIConverter):
         content = message.content
         own = [] if isinstance(content, str) else [b for b in content if is_item(b)]
         if own:
+            self.take(message, ExtensionBlock)
+            for block in content:
+                if isinstance(block, Block) and block not in own:
+                    self.leave_out(block, "content beside an item of the API was left out")
             return [{**answer_to(message.tool_call_id, block), **block.data} for block in own]
         if message.tool_call_id in self._asked:
             what = f"words in the result of {message.tool_name}; answer it with an ExtensionBlock"
             raise unsupported("The Responses API", what)
         prefix = "Error: " if message.is_error else ""
-        output: str | list[Any] = prefix + text_of(content)
+        output: str | list[Any] = prefix + self.text(message)
         if not isinstance(content, str) and any(not isinstance(b, TextBlock) for b in content):
             said = [{"type": "input_text", "text": prefix}] if prefix else []
-            output = [*said, *self.parts(content)]
+            output = [*said, *self.blocks(message, self.part)]
         kind = "custom_tool_call" if message.tool_call_id in self._custom else "function_call"
         tool_id = self.tool_id(message.tool_call_id)
         return [{"type": f"{kind}_output", "call_id": tool_id, "output": output}]
 
-    def parts(self, content: Sequence[Block]) -> list[dict[str, Any]]:
-        """Convert what goes in, block by block. Raises MediaError for a bad file."""
-        return [self.part(block) for block in content]
-
     def part(self, block: Block) -> dict[str, Any]:
-        """Convert a block of what goes in, with the marks that its metadata holds."""
+        """Convert a block of what goes in, with the marks that its metadata holds.
+
+        Raises MediaError for a bad file.
+        """
         native = self._part(block)
         if not isinstance(block, ExtensionBlock):
             native |= self.marks(block)
@@ -218,8 +252,10 @@ class ResponsesConverter(OpenAIConverter):
                 return {"type": "input_image", "image_url": media_url(block), "detail": "auto"}
             case DocumentBlock(source=UrlSource(url=url)):
                 check_document("The Responses API", block)
+                self.leave_out_name(block)
                 return {"type": "input_file", "file_url": url}
             case DocumentBlock(source=FileIdSource(id=id)):
+                self.leave_out_name(block)
                 return {"type": "input_file", "file_id": id}
             case ExtensionBlock():
                 return dict(block.data)

@@ -9,7 +9,7 @@ user says or in a result whose `tool_call_id` is that of the call. Source: OpenA
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from swink_core import Block, ExtensionBlock
@@ -77,16 +77,22 @@ def answer_to(tool_call_id: str, block: ExtensionBlock) -> dict[str, Any]:
     return {_FIELDS.get(str(block.data.get("type")), "call_id"): tool_call_id}
 
 
-def without_unanswered(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what nobody answered, which the API refuses, and the reasoning before it."""
+def without_unanswered(
+    items: Sequence[dict[str, Any]], leave_out: Callable[[dict[str, Any]], None]
+) -> list[dict[str, Any]]:
+    """Leave out what nobody answered, which the API refuses, and the reasoning before it.
+
+    `leave_out` is called with each item that is left out.
+    """
     answered = set().union(*map(_answered, items))
     kept: list[dict[str, Any]] = []
     for item in items:
         if (id := _asking(item)) is None or id in answered:
             kept.append(item)
             continue
+        leave_out(item)
         while kept and kept[-1].get("type") == "reasoning":
-            kept.pop()
+            leave_out(kept.pop())
     return kept
 
 
