@@ -254,7 +254,7 @@ CODES: dict[str, CodeRow] = {
     "token": CodeRow(
         "no token for the credentials", Kind.AUTH,
         "No token was issued",
-        "Check the credentials that are exchanged for the token, and the address of its issuer.",
+        "Check the credentials that are exchanged for it, and the address of the token service.",
         unsent=True,
     ),
     "answer": CodeRow(

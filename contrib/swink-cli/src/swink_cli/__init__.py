@@ -21,3 +21,7 @@ person reads and writes (`terminal`, `display`, `files`), what commands share (`
 `clients`, `calling`), and the commands with `main`. A module that serves one command stands in its
 folder.
 """
+
+import logging
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # programs decide what is logged
