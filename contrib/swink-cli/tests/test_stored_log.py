@@ -1,4 +1,4 @@
-"""`swink log` reads the calls that an earlier version kept.
+"""`swink log` reads the calls that an earlier version kept, once they are converted.
 
 Commit 390bb376 wrote `stored/calls`, when messages and events were classes of attrs.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from swink_cli.main import main
+from swink_recorder.convert import convert
 
 CALLS = Path(__file__).parent / "stored" / "calls"
 
@@ -24,6 +25,7 @@ def log(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     """Runs `swink log` on a copy of the calls and returns what it prints."""
     monkeypatch.setenv("SWINK_RECORD", "off")
     store = shutil.copytree(CALLS, tmp_path / "calls")
+    assert [*convert(store)]
 
     def log(*arguments: str) -> str:
         assert main(["log", "--store", str(store), *arguments]) == 0
