@@ -150,7 +150,7 @@ class _Answers:
         self._cut = cut
         self._began = call.clock.time()
         if take.charged is not None:
-            call.attempt.charge(take.charged)
+            call.attempt.report_cost(take.charged)
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:
         """Return the answer to a request. Raises ProviderFailure where none is recorded."""
