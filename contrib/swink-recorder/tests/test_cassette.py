@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import stat
 import sys
 from collections.abc import AsyncIterator
@@ -709,3 +710,17 @@ def test_every_provider_here_has_something_to_replay_or_is_asked_event_by_event(
     shown = {case.values[0].name for case in CASES}  # type: ignore[attr-defined]
     events = {s.name for s in SUBJECTS if not isinstance(s.provider, HTTPProvider)}
     assert shown | events == {subject.name for subject in SUBJECTS}
+
+
+async def test_a_cost_that_the_provider_reported_is_replayed(path: Path) -> None:
+    with Cassette(path):
+        await events_of(acme(said("Hello")))
+    data = json.loads(path.read_bytes())
+    data["attempts"][0]["charged"] = 0.5
+    path.write_text(json.dumps(data))
+
+    with Cassette(path, "none"):
+        *_, done = await events_of(acme())
+
+    assert done.cost is not None
+    assert done.cost.total == 0.5
