@@ -712,12 +712,16 @@ def test_every_provider_here_has_something_to_replay_or_is_asked_event_by_event(
     assert shown | events == {subject.name for subject in SUBJECTS}
 
 
+def _report_cost(path: Path, cost: float) -> None:
+    data = json.loads(path.read_bytes())
+    data["attempts"][0]["charged"] = cost
+    path.write_text(json.dumps(data))
+
+
 async def test_a_cost_that_the_provider_reported_is_replayed(path: Path) -> None:
     with Cassette(path):
         await events_of(acme(said("Hello")))
-    data = json.loads(path.read_bytes())
-    data["attempts"][0]["charged"] = 0.5
-    path.write_text(json.dumps(data))
+    _report_cost(path, 0.5)
 
     with Cassette(path, "none"):
         *_, done = await events_of(acme())
