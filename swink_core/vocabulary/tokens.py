@@ -78,8 +78,8 @@ _ALL_BUT_MARKS = _LETTERS + _DIGITS + _SPACES
 _ASCII = bytes(range(128))
 _MARKS_TO_SPACES = bytes(c if c in _LETTERS + _DIGITS else 32 for c in range(256))
 
-_CJK = re.compile("[\u2e80-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af\uf900-\uffef]+")
-_THREE_BYTES = re.compile("[\u0800-\uffff]+")
+_CJK = "[\u2e80-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7af\uf900-\uffef]+"
+_THREE_BYTES = "[\u0800-\uffff]+"
 
 LONG_WORD = 12
 """Letters of an average word above which text counts as base64, hashes or minified code."""
@@ -129,9 +129,9 @@ def _other_scripts(text: str) -> Estimate:
     others = rest.decode("utf-8", "surrogatepass")
     characters = len(others)
     astral = len(others.encode("utf-16-le", "surrogatepass")) // 2 - characters
-    without = _CJK.sub("", others)
+    without = re.sub(_CJK, "", others)
     cjk = characters - len(without)
-    two_bytes = _THREE_BYTES.sub("", without)
+    two_bytes = re.sub(_THREE_BYTES, "", without)
     three = len(without) - len(two_bytes)
     two = len(two_bytes) - astral
     return Estimate(
