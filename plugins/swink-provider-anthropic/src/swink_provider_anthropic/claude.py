@@ -1,7 +1,7 @@
-"""What Claude makes of options and turns, and why it stops, whichever API it is asked through.
+"""Map options, turns and stop reasons for Claude models, on any API that serves them.
 
-What single models take is in the `rules` of models.toml. Thinking is asked for by an effort
-(`adaptive`) or by a number of tokens; sources:
+The `rules` in models.toml describe the differences between models. A request enables thinking with
+an effort (`adaptive`) or with a token budget. Sources:
 https://platform.claude.com/docs/en/build-with-claude/extended-thinking and …/adaptive-thinking.
 """
 
@@ -48,13 +48,13 @@ STOP_REASONS = {
 """https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons"""
 
 ADAPTIVE = {"type": "adaptive", "display": "summarized"}
-"""Newer models leave the text of their thinking out unless it is asked for."""
+"""Newer models omit the text of their thinking unless the request enables it."""
 
 
 def thinking(
     options: StreamOptions, efforts: Mapping[ThinkingLevel, str]
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """Return how a Claude with these words for thinking is told to, or not to, and its effort."""
+    """Return the `thinking` parameter and the effort for a model with these efforts."""
     level, tokens = options.thinking_level, options.thinking_budget
     if level is None:
         return None, None
@@ -94,7 +94,7 @@ def unanswered_calls(
 
 
 def takes_system(model: Model, options: StreamOptions) -> bool:
-    """Tell whether a model takes instructions inside the conversation, or nobody asks."""
+    """Return whether a model accepts later system messages; true with `rules=False`."""
     return not options.rules or rule_of(model).takes.get("system_messages") is not False
 
 

@@ -1,9 +1,9 @@
 """Conversations as the Messages API wants them: https://platform.claude.com/docs/en/api/messages.
 
-A list of turns whose content is a list of blocks, the system prompt and the tools beside it.
-User and assistant take turns, results of tools are the user's, and their order comes first in
-the turn. What the API gave with a signature, encrypted or by a tool of its own goes back as it
-came and where it was.
+The body contains a list of messages whose content is a list of blocks, next to the system prompt
+and the tools. User and assistant messages alternate. Tool results belong to the user message and
+come first in it. Signed or encrypted blocks and the blocks of server-side tools return to the API
+unchanged and in their original position.
 """
 
 from __future__ import annotations
@@ -140,10 +140,11 @@ class _Converter(MessageConverter):
     def _content(
         self, message: Turn, convert: Callable[[Block], dict[str, Any] | LeftOut]
     ) -> list[dict[str, Any]]:
-        """Convert the blocks of a message without text that the API refuses: empty anywhere, white
-        space where there is no other; a message that is left with nothing is left out. Beside other
-        text white space stays, since answers have it between cited passages and newer models check
-        that their own words come back unchanged."""
+        """Convert the blocks of a message and omit text that the API rejects: empty text, and white
+        space if the message has no other text. A message without remaining blocks is omitted. White
+        space next to other text is kept, because answers contain it between cited passages and
+        newer models verify that their text returns unchanged.
+        """
         content = message.content
         blocks = [TextBlock(content)] if isinstance(content, str) else content
         worded = any(text.strip() for block in blocks if (text := _text_of(block)) is not None)
@@ -208,7 +209,7 @@ def _text(block: TextBlock) -> dict[str, Any]:
 
 
 def _citation(citation: Any) -> Any:
-    """Leave out the one field of its own citations that the API refuses."""
+    """Omit the one field of a returned citation that the API rejects."""
     if not isinstance(citation, dict):
         return citation
     return {name: value for name, value in citation.items() if name != "file_id"}

@@ -1,7 +1,7 @@
-"""What the API's errors mean: https://platform.claude.com/docs/en/api/errors.
+"""Classify the errors of the API: https://platform.claude.com/docs/en/api/errors.
 
-The types are few and wide (`invalid_request_error` is a full context window, an empty account
-and a spelling mistake), so the wording is asked first.
+The error types are broad (`invalid_request_error` covers an exceeded context window, an empty
+account and an invalid parameter), so the text of the message is matched first.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:
 
 
 def own_marks(context: Context, provider: str, name: str = MARK) -> list[Any]:
-    """Return what blocks and tools of the caller say of the cache themselves."""
+    """Return the cache marks that the caller set on blocks and tools."""
     contents = [m.content for m in context.messages if not isinstance(m.content, str)]
     said = [block.metadata or {} for content in contents for block in content]
     said += [(tool.metadata or {}).get(provider, {}) for tool in context.tools]

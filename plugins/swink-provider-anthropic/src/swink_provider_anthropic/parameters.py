@@ -1,6 +1,7 @@
 """Options as fields of the request: https://platform.claude.com/docs/en/api/messages/create.
 
-What a model does not take of them has been left out or changed before, by the rules of models.toml.
+The rules in models.toml have already removed or changed the options that the model does not
+support.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Answers of the Messages API: frames to events.
 
-An answer is a list of content blocks, each told apart by its index. Text, thinking and tool
-calls are handed on as they come. Every other block (server-side tools and their results, MCP,
-compaction, fallback, whatever is new) is opaque: it is collected, its deltas merged into it, and
-kept whole as an extension, which the converter sends back in its place.
+An answer is a list of content blocks, identified by their index. Text, thinking and tool calls
+become events immediately. Every other block (server-side tools and their results, MCP, compaction,
+fallback, whatever is new) is opaque: its deltas are merged into it, and it becomes an extension
+that the converter sends back in its original position.
 
 A block is over at its `content_block_stop`, or when the next begins, which may come first. The
 answer is complete at `message_stop` alone; a `message_delta` before it says why.
@@ -42,7 +42,7 @@ _UNDERSTOOD = ("text", "thinking", "redacted_thinking", "tool_use")
 
 
 class _Opaque:
-    """A block that is only collected. Strings of its deltas are appended to its own."""
+    """A block that becomes an extension. Strings in its deltas are appended."""
 
     def __init__(self, block: dict[str, Any]) -> None:
         self._block = block

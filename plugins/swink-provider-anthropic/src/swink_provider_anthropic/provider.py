@@ -79,7 +79,7 @@ class AnthropicProvider(HTTPProvider):
         return f"{self.base_url(options).removesuffix('/v1')}/v1/messages"
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add what of a schema is said in words, and whose place is taken."""
+        """Add notices for schema limits that became descriptions and for replaced fields."""
         changed = limits_in_words(options)
         if options.user is not None and options.session_id is not None:
             changed.append("session_id: its place is taken by user; left out")

@@ -1,8 +1,8 @@
-"""JSON schemas as Claude takes them, whichever API it is asked through.
+"""Convert JSON schemas to the subset that Claude supports, on any API that serves it.
 
-https://platform.claude.com/docs/en/build-with-claude/structured-outputs: of answers and of strict
-tools, objects are closed, and limits of numbers, texts and lists are refused. A limit is told in
-words instead, as the vendor's own SDK does.
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs: in schemas of answers and
+strict tools, objects set `additionalProperties` to `false`, and the API rejects limits of numbers,
+strings and arrays. Such limits move into the description, as in the vendor's SDK.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _LOOKS_AROUND = re.compile(r"\(\?(?:[=!]|<[=!])")
 
 
 def structured(options: StreamOptions) -> Any:
-    """Return the schema of `response_format` as it is sent."""
+    """Convert the schema of `response_format` to the form of the API."""
     schema = closed_schema(options.response_format)
     return _in_words(schema, set()) if options.rules else schema
 
 
 def limits_in_words(options: StreamOptions) -> list[str]:
-    """Say which limits of `response_format` are told in words."""
+    """Report the limits of `response_format` that move into descriptions."""
     found: set[str] = set()
     if options.rules and isinstance(options.response_format, Mapping):
         _in_words(options.response_format, found)
@@ -47,8 +47,9 @@ def limits_in_words(options: StreamOptions) -> list[str]:
 
 
 def fit_schemas(call: Fitted) -> None:
-    """Refuse the schema of an answer that has an open object. Write those of strict tools as they
-    are compiled; say which are, beyond what can be, not strict."""
+    """Reject an answer schema that contains an open object. Convert the schemas of strict tools,
+    and report the tools beyond the limit, which are sent as not strict.
+    """
     wanted = call.options.response_format
     if call.options.rules and isinstance(wanted, Mapping) and any(map(_is_open, _nodes(wanted))):
         call.refuse("structured_output", "takes no schema of an object with any other properties")
@@ -78,7 +79,7 @@ def fit_schemas(call: Fitted) -> None:
 
 
 def _counted(schema: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many fields may be left out, and how many are of several types."""
+    """Count the optional fields and the fields of several types."""
     optional = unions = 0
     for node in _nodes(schema):
         optional += len(_names(node.get("properties")) - _names(node.get("required")))

@@ -1,9 +1,9 @@
-"""The frames of `/v1/messages`, as far as they are understood.
+"""The frames of `/v1/messages`, with the fields that the parser reads.
 
-https://platform.claude.com/docs/en/build-with-claude/streaming. One struct stands for all frame
-types, every field may be absent or null and numbers may be floats, so that a type or a field
-that did not exist yesterday is no error. Content blocks stay dictionaries: those of server-side
-tools go back to the API as they came, with fields that nobody here knows.
+https://platform.claude.com/docs/en/build-with-claude/streaming. One struct covers all frame types.
+Every field may be absent or null, and numbers may be floats, so that new frame types and fields do
+not fail. Content blocks stay dictionaries because the blocks of server-side tools return to the API
+unchanged, including unknown fields.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Block", "Delta", "ErrorBody", "Frame", "Message", "decode_frame", "d
 
 
 class ErrorBody(msgspec.Struct, gc=False):
-    """What went wrong, in a frame of type `error` or in the body of an HTTP error."""
+    """The error in a frame of type `error` or in the body of an HTTP error."""
 
     type: str | None = None
     message: str | None = None

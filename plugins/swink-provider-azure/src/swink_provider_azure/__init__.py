@@ -1,4 +1,4 @@
-"""Azure OpenAI for swink: OpenAI's APIs at a resource of one's own."""
+"""Azure OpenAI for swink: OpenAI's APIs on an Azure resource."""
 
 from swink_provider_azure.provider import AzureProvider
 

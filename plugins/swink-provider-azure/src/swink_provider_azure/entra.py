@@ -71,7 +71,7 @@ class ClientCredentials(Grant):
 
     @property
     def scope(self) -> str:
-        """What the token is for, in the cloud of the authority."""
+        """The OAuth scope for the cloud of the authority."""
         return CLOUDS.get(urlsplit(self.authority).hostname or "", SCOPE)
 
     async def fetch(self, http: TokenHTTP) -> Token:

@@ -1,4 +1,4 @@
-"""`azure/<deployment>`: OpenAI's APIs at a resource of one's own.
+"""`azure/<deployment>`: OpenAI's APIs on an Azure resource.
 
 Two forms of address: with an API version `{resource}/openai/deployments/{deployment}/…`, without
 one `{resource}/openai/v1/…`, where the deployment is the body's `model`. It is called like the
@@ -25,7 +25,7 @@ __all__ = ["AzureProvider"]
 VERSION_ENV = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
 
 CODES = {"OperationNotSupported": Kind.UNSUPPORTED}
-"""What only a resource says; the wire format's package knows the other codes."""
+"""Error codes that only Azure returns; the OpenAI package classifies the others."""
 
 
 class _Filtered(msgspec.Struct):

@@ -1,8 +1,8 @@
 """Conversations as Converse wants them.
 
-Turns of user and assistant alternate, results of tools are the user's, tools and system prompt
-stand beside them. What the models gave with a signature, encrypted or by a tool of the server's
-goes back as it came and where it was; unsigned reasoning does not, since some models refuse it.
+User and assistant messages alternate, tool results belong to the user message, and tools and system
+prompt are separate fields. Signed or encrypted blocks and the blocks of server-side tools return
+unchanged in their original position. Unsigned reasoning is omitted because some models reject it.
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html and the
 pages that it links to.
 """
@@ -71,7 +71,7 @@ VENDORS = re.compile(
     r"\b(ai21|amazon|anthropic|cohere|deepseek|google|meta|minimax|mistral|moonshotai|nvidia|openai"
     r"|qwen|writer|zai)\."
 )
-"""Who made a model, which its id or ARN says unless it is a profile of the account's own."""
+"""The vendor of a model, from its id or ARN; unknown for an application inference profile."""
 
 RENAMED = "a document's name was rewritten in characters that the API takes"
 BLANK = LeftOut("blank text, which the API refuses, was left out")

@@ -1,9 +1,9 @@
 """Where credentials and the region come from: the caller, the environment, shared files, botocore.
 
-The order is that of AWS's own tools: https://docs.aws.amazon.com/sdkref/latest/guide/
-standardized-credentials.html. Keys of the environment and of shared files are read here. What
-needs calls to other services (single sign-on, roles, web identities, containers, instances,
-processes) is left to botocore, which is imported only then and runs in a thread.
+The order is the same as in the AWS SDKs: https://docs.aws.amazon.com/sdkref/latest/guide/
+standardized-credentials.html. This module reads keys from environment variables and shared files.
+botocore handles credentials that need calls to other services (single sign-on, roles, web
+identities, containers, instances, processes); it is imported on demand and runs in a thread.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""What the API's errors mean: https://docs.aws.amazon.com/bedrock/latest/userguide/
+"""Classify the errors of the API: https://docs.aws.amazon.com/bedrock/latest/userguide/
 troubleshooting-api-error-codes.html.
 
-One table for both ways in which they come: as an HTTP error, whose type is in a header, and as an
-exception in the stream, which is called the same but for its first letter. `ValidationException`
-is a full context window, a model that is not there and a spelling mistake, so the wording is
-asked first.
+One table covers HTTP errors, whose type is in a header, and exceptions in the stream, whose names
+differ only in the case of the first letter. `ValidationException` covers an exceeded context
+window, an unknown model and an invalid parameter, so the text of the message is matched first.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ WORDINGS = (
 )
 
 EXPIRED = frozenset({"ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException"})
-"""What a 403 is called where other credentials may help."""
+"""Names of a 403 error that other credentials may resolve."""
 
 TYPES = {
     **dict.fromkeys(EXPIRED, Kind.AUTH),

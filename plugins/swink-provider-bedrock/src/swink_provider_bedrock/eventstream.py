@@ -7,12 +7,11 @@
 
 All numbers are big endian. Source: https://smithy.io/2.0/aws/amazon-eventstream.html.
 
-A frame is a whole message; `message` is the view of it that a parser wants, and verifies its
-checksum: what is damaged is one message, and those after it can be read. The prelude is verified
-as soon as it is there, so that a wrong length is never waited for. Messages of one type have
-equal header bytes, so these are decoded once and looked up from then on. Bytes that wait for the
-rest of their message are only appended until as many are there as it has, which keeps the cost
-linear however small the reads are.
+A frame is a complete message. `message` verifies its checksum and returns headers and payload;
+after a damaged message, the following ones can still be read. The prelude is verified when it
+arrives, so that the decoder never waits for an invalid length. Messages of one type have identical
+header bytes, which are decoded once and then looked up. Incomplete messages are buffered until all
+of their bytes have arrived, which keeps the cost linear for reads of any size.
 
 As JSON, which the conformance kit reads and writes them in, a message of JSON data is this data
 with the headers beside it, whose names begin with a colon; of an event, `type` stands for them.

@@ -1,4 +1,4 @@
-"""What ConverseStream says of the whole answer, and what a guardrail did to it."""
+"""Collect the metadata of an answer and the actions of a guardrail."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from swink_provider_bedrock.wire import Facts
 __all__ = ["note_facts", "note_guardrail"]
 
 KEPT = ("metrics", "performanceConfig", "serviceTier", "additionalModelResponseFields")
-"""What is said of the whole answer and goes to the message as it is."""
+"""Metadata of the whole answer that the message stores unchanged."""
 
 
 def note_facts(data: Facts, out: EventWriter) -> None:
-    """Keep what is said of the whole answer."""
+    """Store the metadata of the whole answer."""
     said = {name: value for name in KEPT if (value := getattr(data, name))}
     out.response(metadata=said)
 
 
 def note_guardrail(trace: dict[str, Any], out: EventWriter) -> None:
-    """Keep what a guardrail found, and tell why it acted, or which of its policies did."""
+    """Store the findings of a guardrail, and return its reason or the policies that acted."""
     why = trace.get("actionReason") or "; ".join(_acts(trace))
     out.notice("guardrail", str(why))
     out.response(metadata={"guardrail": trace})
 
 
 def _acts(data: Any, name: str = "") -> Iterator[str]:
-    """Say what a guardrail's policies did, from wherever in its assessments that stands."""
+    """Collect the actions of a guardrail's policies from all of its assessments."""
     if isinstance(data, list):
         for item in data:
             yield from _acts(item, name)

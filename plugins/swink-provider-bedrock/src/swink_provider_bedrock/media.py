@@ -75,8 +75,8 @@ AUDIO = {
 def media(block: Block, vendor: str = "") -> dict[str, Any] | None:
     """Return a block of media in the API's terms, a document without its name.
 
-    `None` for a block that is no media. Raises MediaError for a file that cannot be read, and
-    ProviderFailure (`unsupported`) for what the API, or `vendor`'s models, do not take.
+    Return `None` for a block without media. Raises MediaError if a file cannot be read, and
+    ProviderFailure (`unsupported`) for media that the API or the models of `vendor` do not support.
     """
     match block:
         case ImageBlock():

@@ -1,9 +1,8 @@
 """Options as fields of the request.
 
-Converse has one form for what all models share and passes the rest on to the model as
-`additionalModelRequestFields`; how to ask for thinking is among the rest. What a model does not
-take has been left out or changed before, by the rules of models.toml, whose `facts` say how it is
-asked.
+Converse has fields for the options that all models share and passes `additionalModelRequestFields`
+to the model unchanged; thinking is one of those. The rules in models.toml have already removed or
+changed unsupported options, and their `facts` give the form of thinking of each model.
 
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStream.html.
 """
@@ -102,7 +101,7 @@ def _limit(model: Model, budget: int) -> int:
 
 
 def _thinking(model: Model, options: StreamOptions) -> tuple[dict[str, Any], str | None]:
-    """Return how the model is asked to think in its own fields, and the effort in Converse's."""
+    """Return the model-specific thinking fields and the effort for `outputConfig`."""
     level, rule = options.thinking_level, rule_of(model)
     if level is None:
         return {}, None

@@ -1,8 +1,8 @@
 """Answers of ConverseStream: messages of the event stream to events.
 
-Blocks are told apart by their index. Text and reasoning begin with their first delta, tool calls
-and whatever is opaque (tools of the server's and their results, images) with a start. The answer
-is complete at `messageStop`; `metadata` with the usage comes after it, and ends the stream.
+Blocks are identified by their index. Text and reasoning start with their first delta; tool calls
+and opaque blocks (server-side tools, their results, images) have a start event. The answer is
+complete at `messageStop`. `metadata` with the usage follows and ends the stream.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FAILED = {
     "malformed_model_output": "the model's output could not be read",
     "malformed_tool_use": "the model's call of a tool could not be read",
 }
-"""Reasons for which there is no answer."""
+"""Stop reasons without an answer."""
 
 _COUNTED = frozenset(
     {
@@ -54,7 +54,7 @@ _COUNTED = frozenset(
 
 
 class _Opaque:
-    """A block that is only collected, to be handed back as it came."""
+    """A block that is collected and returned to the API unchanged."""
 
     def __init__(self, kind: str, start: dict[str, Any]) -> None:
         self.kind = kind
@@ -85,7 +85,7 @@ class _Opaque:
 
 
 class _Sealed:
-    """What comes in pieces and seals a block of reasoning: its signature, or what hides it."""
+    """Collects the signature or the redacted content of a reasoning block."""
 
     def __init__(self, index: Any) -> None:
         self.index = index
@@ -307,7 +307,7 @@ def _decoded(text: str) -> bytes:
 
 
 def _billed(usage: dict[str, Any], tier: Any) -> dict[str, Any]:
-    """Return what the price depends on: the tier, and what is written for an hour."""
+    """Return the service tier and the tokens written to the one-hour cache, for the price."""
     rows = usage.get("cacheDetails")
     kept = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     long = sum(_number(row.get("inputTokens")) or 0 for row in kept if row.get("ttl") == "1h")

@@ -19,7 +19,7 @@ MOST_POINTS = 4
 
 
 def takes_points(model: Model, options: StreamOptions) -> bool:
-    """Tell whether a model takes cache points, or nobody asks."""
+    """Return whether a model supports cache points; true with `rules=False`."""
     return not options.rules or rule_of(model).takes.get("cache") is not False
 
 

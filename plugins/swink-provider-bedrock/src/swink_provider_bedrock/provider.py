@@ -129,7 +129,7 @@ class BedrockProvider(HTTPProvider):
         return f"{self.base_url(options)}/model/{name}/{verb}"
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Add what there is no field for."""
+        """Add notices for content without a field in the API."""
         changed = limits_in_words(options) if is_claude(model) else []
         facts = rule_of(model).facts if options.rules else {}
         if options.tool_choice == "none":
@@ -216,5 +216,5 @@ class BedrockProvider(HTTPProvider):
 
 
 def _is_signed(name: str) -> bool:
-    """Whether a header is one that nobody changes on the way."""
+    """Return whether the HTTP client and proxies leave a header unchanged."""
     return name == "content-type" or name.startswith("x-amz-")

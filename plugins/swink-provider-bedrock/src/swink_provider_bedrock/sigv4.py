@@ -4,9 +4,9 @@ A request is written in one canonical form, hashed, and the hash is signed with 
 derived from the secret for one day, region and service. Source:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html.
 
-The path is encoded as it is on the wire and once more in the canonical form, as every service
-but S3 wants it. What is signed has to be what is sent: the caller passes the path as the HTTP
-client will send it, and headers that nobody changes on the way.
+The path is encoded as on the wire and once more in the canonical form, as every service except S3
+requires. The signature must match the request that is sent, so the caller passes the encoded path
+and only headers that the HTTP client and proxies leave unchanged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def signed_headers(
     service: str,
     now: datetime,
 ) -> dict[str, str]:
-    """Return what to add to the request's headers: date, token and signature.
+    """Return the headers to add to the request: date, token and signature.
 
     `headers` are those to sign beside them and the host's, which is taken from the URL; `now` is
     in UTC.
@@ -72,7 +72,7 @@ def canonical_request(
     *,
     normalize: bool = True,
 ) -> str:
-    """Return the one form in which both sides write a request.
+    """Return the canonical request, which client and server both compute.
 
     `normalize` resolves `.`, `..` and `//` in the path.
     """

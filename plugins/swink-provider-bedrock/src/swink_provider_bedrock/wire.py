@@ -1,9 +1,9 @@
-"""The events of ConverseStream and the answer of Converse, as far as they are understood.
+"""The events of ConverseStream and the response of Converse, with the fields that the parser reads.
 
 https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ConverseStreamOutput.html. One
-struct stands for the payloads of all events, every field may be absent or null and numbers may be
-floats, so that what did not exist yesterday is no error. Padding (`p`) is ignored. Blocks that are
-only handed back stay dictionaries.
+struct covers the payloads of all events. Every field may be absent or null, and numbers may be
+floats, so that new events and fields do not fail. Padding (`p`) is ignored. Blocks that return to
+the API unchanged stay dictionaries.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Reasoning(Words):
 
 
 class ToolUse(msgspec.Struct, gc=False):
-    """A tool call: its start, without input, a piece of its input, or all of it as an object."""
+    """A tool call: its start without input, a delta of its input, or the whole input."""
 
     toolUseId: str | None = None
     name: str | None = None
@@ -87,7 +87,7 @@ class Cited(msgspec.Struct, gc=False):
 
 
 class Block(msgspec.Struct, gc=False):
-    """A content block of a whole answer, as far as it is not only handed on."""
+    """A content block of an unstreamed answer."""
 
     text: str | None = None
     toolUse: ToolUse | None = None
@@ -102,14 +102,14 @@ class Router(msgspec.Struct, gc=False):
 
 
 class Trace(msgspec.Struct, gc=False):
-    """What happened beside the model."""
+    """Trace of the guardrail and the prompt router."""
 
     guardrail: dict[str, Any] | None = None
     promptRouter: Router | None = None
 
 
 class Facts(msgspec.Struct, gc=False):
-    """What is said of an answer, by its last events or by the whole."""
+    """Metadata of an answer, from its last events or from the unstreamed response."""
 
     stopReason: str | None = None
     usage: dict[str, Any] | None = None
@@ -131,13 +131,13 @@ class Payload(Facts, gc=False):
 
 
 class Message(msgspec.Struct, gc=False):
-    """What the model said. Blocks stay as they are, since some are handed back."""
+    """The message of the model. Blocks stay dictionaries; some return to the API unchanged."""
 
     content: list[dict[str, Any]] | None = None
 
 
 class Output(msgspec.Struct, gc=False):
-    """What stands where the union of outputs is."""
+    """The union of outputs."""
 
     message: Message | None = None
 

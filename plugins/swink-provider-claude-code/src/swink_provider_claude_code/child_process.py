@@ -1,8 +1,8 @@
-"""A command run for its output, in a process group of its own so that nothing it starts stays.
+"""Run a command in a separate process group, so that its child processes can be ended with it.
 
-What it writes is handed out as it comes. That it has exited is noticed by itself, not by the end
-of its output: a process that it left behind may hold the pipes open. Whoever leaves its group
-(`setsid`) is out of reach, but holds no descriptor of ours open.
+Output is available as soon as the command writes it. The exit of the command is detected
+independently of the end of its output, because a surviving child process may hold the pipes open. A
+process that leaves the group (`setsid`) survives, but it holds none of our file descriptors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from swink_core import ProviderFailure
 from swink_core.providers import end_group, not_started
 
 GRACE_SECONDS = 2.0
-"""How long a process may take to end after it was asked to."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 REAP_SECONDS = 10.0
 """How long the system may take to end a process that was killed."""
@@ -32,8 +32,8 @@ COMPLAINT_BYTES = 4096
 class ChildProcess(asyncio.SubprocessProtocol):
     """A running command. Iterating yields what it writes to standard output, until it exits.
 
-    `complaint` is the end of what it wrote to standard error, `code` how it exited (`None`: it
-    runs; a signal is negative). Whoever starts it awaits `aclose()` in the end.
+    `complaint` is the end of standard error. `code` is the exit status (`None` while the process
+    runs; negative for a signal). The caller must await `aclose()`.
     """
 
     @classmethod
@@ -110,7 +110,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._transport = transport
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Keep what it wrote."""
+        """Store output."""
         if fd == 1:
             self._output.append(data)
             self._flow(len(data))

@@ -1,16 +1,14 @@
 """The output of `claude --output-format stream-json`: one JSON object a line.
 
-The command runs an agent of its own. What the model says comes twice: in pieces, as events of
-the Messages API, and then whole, one `assistant` line a content block. Whatever came in pieces
-is not said again. The agent's calls of its own tools, and their results, are no tool calls of the
-caller's: they are kept as extensions. Traffic of sub-agents (`parent_tool_use_id`) is left out.
-The answer is complete at `result`, which also has the usage of the whole run, of each model: the
-cost is counted from it, since the command guesses at prices that it does not know. A failure is
-one that says `is_error`, whatever its subtype.
-With `--json-schema` the answer is what the model called the command's tool `StructuredOutput` with,
-once that keeps to the schema: it comes with `result`, and what the model said besides is kept as
-extensions.
-Source: https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
+The command runs an agent. Content arrives twice: as stream events of the Messages API, and then as
+one complete `assistant` line per content block. Blocks that were streamed are not repeated. The
+agent's tool calls and their results are not tool calls of the caller; they become extensions.
+Messages of sub-agents (`parent_tool_use_id`) are omitted. The answer is complete at `result`, which
+also contains the usage of the run per model. The cost is computed from this usage, because the
+command estimates prices that it does not know. `is_error` marks a failure, for any subtype. With
+`--json-schema`, the answer is the validated input of the command's tool `StructuredOutput`; it
+arrives with `result`, and other text of the model becomes extensions. Source:
+https://docs.claude.com/en/docs/claude-code/sdk/sdk-headless, and recorded runs.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ class _Usage(msgspec.Struct):
     inference_geo: str | None = None
 
     def terms(self) -> dict[str, Any]:
-        """Return what the answer's price goes by, as far as it is told."""
+        """Return the facts that the price depends on, as far as the command reports them."""
         told = {name: getattr(self, name) for name in ("service_tier", "speed", "inference_geo")}
         return {name: word for name, word in told.items() if word is not None}
 
@@ -121,7 +119,7 @@ SHAPED = "StructuredOutput"
 
 
 class StreamJsonParser:
-    """Reads one run of the command; `info` says what is known of a model."""
+    """Parse one run of the command; `info` returns the catalogue entry of a model."""
 
     def __init__(self, info: Callable[[str], ModelInfo | None]) -> None:
         self._info = info
@@ -226,10 +224,11 @@ class StreamJsonParser:
         out.finish()
 
     def _cost(self, line: _Line, whole: _Usage) -> float | None:
-        """Return what all models took together, in US dollars; `None` where a price is unknown.
+        """Return the cost of all models in US dollars, or `None` if a price is unknown.
 
-        It is the command's own figure where the counts have names that are not known. How long
-        writes are kept is told of the run: each model's are split as its are.
+        If the usage contains unknown counts, return the cost that the command reports. The command
+        reports the cache durations for the whole run; each model's cache writes are split in the
+        same proportion.
         """
         used = line.model_usage or {}
         total, kept = 0.0, (whole.cache_creation or {}).get("ephemeral_1h_input_tokens")

@@ -1,4 +1,4 @@
-"""What the command is told: one turn of the user's, of text, images and documents.
+"""Build the input of the command: one user message with text, images and documents.
 
 It takes the user's turns alone, so that a conversation becomes a script within one.
 """

@@ -116,7 +116,7 @@ class ClaudeCodeProvider(HTTPProvider):
         return super().fit(model, context, options)
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return all that the command is told.
+        """Return the complete input of the command.
 
         `prompt`, see `prompt_of`; `system`, the system prompt; `options` of the command by their
         names; `arguments`, further words of the command line. The schema of an answer is that of
@@ -147,7 +147,7 @@ class ClaudeCodeProvider(HTTPProvider):
         return Catalog(Host())
 
     def _info(self, id: str) -> ModelInfo | None:
-        """Return what is known of a model that has answered: the command chooses them itself."""
+        """Return the catalogue entry of a model that answered; the command chooses the model."""
         return self._catalog.model(self.name, id)
 
     def classify(self, failure: Failure) -> Classification | None:
@@ -157,7 +157,7 @@ class ClaudeCodeProvider(HTTPProvider):
     def command(self, payload: Mapping[str, Any]) -> list[str]:
         """Return the command line for what `convert` returned.
 
-        Raises ProviderFailure where there is no command.
+        Raises ProviderFailure if the command is not installed.
         """
         program = os.environ.get(COMMAND_ENV) or "claude"
         found = shutil.which(program)
@@ -216,7 +216,7 @@ def _file(folder: str, text: str) -> str:
 
 
 def _turn(content: Any) -> bytes:
-    """Return what the user says as the one line that the command reads."""
+    """Return the user message as the one line that the command reads."""
     said = {"type": "user", "message": {"role": "user", "content": content}}
     return msgspec.json.encode(said) + b"\n"
 

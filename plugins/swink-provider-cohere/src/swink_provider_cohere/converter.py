@@ -1,8 +1,8 @@
 """Conversations as Cohere's chat API wants them: https://docs.cohere.com/reference/chat.
 
-The system prompt is the first message. Documents stand beside the messages, where the model cites
-them by their ids. An answer with tool calls holds no text: what the model said before them is its
-plan (`tool_plan`), and of models that reason its thinking.
+The system prompt is the first message. Documents are a separate field, and the model cites them by
+id. An answer with tool calls contains no text: the text before the calls is the plan (`tool_plan`),
+or the thinking of reasoning models.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def conversation(context: Context, provider: str, thinks: bool) -> dict[str, Any
 def loose_tools(context: Context) -> list[str]:
     """Name the tools for whose sake calls cannot be held to schemas, where that is wanted.
 
-    It is for all tools of a call or none, and each must require something
+    Strict mode applies to all tools of a call, and each tool needs a required parameter
     (https://docs.cohere.com/docs/structured-outputs).
     """
     if not any(tool.strict for tool in context.tools):

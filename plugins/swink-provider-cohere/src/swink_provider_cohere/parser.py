@@ -17,7 +17,7 @@ from swink_core.providers import EventWriter
 __all__ = ["PLAN", "ChatParser"]
 
 PLAN = "tool_plan"
-"""What a thinking block's metadata says of one that is the plan before tool calls."""
+"""Metadata of a thinking block that contains the plan before tool calls."""
 
 
 class _Content(msgspec.Struct, gc=False):
@@ -197,7 +197,7 @@ class ChatParser:
 
 
 def _count(usage: _Usage, out: EventWriter) -> None:
-    """Tell what is counted, and beside it what is billed, which is less.
+    """Report the token counts, and the billed token counts, which are lower.
 
     That says nothing of what a cache held, and so `cached_tokens` must not be taken off it
     again, as `cache_read` would be.

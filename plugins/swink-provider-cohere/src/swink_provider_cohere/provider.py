@@ -28,7 +28,7 @@ WORDINGS = (
     ("billing", Kind.QUOTA_EXHAUSTED),
     ("is not supported by the", Kind.MODEL_NOT_FOUND),
 )
-"""There are no error codes: https://docs.cohere.com/reference/errors."""
+"""The API has no error codes: https://docs.cohere.com/reference/errors."""
 
 STATUSES = {402: Kind.QUOTA_EXHAUSTED, 498: Kind.AUTH, 499: Kind.CANCELLED, 501: Kind.UNSUPPORTED}
 
@@ -37,7 +37,7 @@ CODES = {"ERROR": Kind.NETWORK, "TIMEOUT": Kind.NETWORK}
 
 
 def _thinking(model: Model, options: StreamOptions) -> dict[str, Any]:
-    """https://docs.cohere.com/docs/reasoning: on unless it is said otherwise."""
+    """https://docs.cohere.com/docs/reasoning: enabled by default."""
     if (level := options.thinking_level) is None:
         return {}
     if level is ThinkingLevel.OFF:
@@ -103,7 +103,7 @@ class CohereProvider(HTTPProvider):
         return ChatParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Go by the wording, since there are no codes."""
+        """Classify by the error message, because the API has no error codes."""
         return by_tables(failure, CODES, WORDINGS, STATUSES)
 
 

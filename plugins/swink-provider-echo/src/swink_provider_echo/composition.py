@@ -41,7 +41,7 @@ DEFAULT_TOOL: dict[str, Any] = {
     "name": "echo",
     "parameters": {"type": "object", "properties": {"text": {"type": "string"}}},
 }
-"""What is called where no tool is offered."""
+"""The tool to call if the request offers none."""
 
 _WORDS = re.compile(r"\s*\S+(?:\s+\Z)?|\s+\Z")
 

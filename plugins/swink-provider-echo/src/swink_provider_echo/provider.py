@@ -43,7 +43,7 @@ _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 class EchoProvider:
-    """Answers with the user's last words; see `Script` for what else it can be told."""
+    """Answer with the last user message, or follow a `Script`."""
 
     api_level: ClassVar[int] = 1
     features = frozenset(

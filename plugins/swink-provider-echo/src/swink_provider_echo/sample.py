@@ -48,8 +48,8 @@ HIGHEST = 64
 
 
 def sample(schema: Node, text: str) -> Any:
-    """Return data for a schema, with `text` as strings and the count of its words as numbers
-    where bounds, lengths, formats and patterns allow it.
+    """Make up data for a schema. Strings are `text` and numbers are its word count, if bounds,
+    lengths, formats and patterns allow it.
 
     `not`, `if`, `contains`, `dependentRequired` and `dependentSchemas` are read over: data may
     break them. Raises NoSample where a pattern cannot be satisfied, bounds exclude each other, or

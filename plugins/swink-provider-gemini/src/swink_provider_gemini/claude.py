@@ -1,4 +1,4 @@
-"""Claude on Vertex AI: the Messages API at `rawPredict`, of a package of its own.
+"""Claude on Vertex AI: the Messages API at `rawPredict`, from `swink_provider_anthropic`.
 
 https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai: the model stands in the
 address, and the version of the API in the body.
@@ -18,7 +18,7 @@ VERSION = "vertex-2023-10-16"
 
 
 class Speaker(AtRawPredict, AnthropicProvider):
-    """What is asked of Claude, and who reads the answer."""
+    """The provider of Claude models: requests and answers in the Messages format."""
 
     features = AnthropicProvider.features - {"file_ids"}
 

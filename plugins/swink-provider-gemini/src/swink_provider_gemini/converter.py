@@ -1,8 +1,8 @@
 """Conversations as the API wants them: https://ai.google.dev/api/caching#Content.
 
-A list of turns, `user` and `model`, whose content is a list of parts; system instruction and tools
-stand beside it. Results of tools are the user's. What the API gave with a `thoughtSignature`, or
-by a tool of its own, goes back as it came and where it was.
+The body contains a list of `user` and `model` turns with parts, next to the system instruction and
+the tools. Tool results belong to the user turn. Parts with a `thoughtSignature` and parts of
+server-side tools return to the API unchanged and in their original position.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ OFFICE = (
 guides/gemini-4-hydrogen, …/gemini-4-carbon."""
 
 FILES = "https://generativelanguage.googleapis.com/v1beta/"
-"""What a file of the Files API is called by (https://ai.google.dev/api/files)."""
+"""Form of a file name in the Files API (https://ai.google.dev/api/files)."""
 
 FORMS = {
     "image": {

@@ -1,4 +1,4 @@
-"""What the API's errors mean: https://ai.google.dev/gemini-api/docs/troubleshooting.
+"""Classify the errors of the API: https://ai.google.dev/gemini-api/docs/troubleshooting.
 
 An error has a canonical status word (https://grpc.io/docs/guides/status-codes/) and details
 (https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto): the reason

@@ -1,7 +1,7 @@
-"""Mistral's models on Vertex AI: its chat API at `rawPredict`, of a package of its own.
+"""Mistral models on Vertex AI: the chat API at `rawPredict`, from `swink_provider_mistral`.
 
-https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/mistral: the model stands
-in the address, and in the body as it is named there.
+https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/mistral: the URL and the
+body both contain the model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Speaker"]
 
 
 class Speaker(AtRawPredict, MistralProvider):
-    """What is asked of such a model, and who reads the answer."""
+    """The provider of Mistral models: requests and answers in Mistral's format."""
 
     def __init__(self, name: str, address: Callable[[Model, StreamOptions], str]) -> None:
         own = MistralProvider("mistral").dialect

@@ -1,6 +1,6 @@
 """Options as fields of the request: https://ai.google.dev/api/generate-content#v1beta.GenerationConfig.
 
-What a model does not take has been left out or changed before, by the rules of models.toml.
+The rules in models.toml have already removed or changed options that the model does not support.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Answers of `generateContent`: frames to events.
 
-An answer is a list of parts. Text, thoughts and function calls are handed on as they come; every
-other part (code and what it printed, generated media, calls of the server's tools, whatever is
-new) is kept whole as an extension. A part may carry a `thoughtSignature`, which has to go back
-on that same part: such a part is a block of its own, never joined with its neighbours, even
-where its text is empty.
+An answer is a list of parts. Text, thoughts and function calls become events immediately. Every
+other part (executed code and its output, generated media, calls of server-side tools, new kinds)
+becomes an extension. A `thoughtSignature` must return on the same part, so a part with a signature
+becomes a separate block, even if its text is empty.
 
-The answer is complete when a frame has said why it ended. Older models say so on every frame,
-so reading goes on until the input ends, and the last word counts.
+The answer is complete when a frame contains a finish reason. Older models send one in every frame,
+so the parser reads to the end of the input and uses the last one.
 """
 
 from __future__ import annotations
@@ -62,10 +61,10 @@ FAILURES = frozenset(
 """Words for an answer that there is not: `errors` says what each means."""
 
 CONTINUATION = "continuationToken"
-"""The kind of the extension with which the answer can be asked to go on."""
+"""The kind of the extension that lets a request continue the answer."""
 
 ABOUT_TEXT = ("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult")
-"""What a text block's metadata holds that is no field of its part, and never goes back."""
+"""Metadata of a text block that is not a field of its part and is never sent back."""
 
 _BESIDE_CONTENT = frozenset(
     {
@@ -249,9 +248,9 @@ class GenerateContentParser:
     def _about_text(self, candidate: Candidate, out: EventWriter) -> None:
         """Collect the sources of text: citations come one by one, the rest anew each time.
 
-        Each citation belongs to the block at whose end it first came. The block has the one
-        object that they are added to, and is told of it whenever they have doubled, since it
-        measures what it is told.
+        Each citation belongs to the block that ended when it first arrived. The block holds one
+        object to which citations are added. The writer measures the object again only when the
+        number of citations has doubled, which keeps the work linear.
         """
         before = sum(map(len, self._cited.values()))
         for name, found in (candidate.citation_metadata or {}).items():

@@ -1,4 +1,4 @@
-"""Other vendors' models on Vertex AI: Chat Completions, of a package of its own.
+"""Other vendors' models on Vertex AI: Chat Completions, from `swink_provider_openai`.
 
 https://cloud.google.com/vertex-ai/generative-ai/docs/maas/call-open-model-apis: one address for all
 of them; the body names the model with its publisher, `meta/llama-…`.
@@ -14,7 +14,7 @@ __all__ = ["Speaker"]
 
 
 class Speaker(OfVendor, OpenAIProvider):
-    """What is asked of such a model, and who reads the answer; `address` is that of them all."""
+    """The provider of such models, in Chat Completions format; all of them share one `address`."""
 
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the endpoint's address."""

@@ -30,7 +30,7 @@ from swink_provider_gemini.wire import StreamDecoder
 __all__ = ["GeminiProvider"]
 
 VERSIONS = ("/v1beta", "/v1alpha", "/v1")
-"""What an address may end in, first the version of the API that is used otherwise."""
+"""Suffixes of a base URL that select a version of the API; the first one is the default."""
 
 
 class GeminiProvider(HTTPProvider):
@@ -52,7 +52,7 @@ class GeminiProvider(HTTPProvider):
     buffered = True
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Add that documents go out without their names, for which there is no field."""
+        """Add a notice for document names, for which the API has no field."""
         call = super().fit(model, context, options)
         named = [
             f"messages[{at}].content[{place}].name"

@@ -1,4 +1,4 @@
-"""What an answer took, as `usageMetadata` counts it."""
+"""Read the token usage of an answer from `usageMetadata`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BILLED = {
     "output_audio": ("candidatesTokensDetails", "AUDIO"),
     "output_image": ("candidatesTokensDetails", "IMAGE"),
 }
-"""What is billed apart (`swink_core.vocabulary.prices`), and where it is counted."""
+"""Prices (`swink_core.vocabulary.prices`) and the fields with their token counts."""
 
 _COUNTED = frozenset(
     {
@@ -43,7 +43,7 @@ def count_tokens(usage: dict[str, Any], out: EventWriter) -> None:
 
 
 def _billed(usage: dict[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the tokens that have a price of their own, by its name."""
+    """Yield the tokens with a separate price, and the name of the price."""
     for ours, (name, modality) in BILLED.items():
         rows = usage.get(name)
         for row in rows if isinstance(rows, list) else ():

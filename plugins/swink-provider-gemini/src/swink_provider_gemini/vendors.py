@@ -1,4 +1,4 @@
-"""What the APIs of other vendors have in common on Google's servers: where, and who may refuse."""
+"""Common base of other vendors' APIs on Google's servers: addresses and error formats."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ __all__ = ["AtRawPredict", "OfVendor"]
 
 
 class OfVendor(HTTPProvider):
-    """Another vendor's API on Google's servers: `address` says where, and an error is that vendor's
-    or Google's. What is `given` beside them is for the vendor's own class."""
+    """Another vendor's API on Google's servers. `address` returns the base URL of a model. Errors
+    are in the vendor's or in Google's format. `given` are arguments of the vendor's class.
+    """
 
     def __init__(
         self, name: str, address: Callable[[Model, StreamOptions], str], *given: Any
@@ -34,9 +35,9 @@ class OfVendor(HTTPProvider):
 
 
 class AtRawPredict(OfVendor):
-    """One that is asked at `rawPredict`, below the address of a model."""
+    """An API at `rawPredict`, below the address of a model."""
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the model's address, with what is asked of it."""
+        """Return the model's URL with `rawPredict` or `streamRawPredict`."""
         verb = "rawPredict" if options.transport == "buffered" else "streamRawPredict"
         return f"{self._address(model, options)}:{verb}"

@@ -5,9 +5,9 @@ token, or Application Default Credentials, which the package google-auth finds a
 imported when they are first needed. With a key alone, and no project, the API is in "express
 mode" (https://cloud.google.com/vertex-ai/generative-ai/docs/start/express-mode/overview).
 
-Models of other vendors speak their own APIs there, for which other packages are asked: Claude
-`swink_provider_anthropic`, Mistral's `swink_provider_mistral`, those named with their publisher
-(`meta/llama-…`) `swink_provider_openai`.
+Models of other vendors have their vendors' APIs there, and other packages convert them:
+`swink_provider_anthropic` for Claude, `swink_provider_mistral` for Mistral, `swink_provider_openai`
+for models named with their publisher (`meta/llama-…`).
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class VertexProvider(GeminiProvider):
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body for the API of the model's vendor.
 
-        What another vendor's model said is another's, though it was said here.
+        Answers of another vendor's model count as another provider's, although they came from here.
         """
         speaker, family = self._speaker(model), _family(model.id)
         messages = [
@@ -151,7 +151,7 @@ class VertexProvider(GeminiProvider):
         return (speaker.request if speaker else super().request)(model, payload, options)
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Return those of the model's vendor."""
+        """Return the notices of the model's vendor."""
         speaker = self._speaker(model)
         return (speaker.notices if speaker else super().notices)(model, options)
 
@@ -161,11 +161,11 @@ class VertexProvider(GeminiProvider):
         return speaker.parser(model) if speaker else super().parser(model)
 
     def speaker(self, model: Model) -> HTTPProvider:
-        """Return who reads a model's errors, Google's among them."""
+        """Return the provider whose error format the model uses."""
         return self._speaker(model) or self
 
     def _speaker(self, model: Model) -> HTTPProvider | None:
-        """Return who speaks for a model; `None` for Gemini."""
+        """Return the provider of another vendor's model, or `None` for Gemini."""
         family = _family(model.id)
         if family is not None and family not in self._speakers:
             try:

@@ -1,10 +1,10 @@
-"""What `streamGenerateContent` sends, as far as it is understood, and how it is framed.
+"""The frames of `streamGenerateContent`, with the fields that the parser reads, and their framing.
 
-https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse. Each frame is a whole
-response of its own with the next parts. Every field may be absent or null, words of enumerations
-are plain text and numbers may be floats, so that what did not exist yesterday is no error. Parts
-stay dictionaries: those of the server's own tools go back to the API as they came, with fields
-that nobody here knows.
+https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse. Each frame is a complete
+response with the next parts. Every field may be absent or null, enumeration values are plain
+strings and numbers may be floats, so that new values and fields do not fail. Parts stay
+dictionaries because the parts of server-side tools return to the API unchanged, including unknown
+fields.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Content(msgspec.Struct, gc=False):
 
 
 class FunctionCall(msgspec.Struct, gc=False, rename="camel"):
-    """A call, whole or (on Vertex AI, where it is asked for) one of the pieces of one."""
+    """A function call, or a piece of one on Vertex AI if the request enables streamed arguments."""
 
     id: str | None = None
     name: str | None = None
@@ -94,10 +94,10 @@ def function_call(part: dict[str, Any]) -> FunctionCall | None:
 class StreamDecoder:
     """Server-sent events, and the error that may follow them without being one.
 
-    When the server gives up in mid-stream, what follows is a bare JSON object over several
-    lines. To a decoder of events these are unknown fields, to be ignored. From the first line
-    that begins with a brace or bracket, which no field of an event does, all lines are therefore
-    taken for data of one last frame.
+    An error in the middle of the stream is a bare JSON object on several lines. A decoder of
+    server-sent events ignores such lines as unknown fields. Therefore all lines from the first one
+    that starts with a brace or bracket, which no event field does, become the data of one last
+    frame.
     """
 
     def __init__(self) -> None:

@@ -4,8 +4,7 @@
 
 The first line of stdin is JSON data: `path`, `name`, `key`, `context`, `cache_type`, `cache_ram`,
 and perhaps `gpu_layers` and `threads`. Once the model is loaded, one line of stdout is the server's
-address. An assertion of the engine's that fails ends the process, which is why it has one of its
-own.
+address. A failed assertion in the engine ends the process, so the engine runs in a child process.
 
 It leaves with its parent: stdin closes whatever way the parent ends, and should a copy of the
 other end live on in a process that the parent forked, the change of parent is seen.

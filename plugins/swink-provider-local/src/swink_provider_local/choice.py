@@ -23,10 +23,10 @@ CONTEXT = 8192
 memory than there is."""
 
 CACHE_RAM = 512
-"""MiB, where nobody says: enough for some conversations of a small model."""
+"""Default in MiB: enough for a few conversations of a small model."""
 
 CACHE_TYPES = {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}
-"""What the numbers of the context's cache may be kept as, and their bytes."""
+"""Number formats of the KV cache, and their size in bytes."""
 
 CACHE_TYPE_ENV = "SWINK_LOCAL_CACHE_TYPE"
 
@@ -104,7 +104,7 @@ def cache_type(settings: Mapping[str, Any], environ: Mapping[str, str]) -> str:
 
 
 def whole_number(values: Mapping[str, object], name: str, least: int) -> int | None:
-    """Read a number that was given as one or as text; `None` where there is none.
+    """Convert a number or its text to an integer; return `None` for `None`.
 
     Raises ProviderFailure (`invalid_request`).
     """

@@ -31,28 +31,29 @@ log = logging.getLogger(__name__)
 Phase = Literal["connect", "streaming"]
 
 CREDENTIAL = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-"""What the name of a variable has in it that is no business of the engine's."""
+"""Matches names of environment variables that may contain credentials."""
 
 START_SECONDS = 600.0
 """For the largest model on the slowest disk; a small one needs a second."""
 
 STOP_SECONDS = 5.0
 EXIT_SECONDS = 1.0
-"""How long after its connection a dying process may take to be gone."""
+"""Seconds to wait for the exit of a process whose connection closed."""
 
 LOG_LINES = 50
 """Of the engine's log, the last are kept for the message of a failure."""
 
 TELLING = (" E ", "ASSERT", "Error")
-"""What lines of the log have that say why."""
+"""Marks of log lines that explain a failure."""
 
 
 @define(frozen=True)
 class Settings:
-    """What an engine is started with; equal ones share it. `None` leaves a choice to the engine.
+    """Settings of an engine. Calls with equal settings share an engine. `None` uses the engine's
+    default.
 
-    `context` is in tokens, `cache_type` what the numbers of its cache are kept as, `cache_ram` how
-    many MiB of other conversations' are kept beside it.
+    `context` is the context window in tokens, `cache_type` the number format of the KV cache, and
+    `cache_ram` the memory in MiB for the caches of other conversations.
     """
 
     path: Path
@@ -77,8 +78,8 @@ class Engine:
     def start(cls, settings: Settings) -> Engine:
         """Start the child and wait until its model is loaded; it blocks.
 
-        Raises ProviderFailure: `internal`, code `engine`, where that fails, `resource` where
-        there can be no further process.
+        Raises ProviderFailure: `internal` with code `engine` if the start fails, `resource` if the
+        system cannot create another process.
         """
         process = _spawn()
         assert process.stdin is not None
@@ -170,7 +171,7 @@ class Engine:
 
 
 def _environment() -> dict[str, str]:
-    """Return what the child is to know: it reads files of strangers, and asks nobody anything."""
+    """Return the child's environment, without credentials: it parses untrusted files."""
     return {name: value for name, value in os.environ.items() if not CREDENTIAL.search(name)}
 
 

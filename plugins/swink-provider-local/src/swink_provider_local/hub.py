@@ -69,7 +69,7 @@ class HubFile:
 def default_cache(environ: Mapping[str, str]) -> Path:
     """Return the folder for model files: `SWINK_LOCAL_CACHE`, or the user's cache.
 
-    Raises ProviderFailure where that is in a home that nobody has.
+    Raises ProviderFailure if the home directory is unknown.
     """
     if own := environ.get("SWINK_LOCAL_CACHE"):
         return _at_home(own)

@@ -11,11 +11,11 @@ from pathlib import Path
 __all__ = ["Stopped", "locked"]
 
 LOCK_SECONDS = 0.2
-"""How often a lock that others hold is asked for."""
+"""Seconds between two attempts to acquire a lock that another process holds."""
 
 
 class Stopped(Exception):
-    """What the lock was for is no longer wanted."""
+    """The caller no longer needs the lock."""
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """How much memory an engine takes: its weights, the context's cache, and what it keeps beside it.
 
-What the cache takes follows from the model's shape, which stands at the beginning of its file
+The size of the KV cache follows from the shape of the model, which is in the header of its file
 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): keys and values of every layer for
-every token of the context. Models that keep less (a sliding window) are counted as if they did not.
+every token of the context. For models with a sliding window, this is an upper bound.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NUMBERS = {
 """The types of values, by their number, as `struct` calls them."""
 
 LONGEST = 1 << 24
-"""Bytes or items of a value; what says that it has more is no model's shape."""
+"""Maximum size of a metadata value in bytes or items; larger values are not part of the shape."""
 
 AFTER = "tokenizer."
 """How the keys begin that come after those of the shape: a vocabulary, which is long."""
@@ -56,7 +56,7 @@ def memory_of(settings: Settings) -> int:
 
 
 def _numbers_a_token(path: Path) -> int:
-    """Return how many numbers a token has in the cache."""
+    """Return the number of cached values per token."""
     told = _shape(path)
     prefix = f"{told['general.architecture']}."
     shape = {key.removeprefix(prefix): value for key, value in told.items()}

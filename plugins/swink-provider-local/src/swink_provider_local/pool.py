@@ -43,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class PoolClock(Protocol):
-    """What the pool needs of a clock: seconds, and a callback in time."""
+    """The clock of the pool: the time in seconds, and delayed callbacks."""
 
     def time(self) -> float:
         """Return monotonic seconds."""
@@ -104,7 +104,7 @@ class _Entry:
 
 
 class EnginePool:
-    """Starts engines when a call needs one and stops them when nobody has for `idle_seconds`.
+    """Start engines on demand and stop them after `idle_seconds` without a call.
 
     At most `limit` run, which together take at most `memory` bytes (`None`: as many, as much as
     there is): those that were used longest ago make room. `start` replaces what starts an engine,

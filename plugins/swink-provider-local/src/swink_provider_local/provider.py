@@ -1,8 +1,8 @@
 """`local/<model>`: Chat Completions from an engine in a child process.
 
-A call first needs the model's file, which may be downloaded, and an engine that has loaded it;
-from there on it is a call of the openai package's to the engine's address. That the engine died
-is told apart from a failing network: it is `internal`, and the next call starts a new one.
+A call first gets the model file, which may be downloaded, and an engine that has loaded it. Then
+the openai package sends the request to the engine's address. A crash of the engine is reported as
+`internal`, not as a network error, and the next call starts a new engine.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ async def _download(hub: Hub, file: HubFile, call: Call) -> AsyncGenerator[bytes
 
 
 def _progress(done: int, total: int | None) -> str:
-    """Say how far a download is, in steps of 5 % or 100 MB."""
+    """Report the progress of a download in steps of 5 % or 100 MB."""
     if not total:
         return f"{done // 100_000_000 * 100} MB"
     return f"{20 * done // total * 5} % of {size_text(total)}"

@@ -1,9 +1,9 @@
-"""One file on its way from the hub: what is said of it, and its bytes, as many as were declared.
+"""Download one file from the hub, up to its declared size.
 
-The hub is asked for the head of a file first: it answers with the file's size and SHA-256 and,
-for a large one, a redirect to the storage where the bytes are. What comes beyond the size that
-was declared is not written, and refused. Source: the `x-linked-etag` and `x-linked-size` headers
-of https://huggingface.co/docs/huggingface_hub/package_reference/file_download.
+A HEAD request returns the size and SHA-256 of a file and, for a large file, a redirect to the
+storage. A response with more bytes than declared is rejected, and the excess is not written.
+Source: the `x-linked-etag` and `x-linked-size` headers of
+https://huggingface.co/docs/huggingface_hub/package_reference/file_download.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @define(frozen=True)
 class Head:
-    """What the hub says of a file: where its bytes are, how many (`None`: unsaid), and its etag."""
+    """The metadata of a file: its URL, its size in bytes (`None` if unknown), and its etag."""
 
     url: str
     size: int | None
@@ -60,8 +60,9 @@ class _NoRedirect(HTTPRedirectHandler):
 
 @define
 class RemoteFile:
-    """A file of the hub at `url`; `name` is for people. `room` tells whether there is any left on
-    the disk, for a file whose size nobody declares."""
+    """A file of the hub at `url`; messages show `name`. `room` checks the free disk space while a
+    file of unknown size is downloaded.
+    """
 
     name: str
     url: str
@@ -128,7 +129,7 @@ class RemoteFile:
         progress: Progress,
         stopped: threading.Event,
     ) -> None:
-        """Bring a part file to its full size; what it has already is not sent again.
+        """Complete a partial download; existing bytes are not requested again.
 
         Raises ProviderFailure, and Stopped.
         """
@@ -247,7 +248,7 @@ def _shown(url: str) -> str:
 
 
 def size_of(path: Path) -> int:
-    """Return a file's size; 0 where there is none."""
+    """Return the size of a file, or 0 if it does not exist."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

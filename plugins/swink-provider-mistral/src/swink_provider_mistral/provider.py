@@ -64,7 +64,7 @@ def takes_user_after_results(model: Model) -> bool:
 
 
 def tool_id(given: str) -> str:
-    """Return an id that Mistral takes: the given one, or one made of its digest."""
+    """Return an id that Mistral accepts: the given id, or one derived from its digest."""
     if TOOL_ID.fullmatch(given):
         return given
     number = int.from_bytes(hashlib.sha256(given.encode()).digest()[:8], "big")

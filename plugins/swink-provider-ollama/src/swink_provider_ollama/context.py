@@ -1,8 +1,8 @@
 """How long a context a conversation wants (`num_ctx`), so that nothing of it is left out.
 
-Ollama has no endpoint that counts tokens, so their number is guessed from the text: generously for
-the context, since a longer one costs memory alone, and sparingly where a call is refused. Recent
-servers, which are told not to leave anything out, refuse what is too long themselves.
+Ollama has no endpoint that counts tokens, so the number is estimated from the text: high for the
+size of the context, which only costs memory, and low for rejecting a call. Recent servers reject
+prompts that are too long themselves, because requests turn truncation off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ANSWER = 2048
 """Tokens to leave for an answer without `max_tokens`."""
 
 BYTES_A_TOKEN = 3
-"""What a token stands for where text is dense, as code and JSON are; prose has four bytes."""
+"""Bytes per token of dense text such as code and JSON; prose has four."""
 
 MOST_BYTES_A_TOKEN = 12
 """More than this no language's text has on an average."""
@@ -50,7 +50,7 @@ def context_of(model: Model, payload: Mapping[str, Any], options: StreamOptions)
 def tell_of_length(
     model: Model, payload: Mapping[str, Any], options: StreamOptions, call: Call
 ) -> None:
-    """Tell of a conversation that may be too long for its model.
+    """Warn that a conversation may exceed the context window of its model.
 
     Raises ProviderFailure (`context_window_exceeded`) for one that is.
     """

@@ -1,4 +1,4 @@
-"""`ollama/<model>`: a server of one's own, or Ollama's cloud, over `/api/chat`."""
+"""`ollama/<model>`: a self-hosted server or Ollama's cloud, over `/api/chat`."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ class OllamaProvider(HTTPProvider):
     async def _respond(self, x: Exchange) -> HTTPResponse:
         """Send the call as it fits the model as the server has it.
 
-        The server is asked what that is when it matters: for models that no catalogue lists, and
-        for long conversations. One that does not say it gets the call as it is.
+        For models without a catalogue entry and for long conversations, the provider queries the
+        server for it. If the server does not report it, the call is sent unchanged.
         """
         model = x.model
         options = x.options
@@ -221,12 +221,13 @@ class OllamaProvider(HTTPProvider):
         return ChatParser()
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Go by the wording, since there are no codes."""
+        """Classify by the error message, because the API has no error codes."""
         return by_tables(failure, CODES, WORDINGS)
 
     def error_facts(self, failure: Failure) -> None:
-        """Add to a missing model's message how to get one; no command has the name in it, which
-        somebody typed."""
+        """Add advice for a missing model. The advice contains no command with the name, which is
+        user input.
+        """
         super().error_facts(failure)
         missing = re.match(r"model ['\"].+?['\"] not found", failure.message or "")
         if missing:

@@ -1,4 +1,4 @@
-"""What a server says of its models (https://docs.ollama.com/api).
+"""Query a server for the capabilities of its models (https://docs.ollama.com/api).
 
 `/api/show` tells what a model can do and the longest context that it was trained for, `/api/tags`
 which models have been pulled.
@@ -22,7 +22,7 @@ ANSWER_BYTES = 4 * 1024 * 1024
 
 CAPABILITIES = {"tools": "tools", "thinking": "thinking", "vision": "images"}
 ALWAYS = frozenset({"json", "structured_output"})
-"""What the server itself sees to, whatever the model."""
+"""Features that the server provides for every model."""
 
 GUESSES = "ollama-without-"
 """How the names of such rules begin, in `models.toml`."""
@@ -38,7 +38,7 @@ class Shown(msgspec.Struct):
     parameters: str | None = None
 
     def info(self, model: Model, status: str = "active") -> ModelInfo:
-        """Return what the server knows of a model, over what the catalogue does.
+        """Merge the server's information about a model into its catalogue entry.
 
         `extra.num_ctx` is the context that the model's Modelfile gives it, in tokens.
         """
@@ -57,7 +57,8 @@ class Shown(msgspec.Struct):
         return msgspec.structs.replace(known, **changed)
 
     def told_of(self, model: Model) -> Model:
-        """Return a model with what the server knows of it, which binds like the catalogue.
+        """Return a model with the information of the server, which has the authority of the
+        catalogue.
 
         The rules that guess from a model's name what it cannot do yield to it.
         """

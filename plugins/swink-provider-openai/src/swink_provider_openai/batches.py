@@ -21,7 +21,7 @@ Row: TypeAlias = tuple[str, bytes]
 """An id, and the body of the request that asks for it."""
 
 Result: TypeAlias = tuple[str, int, bytes]
-"""An id, and the status and the body of its answer."""
+"""The id of a request, with the status and body of its response."""
 
 Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 
@@ -59,11 +59,11 @@ class OpenAIBatches:
         return msgspec.json.encode(data) + b"\n"
 
     def begun(self, file: str, api: str, rows: Sequence[Row]) -> dict[str, Any]:
-        """Return what begins a batch."""
+        """Return the request that starts a batch."""
         return {"input_file_id": file, "endpoint": f"/v1{api}", "completion_window": "24h"}
 
     def poll(self, like: HTTPRequest, id: str) -> Says:
-        """Look at a batch; returns the ids of the files of its results once it has ended."""
+        """Poll a batch, and return the ids of its result files after it has ended."""
         base, _ = _parts(like)
         batch = _read((yield HTTPRequest(f"{base}{self.path}/{id}", method="GET")))
         if batch["status"] not in self.ended:

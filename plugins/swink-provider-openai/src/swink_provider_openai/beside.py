@@ -1,8 +1,8 @@
-"""What comes beside the text of an answer: sources, log probabilities, media, facts of the whole.
+"""Collect content other than text: sources, log probabilities, media and response metadata.
 
-Sources and log probabilities become metadata of the block that they are about, facts that of the
-answer; sound and pictures become extensions. A model that speaks sends the words of its sound
-as a transcript, which is the answer's text.
+Sources and log probabilities become metadata of their block, other facts become metadata of the
+message, and audio and images become extensions. The transcript of audio output becomes the text of
+the answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from swink_provider_openai.wire import Audio, Facts
 __all__ = ["AUDIO", "IMAGE", "Beside", "is_sent", "media_said", "with_kept_sound"]
 
 AUDIO, IMAGE = "audio", "image"
-"""Kinds of extensions; their data is what the API says of them, with the whole sound."""
+"""Kinds of extensions. Their data are the fields of the API, with the complete audio."""
 
 SOURCES = frozenset({"citations", "search_results"})
 """Facts that are about the text."""
@@ -45,7 +45,7 @@ class Beside:
         self._chars = 0  # of log probabilities that are not written yet
 
     def note_facts(self, frame: bytes, out: EventWriter) -> None:
-        """Keep what a frame says of the whole answer; the last word counts."""
+        """Store the response metadata of a frame; later values replace earlier ones."""
         facts = _decode_facts(frame)
         if facts == self._facts:
             return  # most frames say the same
@@ -61,7 +61,7 @@ class Beside:
                 out.response(metadata={name: value})
 
     def note_filters(self, raw: msgspec.Raw, out: EventWriter) -> None:
-        """Keep what a filter says of a piece, which it says of each anew."""
+        """Store the result of a content filter, which repeats for every chunk."""
         found = bytes(raw)
         if found not in self._filters:
             self._filters[found] = None
@@ -78,7 +78,7 @@ class Beside:
                 known.extend(piece if isinstance(piece, list) else [piece])
 
     def note_sources(self, annotations: Any, executed_tools: Any) -> None:
-        """Keep what the text rests on."""
+        """Store the sources of the text."""
         if isinstance(annotations, list):
             self._sources.setdefault("annotations", []).extend(annotations)
         if executed_tools:

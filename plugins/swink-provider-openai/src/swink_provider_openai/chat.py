@@ -1,4 +1,4 @@
-"""Chat Completions: what is sent there, and who reads the answer."""
+"""The Chat Completions API: its requests and the parser of its answers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Conversations in Chat Completions' terms.
 
-Source: OpenAI's API reference, "Create chat completion", `messages` and `tools`. Two things have
-no place of their own there: whether a tool failed, and media in a tool's result. A failure's
-text begins with `Error: `, and media follow the results as a user message.
+Source: OpenAI's API reference, "Create chat completion", `messages` and `tools`. The API has no
+field for a failed tool call and none for media in a tool result. The text of a failure starts with
+`Error: `, and media follow the results as a user message.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class OpenAIConverter(MessageConverter):
         return f"call_{self._numbers.setdefault(tool_call_id, len(self._numbers))}"
 
     def marks(self, block: Block) -> dict[str, Any]:
-        """Return what of a block's metadata its part of a message has too."""
+        """Return the metadata of a block that its message part includes."""
         metadata = block.metadata or {}
         return {name: metadata[name] for name in self.dialect.marks if name in metadata}
 
@@ -349,7 +349,7 @@ def arguments_text(call: ToolCallBlock) -> str:
 
 
 def is_video(block: DocumentBlock) -> bool:
-    """Tell whether a document is a video, for which there is no block of its own."""
+    """Return whether a document is a video; swink has no separate block for videos."""
     return (media_type_of(block.source) or "").startswith("video/")
 
 

@@ -39,16 +39,17 @@ ANSWER = (
 class Dialect:
     """Deviations from the wire format; the defaults are what most servers take.
 
-    What a service or a model takes of a call is no deviation: that is for rules in models.toml.
+    A dialect describes the wire format. Rules in models.toml describe which options a service or a
+    model supports.
 
-    `max_tokens` and `seed` are the names of those fields. `include_usage`: `stream_options` asks
-    for token counts. `json_object`: plain JSON mode exists; without it a schema that allows any
-    object stands for it. `developer_role`: models that think take the system prompt as `developer`.
-    `cache_key` is the field for the session's id, `user` that for whoever asks, `None` where there
-    is none, and `shortest_user` how many characters that has at least. `headers` maps names of
-    request headers to environment variables; one of these that is among the provider's
-    `required_env` has to be set. `tool_id_length` is how long a tool call's id may be, in
-    characters; `None`: any length.
+    `max_tokens` and `seed` are the names of these fields. `include_usage`: `stream_options` enables
+    token counts. `json_object`: the service supports JSON mode; without it, a schema that allows
+    any object replaces it. `developer_role`: reasoning models get the system prompt with the role
+    `developer`. `cache_key` is the field for the session id and `user` the field for the end user
+    (`None` if the API has no such field); `shortest_user` is the minimum length of the user field.
+    `headers` maps names of request headers to environment variables; variables in the provider's
+    `required_env` must be set. `tool_id_length` is the maximum length of a tool call id in
+    characters; `None` means unlimited.
 
     `documents` is how a document goes: `data` as a file with its data, over Chat Completions alone;
     `either` with its data or its address; `address` only so, `file_url` as a part of that name;
@@ -57,14 +58,14 @@ class Dialect:
     which is an address then, and of a document, which a system message names. `sound` is the part
     that is sound, and the field of it for the data, where it is not OpenAI's.
 
-    `thinking` is how reasoning is asked for: `effort` sends `reasoning_effort`; `reasoning` an
-    object of that name with `effort` or `max_tokens`; `switch` adds `thinking: {type}` to the
-    effort; `type` sends that object alone where the model's word is a type, and the effort
-    elsewhere; `template` adds `{enable_thinking}` to the effort, as the field `template`; `budget`
-    sends `enable_thinking` and `thinking_budget`; `enabled` turns reasoning off by `reasoning:
-    {enabled}` and sends the effort otherwise. `replay` is the field of an assistant message
-    that takes earlier reasoning back. `think_tags`: reasoning may come as `<think>…</think>` at
-    the start of the content.
+    `thinking` selects the form of reasoning parameters: `effort` sends `reasoning_effort`;
+    `reasoning` an object of that name with `effort` or `max_tokens`; `switch` adds `thinking:
+    {type}` to the effort; `type` sends that object alone where the model's word is a type, and the
+    effort elsewhere; `template` adds `{enable_thinking}` to the effort, as the field `template`;
+    `budget` sends `enable_thinking` and `thinking_budget`; `enabled` turns reasoning off by
+    `reasoning: {enabled}` and sends the effort otherwise. `replay` is the field of an assistant
+    message that returns earlier reasoning. `think_tags`: reasoning may come as `<think>…</think>`
+    at the start of the content.
 
     `api` is the one that answers where neither caller nor model says; `agent`: always Perplexity's
     form of Responses. `websocket`: whether the
@@ -75,7 +76,7 @@ class Dialect:
 
     `reasoning_last`: reasoning may end an answer over Responses, as other vendors' models do.
 
-    `path` is where Chat Completions are asked for, below the address.
+    `path` is the path of Chat Completions, below the base URL.
 
     `answer` maps fields of an answer over Chat Completions to the names that the endpoint has for
     them: `content`, `reasoning_content` (both of a message or its pieces), `usage`, and what that
@@ -84,15 +85,15 @@ class Dialect:
 
     `regions` is the expression for hosts that keep to one region, at another price.
 
-    `gateway`: options of its own, `providerOptions.gateway`, ask to keep the prompt and name the
+    `gateway`: the gateway's options (`providerOptions.gateway`) enable prompt caching and name the
     user.
 
-    `own_server`: whoever calls it runs it, so that an answer costs nothing unless it says so.
-    `marks` are fields of a block's metadata that its part of a message has too. `prefix`: where an
-    answer is continued, it is marked so, and asked for under this path (empty: the usual one).
-    `adds` names features that few endpoints have: `strict` (of tools), `video`, `file_ids`,
-    `system_messages` anywhere in the conversation, `images` that the model made; and options that
-    tune an answer, such as `top_k`, which over Chat Completions have fields of their names.
+    `own_server`: the server is self-hosted, so an answer costs nothing unless the response reports
+    a cost. `marks` are the metadata fields of a block that its message part includes. `prefix`: a
+    request that continues an answer marks it and uses this path (empty: the usual path). `adds`
+    names features that few endpoints have: `strict` (for tools), `video`, `file_ids`,
+    `system_messages` anywhere in the conversation, generated `images`; and sampling options such as
+    `top_k`, which Chat Completions accepts under the same names.
     """
 
     max_tokens: str = "max_tokens"
@@ -132,7 +133,7 @@ class Dialect:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Self:
-        """Return what a row of models.toml declares. Raises PluginError for what no dialect has."""
+        """Parse the dialect in a row of models.toml. Raises PluginError for unknown fields."""
         known = fields_dict(cls)
         for name in row.keys() - known:
             near = "".join(

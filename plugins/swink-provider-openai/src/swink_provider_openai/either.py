@@ -1,7 +1,7 @@
-"""The Responses API where nobody chose it: the answer may be one of Chat Completions after all.
+"""The Responses API as a default, with Chat Completions as the fallback.
 
-Whoever speaks for OpenAI's models at an address of their own may speak only the older API. A
-404 or a 405 says so; what a server once said is remembered for as long as the provider lives.
+A server at another base URL may support only Chat Completions. It answers 404 or 405, and the
+provider remembers this for its lifetime.
 """
 
 from __future__ import annotations

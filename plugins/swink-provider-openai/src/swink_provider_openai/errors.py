@@ -1,4 +1,4 @@
-"""What the errors of these services say, and what they mean.
+"""Parse and classify the errors of OpenAI-compatible services.
 
 The same objects come as bodies of HTTP errors and as frames of a stream, so that one reader and
 one set of tables serve both.
@@ -17,7 +17,7 @@ __all__ = ["classify", "read_error"]
 
 
 def read_error(data: Any, failure: Failure) -> bool:
-    """Fill `failure` from an error in any of the known shapes; `False` if it is none.
+    """Fill `failure` from an error in any known shape; return `False` if the body has none of them.
 
     `{"error": {message, type, code}}` (most), `{"code", "error": "text"}` (xAI), `{"object":
     "error", message, type, code}` (vLLM, Mistral), `{message, type, code}` alone (gateways),
@@ -130,7 +130,7 @@ SPECIFIC_WORDINGS: tuple[tuple[str, Kind], ...] = (
     ("usage guidelines", Kind.CONTENT_FILTERED),  # xAI, with a 403
     ("requires moderation", Kind.CONTENT_FILTERED),  # OpenRouter, with a 403
 )
-"""What outranks a general code: a rate limit that lasts a day, or that no waiting would satisfy."""
+"""Messages that take precedence over a general code, such as those of daily limits."""
 
 CODES: dict[str, Kind] = {
     "invalid_api_key": Kind.AUTH,

@@ -40,7 +40,7 @@ def reason_of(choice: AnyChoice) -> str:
 
 
 def error_finish(delta: Delta | None) -> Failure:
-    """Make the failure that a chunk of `ERROR_FINISH` tells of."""
+    """Make the failure for a chunk with `ERROR_FINISH`."""
     said = delta.content if delta is not None and isinstance(delta.content, str) else None
     message = said or "the provider broke the answer off"
     return Failure("streaming", code=ERROR_FINISH, message=message)

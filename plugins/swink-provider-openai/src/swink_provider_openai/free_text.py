@@ -1,6 +1,6 @@
 """Tools that are called with free text: a call whose only argument, `input`, is that text.
 
-Its metadata says so, in the terms of the Responses API, and either API takes it back from there.
+Its metadata marks it in the format of the Responses API, and both APIs accept it back from there.
 Source: OpenAI's guide "Function calling", custom tools.
 """
 

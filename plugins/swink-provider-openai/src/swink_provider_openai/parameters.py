@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 LONG_CACHE = 3600
-"""Seconds beyond which a prompt is asked to be kept for a day; by itself it stays for minutes."""
+"""Cache lifetimes above this many seconds request retention for a day; the default is minutes."""
 
 SHORT_CACHE = 1800
 """Seconds for which newer models keep a prompt at least."""
@@ -38,10 +38,10 @@ NOT_STRICT = frozenset({
 """Keywords that strict mode does not know."""
 
 KEPT_BY = "prompt_cache_key"
-"""The cache key of services that can be asked to keep a prompt for longer."""
+"""The cache key of services that support longer prompt cache retention."""
 
 THINKING_TYPES = ("enabled", "adaptive", "disabled")
-"""Words that are no effort, but say whether a model thinks."""
+"""Values that turn thinking on or off instead of setting an effort."""
 
 TOOL_CHOICES = ("auto", "none", "required")
 
@@ -106,7 +106,7 @@ def places_of(dialect: Dialect) -> dict[str, tuple[str, ...]]:
 
 
 def gateway_options(options: StreamOptions, dialect: Dialect) -> dict[str, Any]:
-    """Return the field in which a gateway has options of its own.
+    """Return the field for the gateway's options.
 
     Source: vercel.com/docs/ai-gateway, "Automatic caching"; @ai-sdk/gateway, its provider options.
     """
@@ -153,7 +153,7 @@ def kept(facts: Mapping[str, Any], options: StreamOptions, dialect: Dialect) -> 
 
 
 def effort(model: Model, options: StreamOptions) -> str | None:
-    """Return the model's word for how hard to think; `None` where nothing was asked for."""
+    """Return the reasoning effort in the model's terms, or `None` if the call sets none."""
     level = options.thinking_level
     return None if level is None else rule_of(model).efforts.get(level, EFFORTS[level])
 
@@ -208,7 +208,7 @@ def response_format(
 
 
 def is_strict(schema: Any) -> bool:
-    """Tell whether a schema keeps to what OpenAI's strict mode asks of it.
+    """Return whether a schema meets the requirements of OpenAI's strict mode.
 
     Source: "Structured outputs": the root is an object, all fields of objects are required and
     no others are allowed, and some keywords are not known.

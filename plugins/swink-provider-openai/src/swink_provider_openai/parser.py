@@ -51,7 +51,7 @@ _decode_answer = msgspec.json.Decoder(Answer).decode
 DONE = b"[DONE]"
 
 _EMPTY = (Delta(), Delta(content=""))
-"""What is new where nothing is: beside a role, or a reason to stop."""
+"""Deltas without content, next to a role or a finish reason."""
 
 LEGACY_CALL = "function_call"
 """The key of the one call that the field before `tool_calls` could hold."""
@@ -181,7 +181,7 @@ class ChatParser:
         )
 
     def _note(self, choice: AnyChoice, out: EventWriter) -> None:
-        """Keep what stands beside a piece."""
+        """Store the fields next to a delta."""
         if choice.logprobs is not None:
             self._beside.note_logprobs(choice.logprobs, out)
         if choice.content_filter_results:
@@ -317,7 +317,7 @@ class ChatParser:
         out.finish()
 
     def _end(self, out: EventWriter) -> None:
-        """Write what is left, again after whatever comes late."""
+        """Write the collected content; called again after late frames."""
         self._settle(out)
         self._beside.end(out)
 

@@ -1,4 +1,4 @@
-"""What a class or a row of another service may say, and what it must not leave unsaid."""
+"""Check the subclass or catalogue row of another service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RULES = "[[rules]] of models.toml say what is taken, such as takes = { audio = 
 
 
 def refuse_idle_overrides(made: type) -> None:
-    """Raise TypeError for a class that overrides what nobody would ask of it.
+    """Raise TypeError for a class that overrides an attribute without effect.
 
     That is what an `HTTPProvider` has and the API of a call decides here.
     """

@@ -1,4 +1,4 @@
-"""`OpenAIProvider`: OpenAI's APIs at the address and in the dialect of its catalogue row."""
+"""`OpenAIProvider`: OpenAI's APIs, with the base URL and dialect of a catalogue row."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ _NO_OPTIONS = StreamOptions()
 class OpenAIProvider(HTTPProvider):
     """One of the services that speak OpenAI's APIs; the entry point's name says which.
 
-    A package for another service subclasses it and ships a row with a `dialect` of its own, or
-    passes one; `converter` is the class that writes its messages for Chat Completions and
-    `chat_parser` the one that reads its answers, fields renamed as the dialect's `answer` says. A
-    class that overrides what nobody asks is refused when it is made.
+    A package for another service subclasses it and ships a row with a `dialect`, or passes one.
+    `converter` is the class that converts messages for Chat Completions, and `chat_parser` the
+    class that parses answers, with fields renamed by the dialect's `answer`. Defining a class that
+    overrides an attribute without effect raises TypeError.
     """
 
     buffered = True

@@ -17,8 +17,8 @@ VISIBLE = {"reasoning.text": "text", "reasoning.summary": "summary"}
 class ThinkTags:
     """Splits content that begins with `<think>…</think>` into reasoning and text.
 
-    Only the very start of the content may open the tag, so that an answer *about* tags stays
-    text. What might be the beginning of a tag is held back until the next piece decides.
+    The tag must be at the very start of the content, so that an answer *about* tags stays text. A
+    possible prefix of a tag is held back until the next delta decides.
     """
 
     def __init__(self) -> None:
@@ -63,16 +63,16 @@ class ThinkTags:
 
 
 def _tag_begun(text: str) -> int:
-    """Return how many characters at the end may be the start of the closing tag."""
+    """Return the length of the longest suffix that may start the closing tag."""
     return next((n for n in range(len(CLOSE) - 1, 0, -1) if text.endswith(CLOSE[:n])), 0)
 
 
 class ReasoningDetails:
     """Joins the pieces of `reasoning_details` into the entries that go back with the next request.
 
-    Pieces of readable text with one `type`, `index` and `id` are one entry, whose signature
-    comes last; anything else, encrypted data above all, is an entry by itself and kept as it is.
-    Source: OpenRouter, "Reasoning tokens", preserving reasoning blocks.
+    Pieces of readable text with one `type`, `index` and `id` are one entry, whose signature comes
+    last; any other detail, such as encrypted data, is a separate entry and stays unchanged. Source:
+    OpenRouter, "Reasoning tokens", preserving reasoning blocks.
     """
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ class ReasoningDetails:
         return bool(self._entries)
 
     def add(self, detail: Any) -> str:
-        """Take a piece and return its readable text; what is no object is left out."""
+        """Add a detail and return its readable text; ignore values that are not objects."""
         if not isinstance(detail, dict):
             return ""
         name = VISIBLE.get(str(detail.get("type")))

@@ -19,7 +19,7 @@ NAMED = frozenset({"$defs", "definitions", "dependentSchemas", "patternPropertie
 
 
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema whose root is no reference and whose arrays all have `items`."""
+    """Return a schema without a reference at its root and with `items` in every array."""
     if "$ref" in schema:
         plain = inlined_schema(schema)
         schema = _root(schema) if "$ref" in plain else plain
@@ -28,7 +28,7 @@ def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _root(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the root refers to, beside the definitions, of a schema that is recursive.
+    """Return the target of a recursive schema's root reference, together with the definitions.
 
     A reference that leads nowhere stays, for the API to name it.
     """

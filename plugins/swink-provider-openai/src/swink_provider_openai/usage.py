@@ -14,7 +14,7 @@ TICKS_PER_DOLLAR = 1e10
 """Recorded answers of xAI's times its published prices give this number."""
 
 MOST_DOLLARS = 1e6
-"""What no answer costs; a figure beyond it, or below 0, is none."""
+"""Upper limit of a plausible cost; higher and negative values are ignored."""
 
 _COUNTS: dict[str, tuple[str, ...]] = {
     "input": ("prompt_tokens", "input_tokens"),
@@ -58,7 +58,7 @@ _BILLED = {
     "citation_tokens": "citation",  # Perplexity
     "num_search_queries": "searches",
 }
-"""What is billed apart, and the name by which it is (`swink_core.vocabulary.prices`)."""
+"""Counts with a separate price, and the names of the prices (`swink_core.vocabulary.prices`)."""
 
 _READ = _KNOWN | _BILLED.keys()
 
@@ -66,7 +66,7 @@ _READ = _KNOWN | _BILLED.keys()
 def report_usage(usage: Mapping[str, Any], out: EventWriter, tier: str | None = None) -> None:
     """Tell `out` what a `usage` object says; other figures go to `extra` by their names.
 
-    `tier` is what the answer says of how it is billed.
+    `tier` is the service tier of the response.
 
     Some services count reasoning beside the completion (xAI) or sound beside the prompt
     (Mistral) and not in it, which their totals show.

@@ -1,9 +1,9 @@
 """The frames of Chat Completions, as far as swink reads them.
 
 Source: OpenAI's API reference, "The chat completion chunk object", and recorded streams of the
-services that speak this format. Every field may be absent or null, whatever is documented.
-Fields named here are the only ones that cost anything: msgspec skips the rest. What is passed on
-as it came is `Any`, so that no frame is lost over a new form of it.
+services that speak this format. Every field may be absent or null, regardless of the documentation.
+msgspec skips all fields that are not named here. Fields that are passed through are `Any`, so that
+a new form of them does not fail.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Audio(Struct, gc=False):
 
 
 class Delta(Struct, gc=False):
-    """What is new in a message; a whole message has the same fields."""
+    """The delta of a message; a complete message has the same fields."""
 
     content: str | list[Part] | None = None
     tool_calls: list[ToolCall] | None = None
@@ -81,7 +81,7 @@ class Delta(Struct, gc=False):
 
 
 class AnyChoice(Struct, gc=False):
-    """One of the answers that were asked for with `n`, beside what it says."""
+    """One of the `n` answers, without its content."""
 
     finish_reason: str | None = None
     native_finish_reason: str | None = None
@@ -134,10 +134,10 @@ class Answer(Struct, gc=False):
 
 
 class Facts(Struct, gc=False, omit_defaults=True):
-    """What a frame or a response says of the whole answer, as far as a caller may want it.
+    """Response metadata of interest to callers, from a frame or a response.
 
     OpenAI names the first three, Azure `prompt_filter_results`, OpenRouter `provider`, Perplexity
-    the next five. What remains are measurements and prices, and Groq's own.
+    the next five. The remaining fields are timings, prices, and fields of Groq.
     """
 
     service_tier: Any = None

@@ -1,7 +1,7 @@
 """`ForwardingWriter`: passes on the events of a remote swink.
 
-A parser that reads whole events instead of learning parts of them names it as its `writer`. What
-it passes on is held against the grammar, and what a cut leaves open is closed.
+A parser that receives complete events uses this class as its `writer`. The writer checks events
+against the grammar and closes open blocks after a cut.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 
 
 class ForwardingWriter(EventWriter):
-    """A writer for events that are complete already; what tells it of parts is not to be used."""
+    """A writer for complete events; do not use the methods for deltas."""
 
     has_answer = True
     """Whether the answer is one, the remote side has said."""

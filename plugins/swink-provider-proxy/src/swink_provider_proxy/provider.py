@@ -126,7 +126,7 @@ class ProxyProvider(HTTPProvider):
         return _Parser()
 
     def _portable(self, message: Message) -> Message:
-        """Take what this proxy handed out for the own word of whatever model answers next."""
+        """Clear the provider of messages from this proxy, so that every upstream model accepts them."""
         if isinstance(message, AssistantMessage) and message.provider == self.name:
             return replace(message, provider=None)
         return message

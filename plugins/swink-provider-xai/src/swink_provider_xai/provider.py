@@ -1,5 +1,5 @@
-"""`xai/<model>`. How xAI departs from OpenAI's APIs is the `dialect` in models.toml, what its
-models take are the rules there.
+"""`xai/<model>`. The `dialect` in models.toml describes differences from OpenAI's APIs, and the
+rules there describe the models.
 
 Its errors are `{"code", "error": "text"}`, its reasoning is counted beside the completion, and
 its usage names the cost: the wire format's package reads all of these. It searches by tools of

@@ -1,9 +1,9 @@
 """Perplexity's Agent API: the Responses API, but that a field which it does not know is refused.
 
-So there goes out what it has, and no more. A schema is asked for by `response_format`, as with
-Chat Completions. What its own tools found is in the answer and does not go back, since its input
-has no such item; and an item of the answer is known when it is done: a search begins as a call of
-a function that nobody has offered, and ends as its results.
+Requests therefore contain only the fields that it supports. `response_format` requests a schema, as
+in Chat Completions. Results of its server-side tools are part of the answer but are not sent back,
+because the input has no such items. The type of an output item is final when the item is done: a
+search starts as a call of an undeclared function and ends as its results.
 
 Source: docs.perplexity.ai, "Agent API" and "Migrate from Sonar"; the vendor's SDK (perplexityai),
 types of `responses.create`; github.com/perplexityai/api-platform-developers.
@@ -28,10 +28,10 @@ ITEMS: dict[str, tuple[str, ...]] = {
     "function_call": ("call_id", "name", "arguments"),
     "function_call_output": ("call_id", "output"),
 }
-"""What the input may hold, and the fields of each."""
+"""Types of input items, and the fields of each."""
 
 NO_FIELDS = frozenset({"annotations", "detail", "logprobs"})
-"""What OpenAI's parts have and these do not."""
+"""Fields of OpenAI's parts that this API does not have."""
 
 FOUND = ("_results", "mcp_list_tools", "mcp_call", "reasoning", "tool_search_output")
 """How the types of items end that are its own: what its tools found, and what it thought."""
@@ -93,8 +93,9 @@ class _AgentParser(ResponsesParser):
 
 
 def _known(item: dict[str, Any]) -> dict[str, Any] | None:
-    """Return an item with the fields that are known there, and one of the caller's own as it is;
-    `None` for what the service's tools found."""
+    """Return an item with the supported fields, the caller's items unchanged, and `None` for
+    results of server-side tools.
+    """
     kind = item.get("type") or ("message" if "role" in item else "")
     if kind not in ITEMS:
         return None if kind.endswith(FOUND) else item
@@ -110,7 +111,7 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _words(part: dict[str, Any]) -> str:
-    """Return what a part of an answer says: its text, or why the model refuses."""
+    """Return the text or the refusal of an answer part."""
     return "".join(str(part[name]) for name in ("refusal", "text") if name in part)
 
 

@@ -1,6 +1,6 @@
-"""Responses: what is sent there, and who reads the answer.
+"""The Responses API: its requests and the parser of its answers.
 
-What only Chat Completions takes (`stop`, `seed`, audio) is for rules to leave out or refuse.
+Rules remove or reject options that only Chat Completions supports (`stop`, `seed`, audio).
 
 Source: OpenAI's API reference, "Create a model response". Nothing is kept by the service unless
 the caller asks for it (`store`), so that reasoning must come encrypted to go back with the next
@@ -69,8 +69,8 @@ class ResponsesAPI:
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return the body of a response's creation; what is in `extra` gives way to the options.
 
-        Tools of both are sent, since those that the service runs itself have no other place, and
-        reasoning is told of in short.
+        Tools of the call and of `extra` are both sent, because server-side tools have no other
+        field, and the request enables reasoning summaries.
         """
         native = self._conversation(context, options)
         fields = {**native, **self._parameters(model, options)}
@@ -93,7 +93,7 @@ class ResponsesAPI:
     def _defaults(
         self, model: Model, options: StreamOptions, fields: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return what is sent where the caller says nothing of it."""
+        """Return the defaults of fields that the call does not set."""
         # what is made in the background is kept, to be asked for
         defaults: dict[str, Any] = {"store": bool(options.extra.get("background"))}
         if not model.lacks("thinking") and rule_of(model).takes.get("thinking", True):

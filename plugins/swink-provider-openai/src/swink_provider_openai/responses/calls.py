@@ -1,8 +1,8 @@
-"""Items that call a tool, written as they come.
+"""Write tool call items as they arrive.
 
-Arguments come in deltas, then whole, as all text does: see `parser`. An item that needs a tool to
-be called with free text (`custom_tool_call`) is a tool call whose only argument, `input`, is that
-text. What else stands in an item is metadata, and goes back with the next request.
+Arguments arrive in deltas and then complete, like all text: see `parser`. A tool call with free
+text (`custom_tool_call`) becomes a tool call whose only argument, `input`, is that text. The other
+fields of an item become metadata and return with the next request.
 """
 
 from __future__ import annotations

@@ -3,15 +3,15 @@
 Source: OpenAI's API reference, "Create a model response", `input` and `tools`; guide "Reasoning
 models", keeping reasoning items in context.
 
-Parts of a message and items of the input are told apart by their type, so that an extension in
-what the user says, or in a result, goes where it belongs: that is how a caller answers what asks
-for something to be done here (a `computer_call`, say; see `hosted`).
+The type of an extension in a user message or a tool result decides whether it becomes a message
+part or an input item. Callers answer client-side tools such as `computer_call` this way (see
+`hosted`).
 
-What the service sent goes back as it came: reasoning and hosted tools as whole items, messages
-and calls with their ids and whatever else stood in their items. Three things have no place of
-their own: whether a tool failed (its text begins with `Error: `), reasoning that the service
-neither kept nor encrypted, and reasoning that nothing follows, which OpenAI refuses. Without their
-reasoning, the other items go back without their ids, by which the service would miss it.
+Output of the service returns unchanged: reasoning and hosted tools as whole items, messages and
+calls with their ids and other fields. The API has no field for a failed tool call (its text starts
+with `Error: `), for reasoning that the service neither stored nor encrypted, and for reasoning
+without a following item, which OpenAI rejects. If reasoning is omitted, the other items return
+without their ids, because the service would look up the missing reasoning by id.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ResponsesConverter(OpenAIConverter):
     def conversation(self, context: Context) -> dict[str, Any]:
         """Return `input`, `instructions` where there are any, and so `tools`.
 
-        What the service has kept, up to the previous response, is left out.
+        Items up to the previous response, which the service has stored, are omitted.
         """
         if self._previous:
             kept = [getattr(m, "response_id", None) == self._previous for m in context.messages]

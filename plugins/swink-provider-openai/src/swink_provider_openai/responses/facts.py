@@ -1,4 +1,4 @@
-"""What a response says of the whole answer, beside its output: facts, and why it is incomplete."""
+"""Read the metadata of a response, and the reason why it is incomplete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FACTS = (
     "service_tier", "system_fingerprint", "moderation", "provider", "content_filters",
     "conversation", "metadata",
 )  # fmt: skip
-"""What goes to the message as it is."""
+"""Fields that the message stores unchanged."""
 
 INCOMPLETE: dict[str, StopReason] = {
     "max_output_tokens": StopReason.LENGTH,
@@ -27,7 +27,7 @@ INCOMPLETE: dict[str, StopReason] = {
 
 
 def note_facts(response: Response, out: EventWriter) -> None:
-    """Keep what a response says of the whole."""
+    """Store the metadata of a response."""
     out.response(metadata={name: fact for name in FACTS if (fact := getattr(response, name))})
 
 
@@ -42,7 +42,7 @@ def kept_long(response: Response) -> dict[str, int]:
 
 
 def cut_short(response: Response, out: EventWriter) -> StopReason:
-    """Return why an answer stopped that is incomplete."""
+    """Return the stop reason of an incomplete answer."""
     word = str((response.incomplete_details or {}).get("reason"))
     reason = INCOMPLETE.get(word)
     if reason is None:

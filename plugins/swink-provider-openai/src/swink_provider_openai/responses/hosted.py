@@ -17,7 +17,7 @@ from swink_core import Block, ExtensionBlock
 __all__ = ["PARTS", "Asked", "answer_to", "is_item", "without_unanswered"]
 
 PARTS = frozenset({"input_text", "input_image", "input_file", "input_audio"})
-"""What stands within a message; everything else is an item of its own."""
+"""Types of message parts; every other type is an input item."""
 
 ANSWERS: dict[str, tuple[str, str]] = {
     "computer_call": ("computer_call_output", "call_id"),
@@ -27,7 +27,7 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "tool_search_call": ("tool_search_output", "call_id"),
     "mcp_approval_request": ("mcp_approval_response", "approval_request_id"),
 }
-"""What asks, with the type of the item that answers and its field for what it answers."""
+"""Types of calls, with the type of the answering item and the field that contains the call id."""
 
 _FIELDS = dict(ANSWERS.values())
 
@@ -36,10 +36,10 @@ _FEES = {"web_search_call": "searches", "file_search_call": "file_searches"}
 
 
 class Asked:
-    """What of an output has been asked of the caller and not been answered within it.
+    """Client-side tool calls of an output that the output does not answer.
 
-    The service runs some of these tools itself, where it is told to: then the answer follows.
-    `billed` counts what costs a fee.
+    The service can run some of these tools itself; then the result follows in the output. `billed`
+    counts the calls with a fee.
     """
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ def answer_to(tool_call_id: str, block: ExtensionBlock) -> dict[str, Any]:
 def without_unanswered(
     items: Sequence[dict[str, Any]], leave_out: Callable[[dict[str, Any]], None]
 ) -> list[dict[str, Any]]:
-    """Leave out what nobody answered, which the API refuses, and the reasoning before it.
+    """Omit unanswered calls, which the API rejects, and the reasoning before them.
 
     `leave_out` is called with each item that is left out.
     """
@@ -105,7 +105,7 @@ def _asking(item: Mapping[str, Any]) -> str | None:
 
 
 def _answered(item: Mapping[str, Any]) -> set[Any]:
-    """Return what an item answers; of shells that are local, documentation names two fields."""
+    """Return the id that an item answers; the documentation names two fields for local shells."""
     if item.get("type") not in _FIELDS:
         return set()
     return {item.get("call_id"), item.get("id"), item.get("approval_request_id")}

@@ -26,7 +26,7 @@ class PartialText:
         self._length += len(piece)
 
     def rest_of(self, whole: str) -> str | None:
-        """Return what of the whole has not come in pieces, and take it as come.
+        """Return the rest of a complete text after its deltas, and mark it as received.
 
         `None`: the whole is another text than the pieces. An empty one says nothing.
         """
@@ -55,7 +55,7 @@ class Item:
         return str(self.data.get("type") or "")
 
     def rest_of(self, key: Any, whole: str, out: EventWriter) -> str:
-        """Return what of a whole part has not come, and tell once of one that is another."""
+        """Return the rest of a complete part; report the first one that contradicts its deltas."""
         rest = self.part(key).rest_of(whole)
         if rest is None and not self.contradicted:
             self.contradicted = True
@@ -74,5 +74,5 @@ class Item:
 
 
 def word(value: Any) -> str | None:
-    """Return an id or a name as text; `None` for what is none."""
+    """Return an id or a name as text, or `None` for other values."""
     return str(value) if isinstance(value, str | int) and value != "" else None

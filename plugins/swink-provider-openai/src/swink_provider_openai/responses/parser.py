@@ -1,18 +1,18 @@
 """Events of the Responses API to what they say.
 
-Everything belongs to an item of the output, told apart by `output_index`: some servers give one
-item several ids. Within a message, parts are told apart by `content_index`.
+All content belongs to an output item, identified by `output_index` because some servers give one
+item several ids. `content_index` identifies the parts of a message.
 
-* Text, arguments and reasoning come in deltas, then whole in one or more `.done` events, then in
-  the item of `output_item.done`, then in the response of the last event. Deltas are passed on at
-  once; of what comes whole, only what no delta brought. Where the two contradict each other the
-  deltas stand, since they have been handed out, and a notice says so.
-* What must go back with the next request is kept as metadata, under `item`: of reasoning the
-  whole item, of messages and calls what else stands in their items. It is written when the item
-  is done, and never reopens a block that something else has ended.
-* Items of any other kind (hosted tools, compaction) become one extension when they are done. One
-  that asks the caller to do something ends the answer for tool use (`hosted`).
-* Calls of tools are written by `calls`.
+* Text, arguments and reasoning arrive in deltas, then complete in one or more `.done` events, in
+  the item of `output_item.done`, and in the response of the last event. Deltas become events
+  immediately; from complete texts, only the part missing from the deltas does. If both contradict
+  each other, the deltas are kept, because they were already delivered, and a notice reports it.
+* Fields that must return with the next request become metadata under `item`: the whole item of
+  reasoning, and the other fields of messages and calls. They are written when the item is done, and
+  never reopen a block that has ended.
+* Items of other types (hosted tools, compaction) become an extension when they are done. A
+  client-side tool call ends the answer with the stop reason tool use (`hosted`).
+* `calls` writes function calls.
 
 The answer is complete with `response.completed` or `response.incomplete`, whatever follows.
 """
@@ -141,7 +141,7 @@ class ResponsesParser:
             out.text(rest, key)
 
     def _say_part(self, item: Item, number: Any, part: dict[str, Any], out: EventWriter) -> None:
-        """Write a whole part of a message: what is new of its text, its metadata."""
+        """Write a complete message part: the new text and the metadata."""
         refused = part.get("type") == "refusal"
         self._refused |= refused
         self._say_rest(item, number, part.get("refusal" if refused else "text"), out)

@@ -4,9 +4,9 @@ A WebSocket carries the same JSON events as the stream over HTTP. Its messages a
 server-sent events, so that whatever reads a call's bytes (decoder, recordings) knows one form,
 and an attempt whose upgrade was refused goes on over HTTP with the decoder that it has.
 
-One socket makes one answer. A service that refused one, or dropped two answers in a row, is
-asked over HTTP for as long as the provider lives, which is as long as its client.
-Source: OpenAI's guide "WebSocket mode"; xAI's "WebSocket Mode".
+One socket serves one answer. After a service rejected a socket, or dropped two answers in a row,
+the provider uses HTTP for its lifetime, which is that of its client. Source: OpenAI's guide
+"WebSocket mode"; xAI's "WebSocket Mode".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DROPS = 2
 """Answers cut in a row after which WebSockets are given up."""
 
 NOT_SENT = frozenset({"stream", "stream_options", "background"})
-"""What only means something over HTTP."""
+"""Fields that apply only to HTTP."""
 
 
 class _Type(msgspec.Struct):
@@ -45,7 +45,7 @@ def first_message(url: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any
 
 
 class Sockets:
-    """What a provider knows of its service's WebSockets."""
+    """The state of a service's WebSockets."""
 
     def __init__(self) -> None:
         self.drops = 0
