@@ -126,7 +126,7 @@ class ProxyProvider(HTTPProvider):
         return _Parser()
 
     def _portable(self, message: Message) -> Message:
-        """Clear the provider of this proxy's messages, so that every upstream model accepts them."""
+        """Clear the provider of this proxy's messages, so that every upstream accepts them."""
         if isinstance(message, AssistantMessage) and message.provider == self.name:
             return replace(message, provider=None)
         return message
