@@ -62,6 +62,7 @@ FILES = {
 print(swink.complete_sync("echo/echo", "Hello").text)
 """,
     "reviews.csv": "text\nGreat.\nIt broke after a day.\n",
+    "turns.txt": "Hello.\n",
     "weather.py": "def get_weather(city: str) -> str: return city",
 }
 """What a reader would have written."""
