@@ -20,8 +20,9 @@ from swink_core.arguments import (
 )
 from swink_core.conversation import check_context, context_of
 from swink_core.failures.exceptions import InvalidModel, InvalidOption, UsageError
+from swink_core.plugins.attempt import Attempt, Gate, TokenCounter
 from swink_core.plugins.binding import Target
-from swink_core.plugins.call import Attempt, Call, Gate, TokenCounter
+from swink_core.plugins.call import Call
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.plugins.host import Host

@@ -9,8 +9,8 @@ from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, F
 from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.framing.text import TextDecoder
+from swink_core.plugins.attempt import Attempt, Gate, Leg, TokenCounter
 from swink_core.plugins.binding import first_set
-from swink_core.plugins.call import Attempt, Gate, Leg, TokenCounter
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.changes import report_change
 from swink_core.plugins.limits import LimitGate

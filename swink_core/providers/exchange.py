@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import redact
-from swink_core.plugins.call import Call, Leg, LegKind
+from swink_core.plugins.attempt import Leg, LegKind
+from swink_core.plugins.call import Call
 from swink_core.providers.answers import (
     decoded,
     failure_of_answer,

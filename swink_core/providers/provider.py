@@ -26,8 +26,9 @@ from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Classification, Failure
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
+from swink_core.plugins.attempt import Plan
 from swink_core.plugins.binding import Target, first_set
-from swink_core.plugins.call import Call, Plan
+from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.answers import read_error

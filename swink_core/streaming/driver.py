@@ -21,8 +21,9 @@ from attrs import evolve
 
 from swink_core.failures.failure import Failure
 from swink_core.failures.faults import CLOSED, FAULT, abandoned, raised, too_large
+from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Target
-from swink_core.plugins.call import Attempt, Call
+from swink_core.plugins.call import Call
 from swink_core.providers.foreign import open_source
 from swink_core.providers.media import read_media, size_of
 from swink_core.providers.source import SETTLE_SECONDS, Source
