@@ -216,8 +216,8 @@ class HTTPProvider:
         if not key and self.info.auth == "key":
             names = " or ".join(self.info.api_key_env) or "api_key"
             why = f"no API key for {self.name}: {names} is not set"
-            kind, code = Kind.AUTH, "no_credentials"
-            raise ProviderFailure(Failure("request", kind=kind, code=code, message=why))
+            failure = Failure("request", kind=Kind.AUTH, code="no_credentials", message=why)
+            raise ProviderFailure(failure)
         return key or None
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
@@ -226,8 +226,8 @@ class HTTPProvider:
         if not url:
             why = f"no address for {self.name}: pass base_url=…"
             why += "".join(f" or set {name}" for name in self.info.base_url_env[:1])
-            kind, code = Kind.INVALID_REQUEST, "no_base_url"
-            raise ProviderFailure(Failure("request", kind=kind, code=code, message=why))
+            kind = Kind.INVALID_REQUEST
+            raise ProviderFailure(Failure("request", kind=kind, code="no_base_url", message=why))
         return url.rstrip("/")
 
     def at_home(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> bool:
@@ -302,7 +302,8 @@ class HTTPProvider:
         """
         if not isinstance(context, FittedContext):
             fit = self.fit(model, context, options)
-            context, options = fit.context, fit.options
+            context = fit.context
+            options = fit.options
         body: Any = self.convert(model, context, options)
         if not isinstance(body, dict):
             what = f"{type(self).__name__}.convert returned {type(body).__name__}"

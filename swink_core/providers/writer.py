@@ -63,6 +63,11 @@ class EventWriter:
         self._extra = Metadata()
         self._facts = Metadata()
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the parser has read why the answer stopped, or that it failed."""
+        return self.finished or self.stop_reason is not None or self.failure is not None
+
     # -- what a parser says ------------------------------------------------------------------
 
     def text(

@@ -335,8 +335,10 @@ class Driver:
                 self._free(terminal)
         if current is None or not current.has_begun:
             return
-        attempt, source = current.attempt, current.source
-        usage, now = terminal.usage, call.clock.now()
+        attempt = current.attempt
+        source = current.source
+        usage = terminal.usage
+        now = call.clock.now()
         is_done = type(terminal) is ev.Done
         is_complete = is_done or (source is not None and source.completed)
         is_settled = is_complete and usage is not None and None not in (usage.input, usage.output)
