@@ -53,7 +53,7 @@ class Call:
     `options` and what else names the provider answer for it. `started_at` and
     `ended_at` (`None`: it has not ended) are seconds of `clock`; further times are the attempt's.
     `totals` sums all attempts, `shared_totals` those of all calls of the client. `counter` counts
-    the tokens of prompts, see `TokenCounter`; `None`: they are estimated. `gates` admit its
+    the tokens of prompts, see `Client`; `None`: they are estimated. `gates` admit its
     attempts after those of the client.
     `size` is about how many characters of text and media `context` has, files included; 0 before
     the first attempt.
@@ -237,6 +237,10 @@ class Call:
     def trace(self, error: BaseException) -> str:
         """Return an exception's traceback for the log, without secrets that it quotes."""
         return redact("".join(traceback.format_exception(error)), self.secrets)
+
+    def redact(self, text: str) -> str:
+        """Return a text without the secrets of the call, for people and logs."""
+        return redact(text, self.secrets)
 
     def hide(self, headers: Mapping[str, str], url: str = "") -> None:
         """Keep what credential headers and an address hold out of every text for people."""

@@ -16,7 +16,6 @@ from typing import Any
 
 from swink_core.failures.failure import Failure
 from swink_core.plugins.call import Call
-from swink_core.providers.open_blocks import kept_of
 from swink_core.providers.source import EventSource, Source
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import TERMINAL, Automaton
@@ -80,7 +79,7 @@ class ForeignSource:
             if broken is not None:
                 return batch + self._against(broken)
             batch.append(event)
-            self.kept = 0 if type(event) is ev.Retry else self.kept + kept_of(event)
+            self.kept = self._automaton.kept
             if type(event) in TERMINAL:
                 break
         return batch

@@ -18,11 +18,12 @@ from collections.abc import (
 from datetime import date
 from functools import partial
 from typing import Any, ClassVar, final
+from urllib.parse import quote
 
 import msgspec
 from attrs import evolve
 
-from swink_core.failures.exceptions import PluginError, ProviderFailure
+from swink_core.failures.exceptions import InvalidModel, PluginError, ProviderFailure
 from swink_core.failures.failure import Classification, Failure
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
@@ -39,6 +40,7 @@ from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
 from swink_core.providers.knobs import Knobs, fields_of
+from swink_core.providers.network import is_own_address
 from swink_core.providers.rules import Fitted
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, Tokens, secrets_of
@@ -234,6 +236,28 @@ class HTTPProvider:
         """Tell whether a call goes to the provider's own address, which its `models.toml` names."""
         given = options.base_url or first_set(self.info.base_url_env, environ)
         return not given or given.rstrip("/") == (self.info.base_url or "").rstrip("/")
+
+    def is_free(self, model: Model, options: StreamOptions) -> bool:
+        """Tell whether answers are free: the model has no price, and its server is this machine or
+        in a private network."""
+        has_price = model.info is not None and model.info.prices is not None
+        return not has_price and is_own_address(self.base_url(options), private=True)
+
+    @staticmethod
+    def model_path(model: Model, name: str, safe: str = "") -> str:
+        """Quote a model's name for use in a path, which it cannot leave.
+
+        Characters in `safe` are not quoted. Raises InvalidModel.
+        """
+        try:
+            if not {"", ".", ".."}.intersection(name.split("/")):
+                return quote(name, safe=safe)
+        except UnicodeEncodeError:
+            pass
+        raise InvalidModel(
+            f"{str(model)!r} cannot be part of an address",
+            resolution="Check the model's name; `swink models` lists those that are known.",
+        )
 
     def json_request(
         self, url: str, payload: Any, headers: Mapping[str, str] | None = None
