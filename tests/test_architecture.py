@@ -530,7 +530,7 @@ def test_a_broken_plugin_breaks_nothing_until_it_is_addressed(tmp_path: Path) ->
     assert "no such luck" in done.stdout
 
 
-OWNERS = {"Attempt": "plugins.call", "Driver": "streaming.driver"}
+OWNERS = {"Attempt": "plugins.attempt", "Driver": "streaming.driver"}
 """Who alone assigns to the fields of these classes: the module that defines them."""
 
 

@@ -1,15 +1,12 @@
-"""What a request is made of: fields from swink, the caller and the options, and a model's path."""
+"""The fields of a request, from swink, the caller and the options."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
-from swink_core.failures.exceptions import InvalidModel
-from swink_core.vocabulary.checks import CheckedData
+from swink_core.vocabulary.checks import LayeredFields
 from swink_core.vocabulary.messages import Tool
-from swink_core.vocabulary.models import Model
 
 JOINED = frozenset({"tools", "include"})
 """Lists to which everybody adds: a service's own tools, and what is to come beside the answer."""
@@ -34,41 +31,20 @@ def merge_fields(*layers: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-class LayeredExtra(CheckedData):
-    """The `extra` of a call over a client's: `over` is the part that wins over fields.
-
-    It names the fields in which options of the client go out, which the call's `extra` replaces.
-    `own` is the call's `extra` alone, `inherited` are the options of the client.
-    """
-
-    def __init__(
-        self,
-        merged: Mapping[str, Any],
-        over: Mapping[str, Any],
-        own: Mapping[str, Any],
-        inherited: frozenset[str],
-    ) -> None:
-        super().__init__(merged)
-        self.over = over
-        self.own = own
-        self.inherited = inherited
-
-
 def layered_extra(
     merged: Mapping[str, Any],
     own: Mapping[str, Any],
     inherited: Iterable[str],
     places: Mapping[str, Collection[str]],
-) -> LayeredExtra:
+) -> LayeredFields:
     """Return `extra` for a call whose `own` extra lies over the options that it inherits.
 
     `places` are the fields in which each option goes out, as dotted paths; an option that it does
     not name goes out under its own name.
     """
-    names = frozenset(inherited)
-    paths = [path.split(".") for name in names for path in places.get(name, (name,))]
+    paths = [path.split(".") for name in inherited for path in places.get(name, (name,))]
     over = merge_fields(*(_part(own, path) for path in paths))
-    return LayeredExtra(merged, over, own, names)
+    return LayeredFields(merged, over)
 
 
 def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
@@ -97,7 +73,7 @@ def with_extra(
         body = {**merged, **fields}
     else:
         body = merge_fields(merged, fields)
-    if isinstance(extra, LayeredExtra):
+    if isinstance(extra, LayeredFields):
         _replace(body, extra.over)
     return body
 
@@ -126,19 +102,3 @@ def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in fields.items()
         if value is not None
     }
-
-
-def model_path(model: Model, name: str, safe: str = "") -> str:
-    """Return a model's name as a part of a path, which it cannot leave.
-
-    `safe` are characters to leave as they are. Raises InvalidModel.
-    """
-    try:
-        if not {"", ".", ".."}.intersection(name.split("/")):
-            return quote(name, safe=safe)
-    except UnicodeEncodeError:
-        pass
-    raise InvalidModel(
-        f"{str(model)!r} cannot be part of an address",
-        resolution="Check the model's name; `swink models` lists those that are known.",
-    )

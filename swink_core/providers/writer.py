@@ -7,18 +7,24 @@ number of tool calls, which `tool_calls` tells apart. One that lacks its name or
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
 
 from swink_core.failures.exceptions import PluginError
-from swink_core.failures.failure import Failure
+from swink_core.failures.failure import Failure, MalformedFrame
+from swink_core.providers.intact import LONE_SURROGATE, REPAIRED, TOO_DEEP, repaired_json
 from swink_core.providers.open_blocks import MOST_BLOCKS, TEXT, THINKING, Metadata, Run, measured
 from swink_core.providers.tool_calls import OpenCalls, ToolCall
 from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.events import TextDelta
 from swink_core.vocabulary.messages import synthetic_id
 from swink_core.vocabulary.outcome import TOKENS, StopReason, Usage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+T = TypeVar("T")
 
 _NO_RUN = Run(None)
 
@@ -62,6 +68,11 @@ class EventWriter:
         self._calls = OpenCalls()
         self._extra = Metadata()
         self._facts = Metadata()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the parser has read why the answer stopped, or that it failed."""
+        return self.finished or self.stop_reason is not None or self.failure is not None
 
     # -- what a parser says ------------------------------------------------------------------
 
@@ -248,6 +259,26 @@ class EventWriter:
         """End the attempt with the provider's own error."""
         self.failure = failure
         self.finished = True
+
+    def decode_json(self, text: bytes, decode: Callable[[bytes], T]) -> T:
+        """Decode the JSON of a binary frame or of a whole answer, which the source does not check.
+
+        A text with lone surrogate escapes is repaired, with a notice. Raises msgspec.DecodeError,
+        UnicodeDecodeError for invalid UTF-8, and MalformedFrame for deep nesting.
+        """
+        if not text.isascii():
+            text.decode()
+        if is_too_deep(text):
+            raise MalformedFrame(TOO_DEEP)
+        try:
+            return decode(text)
+        except msgspec.DecodeError:
+            repaired = repaired_json(text)
+            if repaired is None:
+                raise
+        data = decode(repaired)
+        self.notice(LONE_SURROGATE, REPAIRED)
+        return data
 
     # -- what the core takes -----------------------------------------------------------------
 

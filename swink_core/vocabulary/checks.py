@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from math import isfinite
@@ -22,8 +22,16 @@ def annotations_of(kind: Any) -> dict[str, Any]:
     return {name: hints[name] for name in names}
 
 
-class CheckedData(dict[str, Any]):
-    """Data that the core itself made of checked values: it is taken unchanged."""
+class LayeredFields(dict[str, Any]):
+    """Fields that the core has joined of checked layers, which are not checked again.
+
+    `over` is the part that replaces other fields of the request: those in which options of the
+    client go out, and which the call names in its own `extra`.
+    """
+
+    def __init__(self, joined: Mapping[str, Any], over: Mapping[str, Any]) -> None:
+        super().__init__(joined)
+        self.over = over
 
 
 def held_to(annotation: Any, value: Any) -> Any:
@@ -35,7 +43,7 @@ def held_to(annotation: Any, value: Any) -> Any:
     classes, kept = _known(annotation)
     if classes and not isinstance(value, annotation):  # msgspec takes mappings for them
         raise ValueError(f"expected {' or '.join(classes)}, got `{type(value).__name__}`")
-    if classes or type(value) in kept or isinstance(value, CheckedData):
+    if classes or type(value) in kept or isinstance(value, LayeredFields):
         return value
     # of a subclass of float, numpy's for one, msgspec knows nothing
     if isinstance(value, float) and not isfinite(value := float(value)):

@@ -22,6 +22,7 @@ from swink_core import (
     ExtensionBlock,
     FileIdSource,
     ImageBlock,
+    Message,
     StopReason,
     SystemMessage,
     TextBlock,
@@ -37,7 +38,6 @@ from swink_core.providers import (
     LeftOut,
     MessageConverter,
     Source,
-    Turn,
     accepted_id,
     arguments_object,
     closed_schema,
@@ -138,7 +138,7 @@ class _Converter(MessageConverter):
         return native
 
     def _content(
-        self, message: Turn, convert: Callable[[Block], dict[str, Any] | LeftOut]
+        self, message: Message, convert: Callable[[Block], dict[str, Any] | LeftOut]
     ) -> list[dict[str, Any]]:
         """Convert the blocks of a message and omit text that the API rejects: empty text, and white
         space if the message has no other text. A message without remaining blocks is omitted. White

@@ -21,7 +21,7 @@ from swink_core import (
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import MOST_BLOCKS, Automaton, EventWriter, kept_of
+from swink_core.providers import MOST_BLOCKS, Automaton, EventWriter
 
 __all__ = ["ForwardingWriter"]
 
@@ -60,9 +60,9 @@ class ForwardingWriter(EventWriter):
             self._end(event)
         elif self._restarted or not isinstance(event, Start):
             self._passed_on.append(event)
-            self.kept += kept_of(event)
+            self.kept = self._grammar.kept
             if isinstance(event, Retry):
-                self._restarted, self.kept, self.damage = True, 0, None
+                self._restarted, self.damage = True, None
 
     def notice(self, code: str, detail: str = "") -> None:
         """Tell observers something that is not content."""
