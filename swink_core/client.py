@@ -248,8 +248,8 @@ class Client:
             models = self._default or os.environ.get(MODEL_ENV, "").split()
             if not models:
                 raise InvalidModel(
-                    "No model given, and no default is set",
-                    resolution=f"Name one, pass Client(default=…), or set {MODEL_ENV}.",
+                    "No model given",
+                    resolution=f"Pass one, set Client(default=…), or set {MODEL_ENV}.",
                 )
         chain = models if isinstance(models, list) or _is_chain(models) else [models]
         if not chain:
