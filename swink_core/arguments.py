@@ -1,4 +1,4 @@
-"""What a call was given, checked before anything is sent."""
+"""Validate the arguments of a call before anything is sent."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
 
 
 def address_of(url: str | None) -> tuple[str, ...]:
-    """Return what all spellings of an address have in common. Raises ValueError."""
+    """Normalize an address, so that different spellings compare equal. Raises ValueError."""
     try:
         parts = urlsplit(url or "")
     except ValueError:  # which may quote a secret
-        raise ValueError(f"base_url is no address: {address_fault(url or '')}") from None
+        raise ValueError(f"invalid base_url: {address_fault(url or '')}") from None
     host = parts.netloc.rpartition("@")[2].lower()
     port = ":443" if parts.scheme == "https" else ":80"
     return parts.scheme, host.removesuffix(port), parts.path.rstrip("/")
@@ -148,7 +148,8 @@ def check_choice(options: StreamOptions, context: Context) -> None:
     names = [tool.name for tool in context.tools]
     if choice == "required" and not names:
         raise InvalidOption(
-            "tool_choice is required, and there are no tools", resolution="Pass at least one tool."
+            "tool_choice is required, but the call has no tools",
+            resolution="Pass at least one tool.",
         )
     if choice != "required" and choice not in names:
         raise InvalidOption(

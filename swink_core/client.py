@@ -52,7 +52,7 @@ OneModel: TypeAlias = str | Model | Target
 ModelChoice: TypeAlias = OneModel | tuple[OneModel, TargetOptions]
 
 ModelChain: TypeAlias = ModelChoice | Sequence[ModelChoice]
-"""A model, perhaps with options of its own, or several to fall back through."""
+"""A model, optionally with its own options, or a fallback chain of models."""
 
 
 class Client:
@@ -62,18 +62,17 @@ class Client:
             async with client.stream("acme/large", "Why is the sky blue?") as stream:
                 async for piece in stream.text: ...
 
-    `plugins` are shared plugins beside the installed ones; `host`, `http` and `clock` replace
-    the parts that find plugins, send requests and tell the time; `default` is the model of calls
-    that name none (`None`: that of the environment's `SWINK_MODEL`); `gates` are asked, in order,
-    before each attempt, after the circuit breaker, which `breaker=False` leaves out; `providers`
-    has options for one provider each, credentials and address among them, by its name, or the
-    class of a provider that is not installed, `{"acme": Acme}`; `count_tokens` counts the tokens
-    of prompts where they would be estimated: a function of a `Model` and a `Context`, which may be
-    async, and after whose exceptions the estimate is used; `limits` are those of all calls
-    together; keyword options are the defaults of every call. Raises UsageError for one that is
-    unknown, or would hand a credential to every provider.
+    `plugins` are added to the installed plugins. `host`, `http` and `clock` replace the plugin
+    host, the HTTP client and the clock. `default` is the model of calls without a model (`None`:
+    the environment variable `SWINK_MODEL`). `gates` admit each attempt, in order, after the circuit
+    breaker, which `breaker=False` removes. `providers` contains options of single providers by
+    name, such as credentials and address, or the class of a provider that is not installed:
+    `{"acme": Acme}`. `count_tokens` counts the tokens of prompts instead of the estimate; it is a
+    function of a `Model` and a `Context`, may be async, and is replaced by the estimate if it
+    raises. `limits` apply to all calls together. Keyword options are the defaults of every call. Raises UsageError for an unknown option, or for
+    a credential that would apply to every provider.
 
-    `catalog` is what is known of providers and models, see `Catalog`.
+    `catalog` contains the data about providers and models, see `Catalog`.
     """
 
     @takes_options(ClientOptions)
@@ -139,12 +138,12 @@ class Client:
 
     @property
     def usage(self) -> Usage | None:
-        """What all attempts of all calls took so far; `None` while nothing is known."""
+        """The token usage of all attempts of all calls so far; `None` if it is unknown."""
         return self._totals.usage
 
     @property
     def cost(self) -> Cost | None:
-        """What all attempts of all calls cost so far, as far as is known.
+        """The known cost of all attempts of all calls so far.
 
         It contains the estimates for attempts without final usage, and is then `estimated`.
         """
@@ -204,9 +203,9 @@ class Client:
     def target(self, model: ModelChoice | None, **options: Unpack[TargetOptions]) -> Target:
         """Return the target that a call of a model with these options asks first. Sends nothing.
 
-        It has the merged options, the address, and what the catalogue says of the model. Passed to
-        `stream` in place of a model, it gives that call its options as a client gives its own: the
-        call's options, `extra` included, lie over them. Raises `UsageError` where `stream` does.
+        It contains the merged options, the address and the catalogue entry of the model. If it is
+        passed to `stream` instead of a model, its options are defaults of the call: options of the
+        call, including `extra`, override them. Raises `UsageError` like `stream`.
         """
         if TYPE_CHECKING:
             target_options(**options)
@@ -250,8 +249,8 @@ class Client:
             models = self._default or os.environ.get(MODEL_ENV, "").split()
             if not models:
                 raise InvalidModel(
-                    "the call names no model, and there is no default",
-                    resolution=f"Name one, pass Client(default=…), or set {MODEL_ENV}.",
+                    "No model given",
+                    resolution=f"Pass one, set Client(default=…), or set {MODEL_ENV}.",
                 )
         chain = models if isinstance(models, list) or _is_chain(models) else [models]
         if not chain:
@@ -271,7 +270,7 @@ class Client:
         return [target.again() for target in found[1]]
 
     def _key(self, chain: Sequence[Any], options: Mapping[str, Any]) -> Hashable | None:
-        """Return what decides on the targets of a chain; `None` if they cannot be remembered."""
+        """Return the cache key of a chain's targets, or `None` if they cannot be cached."""
         try:
             names = map(self._key_of, chain)
             return self.catalog.users, *names, frozen(options) if options else None
@@ -347,7 +346,7 @@ _CREDENTIALS = frozenset({"api_key", "headers"})
 _PERSONAL = frozenset(name for name, each in OPTIONS.items() if each.kind == "provider")
 
 _STEERING = _PERSONAL | {"transport", "rules", "retired"}
-"""Options that are no part of what is said in a request's body."""
+"""Options that do not affect the request body."""
 
 
 def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
@@ -361,7 +360,7 @@ def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_provider(name: str, given: Any) -> dict[str, Any]:
-    """Return what a client was given for a provider as options: the rest are its settings."""
+    """Return the options of a client for one provider; unknown names are settings."""
     if not isinstance(given, Mapping):
         raise InvalidOption(
             f"the options of provider {name!r} are of type {type(given).__name__}",
@@ -411,7 +410,7 @@ def _is_chain(models: Any) -> bool:
 
 @takes_options(Options)
 def stream(model: ModelChain | None, context: Prompt, **options: Unpack[Options]) -> EventStream:
-    """Stream one call with a client of its own, closed with the stream."""
+    """Stream one call with a temporary client, which closes with the stream."""
     client = Client()
     client._on_close = client.aclose
     return client.stream(model, context, **options)
@@ -421,7 +420,7 @@ def stream(model: ModelChain | None, context: Prompt, **options: Unpack[Options]
 async def complete(
     model: ModelChain | None, context: Prompt, **options: Unpack[Options]
 ) -> AssistantMessage:
-    """Make one call with a client of its own and return its message."""
+    """Make one call with a temporary client and return its message."""
     async with Client() as client:
         return await client.complete(model, context, **options)
 

@@ -247,7 +247,7 @@ LOOP.append(LOOP)
 MISTAKEN: list[tuple[str, dict[str, Any], Context, str]] = [
     ("no_such_tool", {"tool_choice": "nope"}, TOOLS, "tool_choice names no tool: 'nope'"),
     ("a_tool_of_none", {"tool_choice": "look"}, Context([HI]), "tool_choice names no tool"),
-    ("required_of_none", {"tool_choice": "required"}, Context([HI]), "there are no tools"),
+    ("required_of_none", {"tool_choice": "required"}, Context([HI]), "the call has no tools"),
     ("extra", {"extra": {"a": object()}}, TOOLS, "extra is no JSON data"),
     ("extra_without_end", {"extra": {"a": LOOP}}, TOOLS, "extra is no JSON data"),
     ("a_schema", {"response_format": {"a": object()}}, TOOLS, "response_format is no JSON data"),

@@ -57,7 +57,7 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("no_slash", "large", "Hi", {}, InvalidModel, "'large' is not a model name"),
     ("no_name", 5, "Hi", {}, InvalidModel, "not int"),
     ("half_a_character", "toy/\ud800", "Hi", {}, InvalidModel, "surrogates not allowed"),
-    ("nothing", None, "Hi", {}, InvalidModel, "names no model"),
+    ("nothing", None, "Hi", {}, InvalidModel, "No model given"),
     ("an_empty_chain", [], "Hi", {}, InvalidModel, "the chain of models is empty"),
     ("a_chain_in_a_chain", [["toy/a"]], "Hi", {}, InvalidModel, "not list"),
     ("two_names_for_one", [("toy/a", "toy/b")], "Hi", {}, InvalidModel, "a name and its options"),
@@ -732,7 +732,7 @@ def test_what_is_no_address_is_refused_where_it_is_given(url: str) -> None:
         lambda: swink.Client(host=host_of(one=Toy), providers={"one": {"base_url": url}}),
         lambda: client.stream("one/a", "Hi", base_url=url),
     ):
-        with pytest.raises(swink.InvalidOption, match="base_url is no address") as raised:
+        with pytest.raises(swink.InvalidOption, match="invalid base_url") as raised:
             refused()
         assert "S3CRET" not in str(raised.value)
 

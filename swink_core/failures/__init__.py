@@ -1,1 +1,1 @@
-"""What went wrong, what it means, and what to say."""
+"""Failures: their facts, classification and advice."""

@@ -1,7 +1,6 @@
 """Fills names into what a kind of failure tells people.
 
-Texts name the provider, the model, the variable to set and the place to look, as far as they
-are known.
+Advice names the provider, the model, the environment variable and the page, if they are known.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 OWN = "what answers on this machine: its process, or the connection that it makes"
-"""What to check where no request was made over HTTP."""
+"""Advice for providers without HTTP."""
 
 
 def advise(
@@ -27,7 +26,7 @@ def advise(
 ) -> tuple[str, str]:
     """Return title and resolution for a classified failure; `retry_after` in seconds.
 
-    What the failure itself says of either comes first.
+    A title or resolution in the failure takes precedence.
     """
     row = KINDS[kind]
     said = failure.message or ""

@@ -1,4 +1,4 @@
-"""What a failure means: by a provider's tables, or else by what the core knows.
+"""Classify failures by the tables of a provider, or by the rules of the core.
 
 Providers ask `by_tables` with their own codes and wording; this module knows the core's own checks,
 the statuses of HTTP, and nothing of any provider.

@@ -35,7 +35,7 @@ class SwinkError(Exception):
     title = "Something went wrong"
 
     def __init_subclass__(cls, **facts: Any) -> None:
-        """Take what a subclass says of itself beside its bases: its `title`, its `kind`."""
+        """Set the `title` and `kind` of a subclass."""
         super().__init_subclass__()
         for name, value in facts.items():
             setattr(cls, name, value)
@@ -60,7 +60,7 @@ class UnknownProvider(UsageError, title="Unknown provider"):
 
 
 class InvalidModel(UsageError, title="Not a model name"):
-    """No model is named, one of several, or one that cannot or may not be asked for."""
+    """No model is given, the name is ambiguous or invalid, or the model is not allowed."""
 
 
 class InvalidOption(UsageError, title="Invalid option"):
@@ -94,7 +94,7 @@ class ProviderFailure(SwinkError):
 
 @define(slots=False, eq=False, repr=False, auto_exc=False)
 class StreamError(SwinkError):
-    """A call that failed. What had arrived is in `partial`.
+    """A failed call. `partial` contains the partial message.
 
     `attempts` counts all attempts made, `elapsed` is in seconds. `retryable` says whether the
     same call may succeed later without a change. `code` is as on `Error`: the provider's own error
@@ -161,7 +161,7 @@ class EmptyResponse(StreamError, kind=Kind.EMPTY_RESPONSE):
 
 
 class ProtocolError(StreamError, kind=Kind.PROTOCOL):
-    """What came is not what the wire format allows."""
+    """The response violates the wire format."""
 
 
 class ResourceExhausted(StreamError, kind=Kind.RESOURCE):
@@ -193,7 +193,7 @@ class InvalidRequest(StreamError, kind=Kind.INVALID_REQUEST):
 
 
 class Unsupported(StreamError, kind=Kind.UNSUPPORTED):
-    """The provider or model lacks a feature that was asked for."""
+    """The provider or model does not support a requested feature."""
 
 
 class ContextWindowExceeded(StreamError, kind=Kind.CONTEXT_WINDOW_EXCEEDED):

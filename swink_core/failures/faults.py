@@ -1,4 +1,4 @@
-"""What ends a call from outside its source, as failures: exceptions, limits, and its caller."""
+"""Failures from outside the source: exceptions, limits, and cancellation by the caller."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FAULT = "plugin"
 
 
 def raised(error: Exception) -> Failure:
-    """Say what an exception means that came out of a plugin's iterator.
+    """Convert an exception from a plugin's iterator to a failure.
 
-    What nobody foresaw is `internal`, a fault of the plugin's.
+    An unexpected exception is `internal`, a bug of the plugin.
     """
     if isinstance(error, ProviderFailure):
         return error.failure

@@ -25,14 +25,13 @@ way to it. `machine`: this one. `caller`: whoever reads the stream. `plugin`: it
 class KindRow(NamedTuple):
     """A kind's facts.
 
-    `scope` is what the failure is about. `reply` is the HTTP status with which a gateway
-    reports the failure to its client (RFC 9110 section 15). `retries` is how
-    often an attempt that failed so is made again on its model, unless the policy says otherwise.
-    `falls_back`: the next model of a chain is tried. `healthy` is what the kind
-    says of the target to the circuit breaker: `False` counts against it, `True` (the fault is
-    this one request's) closes its circuit, `None` says nothing. `statuses` are the HTTP statuses
-    that mean this kind where the provider has not said more (RFC 9110 section 15; 529 is what
-    several providers use for overload).
+    `scope` is the cause of the failure. `reply` is the HTTP status with which a gateway reports it
+    to its client (RFC 9110 section 15). `retries` is the default number of retries on the same
+    model. `falls_back`: the next model of a fallback chain is tried. `healthy` is the effect on the
+    circuit breaker: `False` counts as a failure of the target, `True` (only this request is at
+    fault) closes the circuit, and `None` has no effect. `statuses` are the HTTP statuses of this
+    kind, if the provider does not classify the failure (RFC 9110 section 15; several providers use
+    529 for overload).
     """
 
     title: str
@@ -108,7 +107,7 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
     ),
     Kind.INVALID_REQUEST: KindRow(
         "{provider} does not accept the request",
-        "Change what the message names. Options in extra= go to the provider as they are.",
+        "Correct the value that the message names. Options in extra= are sent unchanged.",
         scope="request", reply=400, healthy=True, statuses=(400, 405, 406, 413, 415, 422),
     ),
     Kind.UNSUPPORTED: KindRow(
@@ -127,7 +126,7 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
         scope="machine", reply=503, retries=2, falls_back=True,
     ),
     Kind.CANCELLED: KindRow(
-        "Stopped before the end", "What had arrived is kept in the partial message.",
+        "Stopped before the end", "The partial message contains the text received so far.",
         scope="caller", reply=503,
     ),
     Kind.INTERNAL: KindRow(
@@ -137,7 +136,7 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
     ),
     Kind.UNKNOWN: KindRow(
         "{provider} failed",
-        "Nothing is known of this failure: see the message, and the log at DEBUG level.",
+        "The failure is unknown: see the message, and the log at DEBUG level.",
         scope="unknown", reply=502,
     ),
 })  # fmt: skip
@@ -239,14 +238,14 @@ CODES: dict[str, CodeRow] = {
     "no_descriptors": CodeRow(
         "no file descriptor", Kind.RESOURCE,
         "Too many open files",
-        "Connections that nobody used were closed. If it persists, raise the limit (ulimit -n) "
+        "Idle connections were closed. If it persists, raise the limit (ulimit -n) "
         "and look for streams that are never closed.",
         unsent=True,
     ),
     "no_memory": CodeRow(
         "no memory", Kind.RESOURCE,
         "Memory ran out",
-        "Where the provider can answer whole, that is asked for next. If it persists, lower "
+        "The next attempt does not stream, if the provider allows it. If it persists, lower "
         "max_tokens, shorten the conversation or make more memory available.",
     ),
     "closed": CodeRow("left by the caller", Kind.CANCELLED),

@@ -34,19 +34,20 @@ def public_url(url: str) -> str:
 
 
 def address_fault(url: str) -> str:
-    """Return what is wrong with an address, in no words of its own."""
+    """Describe why an address is invalid, without quoting it."""
     try:
         host = urlsplit(url).hostname
     except ValueError:
         return "its brackets do not match"
     if not url.lower().startswith(("http://", "https://")):
         return "it does not begin with https://"
-    return "its port is no number" if host else "it names no host"
+    return "its port is not a number" if host else "it names no host"
 
 
 def basic_credentials(url: str) -> tuple[str, str]:
-    """Return a URL without its user information, and that as HTTP's Basic credentials (RFC 7617),
-    empty where there is none."""
+    """Return a URL without its user information, and the user information as HTTP Basic credentials
+    (RFC 7617), or an empty string.
+    """
     user = _user_information(url)
     if not user:
         return url, ""
@@ -62,8 +63,7 @@ def _user_information(url: str) -> str:
 
 
 def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
-    """Return the beginning of a body or frame, in characters, to show to people; of one that is
-    no text, its size."""
+    """Return the first characters of a body or frame for display, or the size of binary data."""
     # hidden before it is cut: a piece of a secret would not be found
     text = redact(data[:BODY_CAP].decode("utf-8", "replace"), secrets)[:size].strip()
     return f"{len(data)} bytes that are no text" if "\0" in text else repr(text)
@@ -114,9 +114,10 @@ def _codings(secret: str) -> tuple[str, ...]:
 
 
 def credentials_in(headers: Mapping[str, str], url: str = "") -> set[str]:
-    """Return the secrets of a request: every word of the headers and query parameters whose names
-    say that they carry credentials, and the address's user information, as it is, unescaped and as
-    Basic credentials."""
+    """Return the secrets of a request: every word of headers and query parameters whose names
+    indicate credentials, and the user information of the address, in raw form, unescaped and as
+    Basic credentials.
+    """
     found: set[str] = set()
     for name, value in headers.items():
         kind = _credential(name)

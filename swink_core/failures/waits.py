@@ -1,7 +1,7 @@
-"""How long a server asks its callers to wait, in every form that one is said in.
+"""Parse the waiting time that a server requests, in every known form.
 
-What is read here comes from strangers and is read on the event loop: a text longer than any wait
-is not looked at, a form matches from where the last one ended, and no wait is above a year.
+The input is untrusted and is parsed on the event loop: longer texts are ignored, patterns never
+rescan text, and the result is at most a year.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every decoder promises, whatever the wire format.
+"""The interface of all decoders.
 
 A decoder is pure and sans-IO: bytes go in as the network delivered them, payloads come out.
 However the bytes are cut, the frames are the same. A frame is the payload's `bytes` and nothing
@@ -14,7 +14,7 @@ DEFAULT_FRAME_LIMIT = 8 * 1024 * 1024
 
 
 class FrameError(ValueError):
-    """Bytes from which no further frame can be told: a checksum is wrong.
+    """Bytes that make the rest of the stream unreadable, such as a wrong checksum.
 
     `frames` are those that the same `feed` had completed before it, so that nothing is lost. The
     decoder must not be fed again.
@@ -41,7 +41,7 @@ class FrameTooLong(FrameError):
 
 
 class Decoder(Protocol):
-    """What turns a byte stream, cut anywhere, into frames.
+    """Split a byte stream into frames, for any chunking.
 
     A decoder may have two further attributes. `binary`: true if its frames are not UTF-8 text;
     then its parser checks the text inside them. `reports`: a list of notices, each with the number
@@ -56,7 +56,7 @@ class Decoder(Protocol):
         """
 
     def finish(self) -> list[bytes]:
-        """Return what the end of input left without its terminator: one frame at most.
+        """Return the frame without a terminator at the end of input: at most one.
 
         Such a frame is incomplete by definition; whether it is of use is the caller's decision.
         """

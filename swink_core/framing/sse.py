@@ -19,8 +19,8 @@ A blank line ends a frame whatever came before it. So from a read that begins or
 frame, the range between its first and its last blank line is still whole frames, and only the
 edges take the slow way.
 
-The size of a frame is the sum of its lines without their terminators; comments are free, and are
-not kept even while they are unterminated.
+The size of a frame is the sum of its lines without their terminators. Comments do not count and are
+not stored, even without a terminator.
 """
 
 from __future__ import annotations

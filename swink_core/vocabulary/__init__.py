@@ -1,1 +1,1 @@
-"""What everything may name: data and protocol classes, with no I/O."""
+"""Data and protocol classes for all other packages, without I/O."""

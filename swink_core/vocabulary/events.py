@@ -1,6 +1,6 @@
-"""What a stream is made of: provider-neutral increments, in the order that `grammar` states.
+"""The events of a stream: provider-neutral increments, in the order defined by `grammar`.
 
-Events are structs that are not frozen, for speed; nobody changes one after it was handed out.
+Events are not frozen, for speed; do not change an event after delivery.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What sends a request and hands out its answer, whoever implements it."""
+"""The interface of HTTP clients and responses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class HTTPRequest:
 
 @define
 class ResponseHead:
-    """What came before an answer's body, and when, in the clock's seconds."""
+    """Status and headers of a response, with its time in seconds of the clock."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -29,7 +29,7 @@ class ResponseHead:
 
 
 class HTTPResponse(Protocol):
-    """A response, and the pieces of its body as they come.
+    """A response, with an iterator over the pieces of its body.
 
     `status` is the HTTP status. `headers` are looked up without regard to case. Iterate over it
     (`async for data in response`) for the pieces of the body, each at least a byte; that raises
@@ -44,7 +44,7 @@ class HTTPResponse(Protocol):
         """Return the response itself."""
 
     async def __anext__(self) -> bytes:
-        """Return what the network has, at least a byte."""
+        """Return the available bytes, at least one."""
 
     def close(self) -> None:
         """Close the connection at once, unless the body was read to its end."""
@@ -61,7 +61,7 @@ class HTTPClient(Protocol):
         """
 
     def close_idle(self) -> None:
-        """Close connections that nobody uses, to free their descriptors."""
+        """Close idle connections, to free their file descriptors."""
 
     async def aclose(self) -> None:
         """Close all connections."""

@@ -160,8 +160,8 @@ class ThinkingBlock(_Typed, tag="thinking"):
 class ToolCallBlock(_Typed, tag="tool_call"):
     """A call of a tool by the model.
 
-    `arguments` is the parsed object, empty where `state` is not `complete`; `raw_arguments` is
-    the text as it came, kept in every state (`None` where the arguments never were text).
+    `arguments` is the parsed object, empty unless `state` is `complete`. `raw_arguments` is the
+    received text, kept in every state (`None` if the arguments were never text).
     """
 
     id: str
@@ -180,7 +180,7 @@ class ImageBlock(_Typed, tag="image"):
 
 
 class DocumentBlock(_Typed, tag="document"):
-    """A document (PDF, text) for the model to read. `name` is shown to the model where it can."""
+    """A document (PDF, text) for the model. `name` is sent if the API has a field for it."""
 
     source: Source
     name: str | None = None
@@ -227,10 +227,10 @@ class SystemMessage(_Turn, tag="system"):
 
 
 class UserMessage(_Turn, tag="user"):
-    """What the user says: a string, or blocks of text, images, documents and audio.
+    """A user message: a string, or blocks of text, images, documents and audio.
 
-    An extension's `data` goes to its own provider as it is: a part that swink has no word for.
-    A string among the blocks stands for a block of text, and a block alone for a list of it.
+    The `data` of an extension is sent unchanged to its provider: a part that swink does not model.
+    A string in the list stands for a text block, and a single block for a list with it.
     """
 
     if TYPE_CHECKING:
@@ -248,13 +248,12 @@ class UserMessage(_Turn, tag="user"):
 
 
 class AssistantMessage(_Turn, tag="assistant"):
-    """What the model said, and everything known about how. A string stands for a block of text.
+    """The answer of a model, with its metadata. A string stands for a text block.
 
-    `model` is the model that answered, in the provider's own words. `usage` and `cost` are
-    `None` where nothing is known; they are this answer's own, `total_usage` and `total_cost` are
-    those of all attempts of its call. `stop_reason` is `None` only on a message that a caller wrote
-    or that is still being received. `metadata` holds the provider's facts of the whole answer
-    that fit nowhere else.
+    `model` is the responding model, as named by the provider. `usage` and `cost` are those of this
+    answer, or `None` if unknown; `total_usage` and `total_cost` cover all attempts of the call.
+    `stop_reason` is `None` only for a message that the caller wrote or that is incomplete.
+    `metadata` contains other facts of the provider about the answer.
     """
 
     if TYPE_CHECKING:
@@ -329,7 +328,7 @@ _compared = attrgetter(*AssistantMessage.__struct_fields__[:-2])
 
 
 class ToolResultMessage(_Turn, tag="tool_result"):
-    """What a tool returned to the model. `is_error`: the tool failed and `content` says why."""
+    """The result of a tool call. `is_error`: the tool failed, and `content` explains why."""
 
     tool_call_id: str
     tool_name: str
@@ -340,7 +339,7 @@ class ToolResultMessage(_Turn, tag="tool_result"):
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolResultMessage
 
 Conversation: TypeAlias = list[Message]
-"""What a program holds and adds to."""
+"""A list of messages."""
 
 
 class Tool(Record):

@@ -19,7 +19,7 @@ from swink_core.vocabulary.tokens import MediaTokens
 
 
 class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the catalogue knows of a model; `None` where it does not.
+    """The catalogue entry of a model. `None` means unknown.
 
     `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
     `structured_output`, `json`); `api` chooses among a provider's endpoints; `as_of` is the ISO
@@ -45,7 +45,7 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any"] | tuple[str, ...]
-"""What a setting is; `strings` is a list of them, a tuple the strings that it may be."""
+"""The type of a setting; `strings` is a list of strings, and a tuple lists the allowed values."""
 
 
 COUNTED = frozenset({"tools", "documents"})
@@ -53,21 +53,22 @@ COUNTED = frozenset({"tools", "documents"})
 
 
 class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw_only=True):
-    """What some models take of a call; what no rule names is taken as the API has it.
+    """A rule: the options and content that some models support. Values without a rule are sent
+    unchanged.
 
-    Which: those of `providers` (none: all) in whose id the expression `match` is found, and
-    `unless` is not, when asked over one of `apis` (none: any). One with `when` holds for calls
-    that have, of each feature or option it names, one of the words: `set`, `unset`, the value;
-    of thinking also `on` and, for a number, `tokens`, of `tool_choice` `forced`. A later rule
-    replaces an earlier one of its `name`.
+    Selection: models of `providers` (empty: all) whose id matches the pattern `match` and not
+    `unless`, over one of `apis` (empty: any). A rule with `when` applies to calls in which each
+    named feature or option has one of the listed states: `set`, `unset`, or a value; for thinking
+    also `on` and, for a number, `tokens`; for `tool_choice` also `forced`. A later rule replaces an
+    earlier rule with the same `name`.
 
-    What: `takes` says of a feature, an option or a shape of the call (`prefill`, `call_first`, …)
-    whether it is taken, or which words are; `least` and `most` bound numbers, and `most` lengths
-    and the number of `tools` and `documents`; `change` gives options other values; `efforts` are
-    the words for thinking, by level; `budget` its tokens, from and to; `tool_name` is the
-    expression for whole names; `schema` are the keywords that the root of a tool's schema must
-    not have; `api` is the one to ask over; `retires` is the ISO date from which on the models are
-    gone, and `successor` the one to ask instead; `facts` are the provider's own.
+    Effect: `takes` states for a feature, an option or a shape of the call (`prefill`, `call_first`,
+    …) whether it is supported, or which values are. `least` and `most` are limits of numbers;
+    `most` also limits lengths and the number of `tools` and `documents`. `change` replaces values
+    of options. `efforts` are the names of thinking levels, `budget` is the minimum and maximum of
+    thinking tokens, `tool_name` is the pattern of valid tool names, `schema` lists keywords that
+    the root of a tool's schema must not contain, and `api` is the API to use. `retires` is the ISO
+    date of the retirement, and `successor` the replacement. `facts` are provider-specific.
 
     `as_of` is the ISO date on which the rule was checked. A date of retirement is confirmed if it
     was checked on that day or later.
@@ -111,7 +112,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
 
 
 class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a provider's package data says of it, known without importing the plugin.
+    """The data of a provider's package, available without importing the plugin.
 
     `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
     `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made, and

@@ -1,4 +1,4 @@
-"""What is asked for: a model, and how it should answer."""
+"""The options of a call."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ HttpUrl: TypeAlias = Annotated[
 
 @define(frozen=True)
 class CacheStrategy(Checked):
-    """Whether prompt caching is asked for, and for how long (`ttl` in seconds; `None`: default)."""
+    """Prompt caching, with its lifetime (`ttl` in seconds; `None`: the API's default)."""
 
     mode: Literal["none", "auto"] = "auto"
     ttl: PositiveInt | None = None
@@ -73,11 +73,11 @@ class CacheStrategy(Checked):
 class Timeouts(Checked):
     """Limits in seconds; `None` disables one. Each closes the connection when it passes.
 
-    `first_event` runs from the start of an attempt to its first event; what tells nothing of an
-    answer (headers, a comment, a chunk of a role alone) is none. Only from then on `idle` runs
-    between network reads, and `no_progress` between events (keep-alive comments do not count).
-    `total` runs over the whole call. With `min_chars_per_second`, an answer that stays slower over
-    `window` seconds has timed out too.
+    `first_event` limits the time from the start of an attempt to its first event; headers, comments
+    and chunks without content do not count. After that, `idle` limits the time between network
+    reads, and `no_progress` the time between events (keep-alive comments do not count). `total`
+    limits the whole call. With `min_chars_per_second`, an answer that stays slower over `window`
+    seconds times out too.
     """
 
     connect: PositiveFloat | None = 10.0
@@ -374,14 +374,14 @@ class StreamOptions(Checked):
 
     @property
     def thinking_budget(self) -> int | None:
-        """Tokens of reasoning: 0 for off, `None` where nothing was asked for."""
+        """The reasoning budget in tokens: 0 for off, `None` if not set."""
         if isinstance(self.thinking, ThinkingLevel):
             return THINKING_BUDGETS.get(self.thinking, 0)
         return self.thinking
 
     @property
     def thinking_level(self) -> ThinkingLevel | None:
-        """A level, that nearest a budget; `None` where nothing was asked for."""
+        """The thinking level, or the level nearest to the budget; `None` if not set."""
         if isinstance(self.thinking, int):
             return ThinkingLevel.of_budget(self.thinking)
         return self.thinking

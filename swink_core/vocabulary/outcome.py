@@ -25,7 +25,7 @@ class StopReason(StrEnum):
 
 
 class StreamErrorKind(StrEnum):
-    """What kind of failure ended a stream; retry and fallback are decided by it alone.
+    """The kind of a failure, which alone decides about retries and fallback.
 
     The text below each kind is where it comes from; the table in the documentation is made of it.
     """
@@ -142,7 +142,7 @@ TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 """The numbers of a `Usage`, in its order."""
 
 MOST_TOKENS = 10**12
-"""More tokens than any answer takes: a larger count is none."""
+"""Upper limit of plausible token counts."""
 
 
 class Usage(Record):
@@ -164,7 +164,7 @@ class Usage(Record):
     reported: bool = False
 
     def count(self, name: str, tokens: float) -> bool:
-        """Take a provider's number; `False` for one that is no count of tokens."""
+        """Store a token count of a provider; return `False` if it is not a valid count."""
         if not 0 <= tokens <= MOST_TOKENS:
             return False
         setattr(self, name, int(tokens))
@@ -197,9 +197,9 @@ class Usage(Record):
 class Cost(Record):
     """US dollars, part by part; `None` where a price or a count is unknown.
 
-    `input` is the part of the input that was neither read from nor written to a cache; `fees` are
-    for what is no token: searches, the request itself. `estimated`: the provider reported no final
-    usage, so that tokens were estimated.
+    `input` is the cost of input tokens that were neither read from nor written to a cache. `fees`
+    are costs other than tokens: searches, the request itself. `estimated`: the provider reported no
+    final usage, so tokens were estimated.
     """
 
     input: Finite | None = None
@@ -252,7 +252,7 @@ NOTHING = Charge()
 
 
 class Totals(Record):
-    """What several attempts took, the voided ones too; `None` while nothing is known."""
+    """The usage and cost of several attempts, including voided ones; `None` if unknown."""
 
     usage: Usage | None = None
     cost: Cost | None = None

@@ -1,12 +1,11 @@
-"""What an answer costs: prices, when they hold, and the sum over what was used.
+"""Compute the cost of an answer from prices, their conditions, and usage.
 
-What a plugin tells of an answer in `Usage.extra` counts under these names, whatever the provider
-calls it. Tokens that are parts of others and may have a price of their own: `input_audio`,
-`input_image`, `cache_read_audio` (a part of `input_audio`), `cache_write_long` (kept for an hour
-or more), `output_audio`, `output_image`, `citation`. Tokens that are billed where other ones were
-counted: `billed_input`, `billed_output`. What costs a fee for each: `searches`, `file_searches`,
-`audio_seconds`. Words are the terms of the bill: the tier that answered (`batch`, `flex`,
-`priority`, `fast`), the region.
+Plugins report quantities in `Usage.extra` under these names. Tokens included in other counts, with
+a possible separate price: `input_audio`, `input_image`, `cache_read_audio` (included in
+`input_audio`), `cache_write_long` (cached for an hour or more), `output_audio`, `output_image`,
+`citation`. Billed tokens that differ from the counted ones: `billed_input`, `billed_output`.
+Quantities with a fee: `searches`, `file_searches`, `audio_seconds`. Strings are terms of the bill:
+the service tier (`batch`, `flex`, `priority`, `fast`), the region.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ class Prices(Rates, frozen=True):
     cases: tuple[PriceCase, ...] = ()
 
     def at(self, prompt: int, terms: Set[str], at: datetime) -> Mapping[str, float]:
-        """Return what is to pay for a prompt of so many tokens, on these terms, at that time."""
+        """Return the prices for a prompt of this many tokens, on these terms, at this time."""
         cases = [case for case in self.cases if case.holds(prompt, terms, at)]
         rates = _known_rates(_amounts(self))
         for case in cases:
@@ -116,11 +115,11 @@ _SEARCHES = ("searches", "file_searches")
 def cost_of(
     usage: Usage | None, prices: Prices | None, at: datetime | None = None, long: bool = False
 ) -> Cost | None:
-    """Price an answer of that time (`None`: now) in US dollars; `None` where nothing can be said.
+    """Price an answer at a time (`None`: now) in US dollars; `None` if nothing is known.
 
-    Parts without a price or a count are `None`; `total` is the sum, `None` if something that was
-    used has no price. Cache reads and writes without a price of their own cost as input. Writes
-    of which nobody says how long they are kept are kept `long`, or not.
+    Parts without a price or a count are `None`. `total` is the sum, or `None` if a used part has no
+    price. Cache reads and writes without a separate price cost as much as input. `long` decides
+    about cache writes of unknown duration.
     """
     if usage is None or prices is None:
         return None

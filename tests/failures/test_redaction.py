@@ -141,8 +141,8 @@ FAULTS = [
     ("https://[::1", "its brackets do not match"),
     ("ftp://acme.test", "it does not begin with https://"),
     ("acme.test/v1", "it does not begin with https://"),
-    ("http://acme.test:x", "its port is no number"),
-    ("HTTPS://acme.test:x", "its port is no number"),
+    ("http://acme.test:x", "its port is not a number"),
+    ("HTTPS://acme.test:x", "its port is not a number"),
     ("http://", "it names no host"),
     ("https://:80", "it names no host"),
 ]

@@ -284,7 +284,7 @@ async def test_a_certificate_that_is_not_accepted_is_not_the_proxys_fault(
     ("url", "why"),
     [
         ("http://[S3CRET", "its brackets do not match"),
-        ("http://user:S3CRET/x@host", "its port is no number"),
+        ("http://user:S3CRET/x@host", "its port is not a number"),
         ("http://user:S3CRET@", "it names no host"),
         ("localhost:8080/?key=S3CRET", "it does not begin with https://"),
     ],

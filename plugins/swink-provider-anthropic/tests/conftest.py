@@ -31,7 +31,7 @@ def anthropic() -> Any:
 
 @pytest.fixture(scope="session")
 def declared(anthropic: Any) -> Any:
-    """What the package declares of a request."""
+    """Return the declarations of the package about a request."""
     from anthropic.types.beta import message_create_params
 
     return message_create_params.MessageCreateParamsStreaming

@@ -1,4 +1,4 @@
-"""What every provider promises, of this one."""
+"""Conformance tests of this provider."""
 
 from __future__ import annotations
 

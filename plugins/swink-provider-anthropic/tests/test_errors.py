@@ -1,4 +1,4 @@
-"""What the Messages API's errors mean, by wording, type, status and header."""
+"""Classification of the Messages API's errors by message, type, status and header."""
 
 from __future__ import annotations
 

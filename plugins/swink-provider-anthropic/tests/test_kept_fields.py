@@ -1,4 +1,4 @@
-"""What recorded answers hold and messages do not, each field with its reason."""
+"""Fields of recorded answers that messages omit, with the reason for each."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class TestMessages(KeptFields):
     folders: ClassVar = {"anthropic": "any"}
     package = "swink_provider_anthropic"
     left_out: ClassVar = {
-        "type": "what kind of a frame it is",
-        "delta.type": "what kind of a piece it is",
-        "message.type": "what kind of an object it is",
+        "type": "the type of the frame",
+        "delta.type": "the type of the delta",
+        "message.type": "the type of the object",
         "index": "which block it is, which the blocks say by their order",
         "delta.partial_json": "a piece of arguments, which are parsed",
         "delta.stop_reason": "becomes the message's stop reason",
-        "*.input_tokens": "what was read from a cache is added to it",
+        "*.input_tokens": "cached tokens are added to it",
         "message.usage.output_tokens": "the count at the start; the last one is the usage",
         "content_block.*": BEGUN_ANEW,
         "delta.signature": BEGUN_ANEW,

@@ -1,4 +1,4 @@
-"""What the parser does for an answer grows with the answer, and no faster."""
+"""The work of the parser is linear in the size of the answer."""
 
 from __future__ import annotations
 

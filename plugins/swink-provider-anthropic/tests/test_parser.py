@@ -1,4 +1,4 @@
-"""What each frame of the Messages API says, in small made-up answers."""
+"""Each frame of the Messages API, in small invented answers."""
 
 from __future__ import annotations
 

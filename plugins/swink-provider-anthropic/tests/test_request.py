@@ -1,4 +1,4 @@
-"""What surrounds the body of a request: headers, addresses, credentials, refusals."""
+"""Requests apart from the body: headers, addresses, credentials, rejections."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ DIFFERENCES = {
         "calls": "the SDK completes arguments that were cut off by a guess; we say they are cut"
     },
     "anthropic/truncated-before-message-stop": {
-        "end": "the SDK takes a cut stream for an answer; without message_stop it is none"
+        "end": "the SDK accepts a truncated stream; without message_stop it is incomplete"
     },
     "anthropic/vercel-anthropic-compaction-1": {"opaque": "the SDK adds a null that was not sent"},
     "anthropic/vercel-spliced-message-start": dict.fromkeys(

@@ -1,4 +1,4 @@
-"""What recorded answers hold and messages do not, each field with its reason."""
+"""Fields of recorded answers that messages omit, with the reason for each."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ class TestAzure(KeptFields):
     package = "swink_provider_azure"
     left_out: ClassVar = {
         "created": "when the frame was made, by the server's clock",
-        "object": "what kind of a frame it is",
+        "object": "the type of the frame",
     }

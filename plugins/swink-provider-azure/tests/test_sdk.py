@@ -1,7 +1,7 @@
-"""The `openai` package's clients for Azure as a second opinion on what is sent, and where to.
+"""Compare requests and addresses with the Azure clients of the `openai` package.
 
-Each row says the same twice: as swink's conversation and options, and as the SDK's arguments, of
-Responses or Chat Completions as swink chooses. Both are asked in both forms of address.
+Each row expresses a call twice: as swink's conversation and options, and as the SDK's arguments,
+for the API that swink chooses. Both forms of the address are used.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Messages of AWS's event stream and events of ConverseStream, for tests that make answers up.
 
-An encoder of its own, so that the decoder is not held against itself.
+An independent encoder, so that the decoder is not tested against itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def header(name: str, kind: int, value: bytes) -> bytes:
 
 
 def encode(headers: dict[str, str] | bytes, payload: bytes = b"") -> bytes:
-    """One message, with strings for headers or with header bytes as they are."""
+    """Encode one message, with headers as strings or as raw bytes."""
     if isinstance(headers, dict):
         headers = b"".join(
             header(name, 7, struct.pack(">H", len(value.encode())) + value.encode())

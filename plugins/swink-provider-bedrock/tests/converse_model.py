@@ -1,4 +1,4 @@
-"""AWS's own description of the Converse API, as a second opinion on what is sent."""
+"""Check requests against AWS's model of the Converse API."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _request() -> Any:
 
 
 def _wrong(value: Any, shape: Any, where: str) -> Iterator[str]:
-    """What botocore does not look at: enumerations, patterns, lengths and unions."""
+    """Check enumerations, patterns, lengths and unions, which botocore does not validate."""
     metadata = shape.metadata
     if isinstance(value, str):
         if metadata.get("enum") and value not in metadata["enum"]:

@@ -53,7 +53,7 @@ async def _message(case: Case) -> AssistantMessage:
 
 
 def _expected(case: Case) -> dict[str, Any]:
-    """What was read independently; of two broken bodies only AWS's SDK says anything."""
+    """Return the independent reading; for two broken bodies, only AWS's SDK has one."""
     expected = case.expect["reference_parse"]
     if expected is None:
         sdk = case.expect["sdk"]

@@ -208,7 +208,7 @@ async def test_a_file_that_does_not_parse_is_named_and_not_quoted(files: _Files)
 
 
 def _process(files: _Files, keys: dict[str, Any], section: str = "default") -> Path:
-    """Has keys come from a process, which counts how often it is asked."""
+    """Configure a credential process that counts its calls."""
     script, count = files.config.parent / "keys.py", files.config.parent / "count"
     answer = json.dumps({"Version": 1, **keys})
     script.write_text(f"open({str(count)!r}, 'a').write('x')\nprint({answer!r})\n")
@@ -401,7 +401,7 @@ SIGNED_IN = {
     "accessToken": "signed-in",
     "expiresAt": "2999-01-01T00:00:00Z",
 }
-"""What `aws sso login` leaves in a file, named for the digest of the session's name."""
+"""The token file of `aws sso login`, named after the digest of the session's name."""
 
 PRINT_KEYS = """
 import asyncio

@@ -1,4 +1,4 @@
-"""What the API's errors mean, by wording, type and status, over HTTP."""
+"""Classification of the API's HTTP errors by message, type and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recorded answers hold and messages do not, each field with its reason."""
+"""Fields of recorded answers that messages omit, with the reason for each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TestConverse(KeptFields):
         "p": "padding against those who measure frames",
         "contentBlockIndex": "which block it is, which the blocks say by their order",
         "stopReason": "becomes the message's stop reason",
-        "usage.inputTokens": "what was read from a cache is added to it",
+        "usage.inputTokens": "cached tokens are added to it",
         "delta.toolUse.input": "a piece of arguments, which are parsed",
     }
 

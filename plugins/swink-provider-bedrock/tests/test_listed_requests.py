@@ -1,4 +1,4 @@
-"""What the package's `requests.jsonl` says is sent, before AWS's own description of the API."""
+"""Check the requests of `requests.jsonl` against AWS's model of the API."""
 
 from __future__ import annotations
 

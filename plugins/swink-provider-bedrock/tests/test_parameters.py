@@ -1,4 +1,4 @@
-"""Options as fields of the request, by model, with what is left out or changed."""
+"""Options as fields of the request, by model, with omitted and changed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the events of ConverseStream and the answers of Converse mean."""
+"""The events of ConverseStream and the answers of Converse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every recorded error means, read by people."""
+"""The expected classification of every recorded error, reviewed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What surrounds the body of a request: addresses, regions, credentials, signatures, refusals."""
+"""Requests apart from the body: addresses, regions, credentials, signatures, rejections."""
 
 from __future__ import annotations
 

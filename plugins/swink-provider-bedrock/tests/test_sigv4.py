@@ -25,7 +25,7 @@ KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "a
 
 
 class _Vector:
-    """A case of AWS's suite: a request as text, and each step of its signature."""
+    """A case of AWS's test suite: a request as text, with each step of its signature."""
 
     def __init__(self, case: Case) -> None:
         data = json.loads(case.body)
@@ -81,7 +81,7 @@ def _ours(url: str, headers: dict[str, str], body: bytes, keys: Credentials) -> 
 
 
 def _botocores(url: str, headers: dict[str, str], body: bytes, keys: Credentials) -> dict[str, str]:
-    """What botocore signs the same request with, at the same moment."""
+    """Sign the same request with botocore at the same time."""
     pytest.importorskip("botocore", reason="botocore is not installed")
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest

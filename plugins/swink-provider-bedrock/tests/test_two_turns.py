@@ -1,5 +1,6 @@
-"""What the API answered goes back in the next request as it came: signatures, redacted reasoning,
-tools of the server's, citations, calls and their results."""
+"""The answer returns unchanged in the next request: signatures, redacted reasoning, server-side
+tools, citations, calls and their results.
+"""
 
 from __future__ import annotations
 

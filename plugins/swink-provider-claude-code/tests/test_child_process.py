@@ -20,7 +20,7 @@ from swink_provider_claude_code.child_process import ChildProcess
 from swink_testing.observing import only_new_objects
 
 RUNS = int(os.environ.get("SWINK_CHILD_RUNS", "40"))
-"""How often each way to end is gone; a thousand times takes minutes."""
+"""Repetitions of each kind of exit; a thousand take minutes."""
 
 MEGABYTE = b"x" * 1024 * 1024
 

@@ -37,6 +37,6 @@ class TestClaudeCode(ProviderConformance):
 
 
 class TestClaudeCodeUnasked(ProviderConformance):
-    """Where nobody says that the command reaches nothing outside this machine."""
+    """Conformance tests without permission to run the command."""
 
     provider = "claude-code"

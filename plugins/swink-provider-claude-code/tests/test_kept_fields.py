@@ -1,4 +1,4 @@
-"""What recorded runs hold and messages do not, each field with its reason."""
+"""Fields of recorded runs that messages omit, with the reason for each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TestClaudeCode(KeptFields):
         "rate_limit_info.*": "of the account, not of the answer",
         "estimated_tokens*": "a guess on the way; the run's figures are the usage",
         "event.index": "which block it is, which the blocks say by their order",
-        "usage.input_tokens": "what was read from a cache is added to it",
+        "usage.input_tokens": "cached tokens are added to it",
         "usage.cache_creation.ephemeral_5m_input_tokens": "the rest of what was written",
         "usage.server_tool_use.*": "counted by model, for the cost",
         "total_cost_usd": "the cost where counts have unknown names; else the cost is counted",

@@ -1,4 +1,4 @@
-"""What recorded answers hold and messages do not, each field with its reason."""
+"""Fields of recorded answers that messages omit, with the reason for each."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class TestCohere(KeptFields):
     folders: ClassVar = {}
     package = "swink_provider_cohere"
     left_out: ClassVar = {
-        "type": "what kind of a frame it is",
+        "type": "the type of the frame",
         "index": "which block it is, which the blocks say by their order",
         "delta.finish_reason": "becomes the message's stop reason",
-        "delta.message.tool_calls.type": "what kind of a call it is: there is one",
+        "delta.message.tool_calls.type": "the type of the call: only one exists",
     }

@@ -1,4 +1,4 @@
-"""What events of `/v2/chat` become."""
+"""The events of `/v2/chat`."""
 
 from __future__ import annotations
 

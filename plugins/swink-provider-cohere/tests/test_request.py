@@ -1,4 +1,4 @@
-"""What is sent to Cohere."""
+"""Requests to Cohere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What echo answers: a table of (model, what is said, options, expected message)."""
+"""Answers of echo: a table of (model, prompt, options, expected message)."""
 
 from __future__ import annotations
 

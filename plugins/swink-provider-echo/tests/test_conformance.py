@@ -1,4 +1,4 @@
-"""What every provider promises, as far as it applies to one without a network."""
+"""Conformance tests that apply to a provider without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How echo fails, stalls and takes its time when it is told to."""
+"""Scripted failures, stalls and delays of echo."""
 
 from __future__ import annotations
 

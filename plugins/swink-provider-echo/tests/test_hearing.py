@@ -1,4 +1,4 @@
-"""What echo hears, counts and reports, in conversations of every kind."""
+"""The input that echo reads, counts and reports, in conversations of every kind."""
 
 from __future__ import annotations
 

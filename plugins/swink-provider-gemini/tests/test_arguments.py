@@ -28,7 +28,7 @@ ARGUMENTS = st.dictionaries(NAMES, VALUES, min_size=1, max_size=4)
 
 
 def _pieces(value: Any, path: str = "$") -> Iterator[dict[str, Any]]:
-    """What the server sends for these arguments; strings in two pieces."""
+    """Return the server's deltas for these arguments; strings arrive in two pieces."""
     match value:
         case dict():
             for name, inner in value.items():

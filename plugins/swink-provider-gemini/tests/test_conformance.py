@@ -1,4 +1,4 @@
-"""What every provider promises, of these two."""
+"""Conformance tests of both providers."""
 
 from __future__ import annotations
 

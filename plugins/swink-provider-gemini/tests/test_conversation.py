@@ -192,7 +192,7 @@ MEDIA: list[tuple[str, Any, dict[str, Any]]] = [
         {"inlineData": {"mimeType": "text/plain", "data": "AAAA"}},
     ),
     (
-        "an image by another of its names",
+        "an image with an alias of its media type",
         ImageBlock(Base64Source("image/jpg", "AAAA")),
         {"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}},
     ),

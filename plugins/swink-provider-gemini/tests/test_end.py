@@ -1,4 +1,4 @@
-"""How an answer ends: its finish reason, a refusal, an error; and what was told about it."""
+"""The ends of an answer: finish reason, refusal, error, and the notices about them."""
 
 from __future__ import annotations
 

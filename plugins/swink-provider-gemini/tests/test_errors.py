@@ -1,4 +1,4 @@
-"""What the API's errors mean, by quota, reason, wording and status word, wherever they come."""
+"""Classification of errors by quota, reason, message and status, anywhere in the answer."""
 
 from __future__ import annotations
 

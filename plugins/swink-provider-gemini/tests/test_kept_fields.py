@@ -1,4 +1,4 @@
-"""What recorded answers hold and messages do not, each field with its reason."""
+"""Fields of recorded answers that messages omit, with the reason for each."""
 
 from __future__ import annotations
 

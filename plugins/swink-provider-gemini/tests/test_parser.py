@@ -1,4 +1,4 @@
-"""What each frame of `streamGenerateContent` says, in small made-up answers."""
+"""Each frame of `streamGenerateContent`, in small invented answers."""
 
 from __future__ import annotations
 

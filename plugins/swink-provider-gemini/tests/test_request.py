@@ -1,4 +1,4 @@
-"""What surrounds the body of a request to the Gemini API: headers, addresses, credentials."""
+"""Requests to the Gemini API apart from the body: headers, addresses, credentials."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What the API answered goes back in the next request as it came: signatures on their parts, calls
-with their ids, parts of the server's own tools."""
+"""The answer returns unchanged in the next request: signatures on their parts, calls with their
+ids, parts of server-side tools.
+"""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ class _TransportError(_GoogleAuthError):
 
 
 class _Credentials:
-    """Gives out tokens that are numbered, each when it is asked to."""
+    """Return numbered tokens, a new one for each refresh."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.token: str | None = None
@@ -216,7 +216,7 @@ class _Credentials:
 
 
 class _GoogleAuth:
-    """Stands in for google-auth: what `default` finds, and how often it was asked."""
+    """Replace google-auth: the result of `default`, and the number of its calls."""
 
     def __init__(self) -> None:
         self.asked: list[list[str]] = []

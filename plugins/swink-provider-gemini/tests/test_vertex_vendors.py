@@ -1,4 +1,4 @@
-"""Other vendors' models on Vertex AI: who speaks for them, and what is sent."""
+"""Other vendors' models on Vertex AI: their providers and requests."""
 
 from __future__ import annotations
 

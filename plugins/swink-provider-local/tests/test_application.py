@@ -1,4 +1,4 @@
-"""What applications do, against a real engine: tools, typed answers, no await, chains."""
+"""Applications with a real engine: tools, structured output, synchronous calls, fallback chains."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ TOKEN = "hf_secret"
 
 
 class FakeHub(LoopbackServer):
-    """Has one file. `digest` is what it says of it; `cuts` breaks off so many answers half-way."""
+    """Serve one file. `digest` is the reported digest; the first `cuts` responses break off."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What recorded answers hold and messages do not, each field with its reason."""
+"""Fields of recorded answers that messages omit, with the reason for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class TestLocal(KeptFields):
     package = "swink_provider_local"
     left_out: ClassVar = {
         "created": "when the frame was made, by the server's clock",
-        "object": "what kind of a frame it is",
-        "choices.delta.tool_calls.type": "what kind of a call it is: there is one",
+        "object": "the type of the frame",
+        "choices.delta.tool_calls.type": "the type of the call: only one exists",
         "choices.finish_reason": "becomes the message's stop reason",
     }

@@ -1,4 +1,4 @@
-"""When engines start, whom they serve and when they stop, with engines that are none."""
+"""Start, sharing and stop of engines, with fake engines."""
 
 from __future__ import annotations
 

@@ -9,6 +9,6 @@ class TestMistral(ProviderConformance):
 
 
 class TestMistralByDefault(ProviderConformance):
-    """Of the model that is asked where nobody names one."""
+    """Conformance tests of the default model."""
 
     provider = "mistral"

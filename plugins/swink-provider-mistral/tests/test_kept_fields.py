@@ -1,4 +1,4 @@
-"""What recorded answers hold and messages do not, each field with its reason."""
+"""Fields of recorded answers that messages omit, with the reason for each."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class TestMistral(KeptFields):
     left_out: ClassVar = {
         "p": "padding against those who measure frames",
         "created": "when the answer was made, by the server's clock",
-        "object": "what kind of a frame it is",
+        "object": "the type of the frame",
         "choices.index": "one answer is read",
         "choices.finish_reason": "becomes the message's stop reason",
         "choices.delta.content.closed": "whether the reasoning is over, which the blocks say",
         "choices.delta.tool_calls.index": "which call it is, which the blocks say by their order",
-        "choices.delta.tool_calls.type": "what kind of a call it is: there is one",
+        "choices.delta.tool_calls.type": "the type of the call: only one exists",
     }

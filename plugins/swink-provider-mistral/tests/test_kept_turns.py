@@ -1,4 +1,4 @@
-"""What comes beside the text is kept through two turns, and goes back where the API wants it."""
+"""Content other than text is kept through two turns and returns to the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Mistral is sent, and what its recorded answers become."""
+"""Requests to Mistral, and messages from its recorded answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Ollama's lines mean."""
+"""The lines of Ollama's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent to Ollama, and where."""
+"""Requests to Ollama, and their addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server says of its models, and what becomes of calls by it."""
+"""Capabilities reported by a server, and their effect on calls."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class Ollama(LoopbackServer):
         await exchange.end()
 
     def asked(self, path: str) -> list[Any]:
-        """Return what was sent to a path."""
+        """Return the requests to a path."""
         return [one.json for one in self.exchanges if one.path == path]
 
 
 class Asked:
-    """What a call's last request held, what was said, and how it ended."""
+    """The last request of a call, its text, and its end."""
 
     def __init__(self, server: Ollama, events: list[Any]) -> None:
         bodies = server.asked("/api/chat")
@@ -82,7 +82,7 @@ class Asked:
 
 @asynccontextmanager
 async def asking(models: dict[str, dict[str, Any]]) -> AsyncIterator[tuple[Ollama, Any]]:
-    """Give a server, and what asks one of its models with the same client each time."""
+    """Yield a server, and a function that calls its models with one client."""
     with Ollama(models) as server:
         async with Client() as client:
 

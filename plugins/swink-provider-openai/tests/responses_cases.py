@@ -66,7 +66,7 @@ def expected_text(case: Case) -> str:
 
 
 def expected_calls(case: Case) -> list[tuple[str, str, Any]]:
-    """Return id, name and arguments of the calls; free text is an argument of its own."""
+    """Return id, name and arguments of the calls; free text becomes one argument."""
     return [
         (
             call["id"],
@@ -87,7 +87,7 @@ FOR_THE_CALLER = {
 
 
 def expected_stop(case: Case) -> StopReason:
-    """Return why a complete answer stopped."""
+    """Return the stop reason of a complete answer."""
     if case.name in FOR_THE_CALLER:
         return StopReason.TOOL_USE
     reference = case.reference

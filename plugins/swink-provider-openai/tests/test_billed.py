@@ -1,4 +1,4 @@
-"""What an answer costs by where it was made and for how long its prompt is kept."""
+"""Cost of an answer by region and cache duration."""
 
 from __future__ import annotations
 

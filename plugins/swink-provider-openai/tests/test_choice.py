@@ -1,4 +1,4 @@
-"""Which API a call is asked over, by rules as they stand in a file."""
+"""The API of a call, selected by the rules in a file."""
 
 from __future__ import annotations
 

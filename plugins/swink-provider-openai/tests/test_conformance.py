@@ -1,4 +1,4 @@
-"""What every provider promises, of every preset of this package, and of a row beyond them."""
+"""Conformance tests of every preset of this package, and of an additional row."""
 
 from __future__ import annotations
 

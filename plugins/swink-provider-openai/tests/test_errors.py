@@ -1,4 +1,4 @@
-"""What errors mean, beyond the rows of `errors.jsonl`: in the midst of a stream, when to retry."""
+"""Classification of errors beyond the rows of `errors.jsonl`: within a stream, and retry delays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recorded answers hold and messages do not, each field with its reason."""
+"""Fields of recorded answers that messages omit, with the reason for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Responses(OpenAIProvider):
 
 PADDING = "padding against those who measure frames"
 CLOCK = "when the frame was made, by the server's clock"
-FRAME = "what kind of a frame or item it is, which the blocks are"
+FRAME = "the type of the frame or item, which the block expresses"
 PLACE = "where a piece belongs, which the blocks say by their order"
 FIRST = "one answer is read, and a notice tells of others"
 CUMULATIVE = "counted again in every frame; the last count is the message's usage"

@@ -1,4 +1,4 @@
-"""What each service of Chat Completions may answer is kept through two turns, and goes back."""
+"""Answers of each Chat Completions service are kept through two turns and return."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The `openai` package as a second opinion on what is sent.
+"""Compare requests with those of the `openai` package.
 
-Each row says the same thing twice: as swink's conversation and options, and as the SDK's
-arguments. Both requests are captured and compared field by field. What the SDK declares of its
-parameters is asked as well.
+Each row expresses a call twice: as swink's conversation and options, and as the SDK's arguments.
+Both requests are captured and compared field by field, and checked against the SDK's parameter
+types.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ from swink_testing.capture import CaptureServer
 from swink_testing.driver import fold, run_bytes
 
 ERROR = "the SDK raises what it finds in the stream; we end with it"
-REFUSAL = "the API says stop for a refusal; swink has a word of its own for it"
+REFUSAL = "the API reports `stop` for a refusal; swink has a separate stop reason"
 NO_INDEX = "the SDK needs an index on every call; recordings of this age have none"
 REASONING_BESIDE = "reasoning is counted beside the completion, as the total shows; ours are parts"
 X_GROQ = "the usage is in x_groq, where the SDK does not look"
 NO_DELTA = "the SDK fails over a choice whose delta is missing or null"
-CONTENT_ARRAY = "the SDK joins content that is an array as it joins deltas of its own objects"
+CONTENT_ARRAY = "the SDK joins content arrays like deltas of objects"
 
 DIFFERENCES: dict[str, dict[str, str]] = {
     "openrouter/rig-streaming-gpt41-low-model": {
@@ -34,7 +34,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "groq/pydantic-ai-tool-use-failed-error-streaming": {"end": ERROR},
     "openrouter/pydantic-ai-openrouter-stream-error": {"end": ERROR},
     "openai_chat/truncated-inside-tool-args": {
-        "stop": "the SDK takes a cut stream for an answer; without a finish reason it is none"
+        "stop": "the SDK accepts a truncated stream; without a finish reason it is incomplete"
     },
     "openai_chat/llm-tools-streaming-variant-a": {
         "calls": "the SDK doubles an id and a name that the server repeats; the id is one call",

@@ -1,4 +1,4 @@
-"""What frames say, shape by shape: the variants that recordings show one at a time."""
+"""Frames in each of the forms that recordings contain."""
 
 from __future__ import annotations
 
@@ -680,7 +680,7 @@ WHOLE: Frame = {
 
 
 async def whole(data: Any) -> list[AssistantMessageEvent]:
-    """What the parser makes of a response that is not streamed."""
+    """Parse a response that is not streamed."""
     from swink_core import RetryPolicy
     from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 

@@ -1,4 +1,4 @@
-"""Perplexity's Agent API: what it is sent is what it knows, and what its tools found is kept."""
+"""Perplexity's Agent API: requests with supported fields only, kept tool results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def frames(*frames: dict[str, Any]) -> bytes:
 
 
 def answer(*items: dict[str, Any], ended: str = "completed", **facts: Any) -> bytes:
-    """Return what the service sends: a search begins as a call of a function of its own."""
+    """Return an answer of the service: a search starts as a call of its internal function."""
     search = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "search_web"}
     told: list[dict[str, Any]] = []
     for index, item in enumerate(items):

@@ -1,4 +1,4 @@
-"""How services that differ in data alone are asked: where, and how hard to think."""
+"""Addresses and reasoning parameters of services that differ only in data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subclass may override and a row may say is asked; what is not is refused."""
+"""Overrides in a subclass or a row take effect, or they are rejected."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ BESIDE = {
     "xai/vercel-xai-text": (0, 290),
     "xai/vercel-xai-text-2": (0, 340),
 }
-"""What these count beside the prompt (sound) and the completion (reasoning): the totals show it."""
+"""Services whose totals count audio beside the prompt or reasoning beside the completion."""
 
 FINISHES_OFTEN = (
     "azure/semantic-kernel-chat-completion-streaming-multiple-function-calls-test-async-filter-resp"

@@ -1,4 +1,4 @@
-"""Two turns: what came in the first goes back in the second as the service wants it."""
+"""Two turns: content of the first answer returns in the second request."""
 
 from __future__ import annotations
 

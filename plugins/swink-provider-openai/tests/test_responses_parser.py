@@ -1,4 +1,4 @@
-"""What each event of the Responses API says, alone and in the orders in which servers send them."""
+"""The events of the Responses API, alone and in the orders that servers use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Second turns over the Responses API: what the first answer held goes back as it came."""
+"""Second turns over the Responses API: content of the first answer returns unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of the Responses API, with the `openai` package as a second opinion.
+"""Compare requests to the Responses API with those of the `openai` package.
 
 Each row says the same thing twice: as swink's conversation and options, and as the SDK's
 arguments. Both requests are captured and compared field by field, and held against the

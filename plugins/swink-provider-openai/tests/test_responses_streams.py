@@ -51,7 +51,7 @@ FAILED = {
 COMPLETE = [case for case in STREAMS if case.name not in FAILED]
 
 BLOCKS = {"message", "reasoning", "function_call", "custom_tool_call"}
-"""The items that are blocks of their own kind; all others are extensions."""
+"""Item types with a block type; all others become extensions."""
 
 
 async def _events(case: Case, chunks: list[bytes]) -> list[AssistantMessageEvent]:

@@ -48,7 +48,7 @@ AT_ONCE = RetryPolicy(base=0.0)
 
 
 class Server:
-    """Answers POSTs over HTTP and GETs over WebSockets; keeps what was asked.
+    """Answer POST over HTTP and GET over WebSockets, and store the requests.
 
     `refusal` is the status for whoever wants a WebSocket, `None` for none. `plays` are the
     messages of each socket in turn, the last for all that follow; `stays` leaves sockets open.

@@ -1,4 +1,4 @@
-"""Calls to models that are gone, or will be before long, through a client and by its clock."""
+"""Calls to retired models, and to models that retire soon, by the client's clock."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAST = f"{GONE} was retired on 2026-10-23; ask gpt-6.1-sol instead"
 async def asked(
     days: int, model: str = MODEL, **options: Any
 ) -> tuple[MemoryHTTPClient, list[Any]]:
-    """Return what a call so many days after the end sends, and its events."""
+    """Return the request and events of a call this many days after the retirement."""
     http = MemoryHTTPClient(MemoryResponse([ANSWER], headers=SSE))
     clock = DatedClock(END + timedelta(days))
     async with Client(http=http, retry=RetryPolicy.none(), clock=clock) as client:

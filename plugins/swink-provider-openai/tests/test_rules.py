@@ -1,4 +1,4 @@
-"""What becomes of calls to OpenAI's models by their rules, and of servers that speak like them."""
+"""Effect of rules on calls to OpenAI's models and to compatible servers."""
 
 from __future__ import annotations
 

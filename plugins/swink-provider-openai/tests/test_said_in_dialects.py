@@ -1,4 +1,4 @@
-"""What services that speak Chat Completions take beyond it: marks, video, answers to continue."""
+"""Additional features of Chat Completions services: marks, video, continued answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas as OpenAI takes them: what changes is the form."""
+"""Conversion of schemas to OpenAI's form."""
 
 from __future__ import annotations
 

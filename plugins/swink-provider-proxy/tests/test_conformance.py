@@ -9,6 +9,6 @@ class TestProxy(ProviderConformance):
 
 
 class TestProxyByDefault(ProviderConformance):
-    """Of the model that is asked where nobody names one."""
+    """Conformance tests of the default model."""
 
     provider = "proxy"

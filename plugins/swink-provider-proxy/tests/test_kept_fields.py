@@ -1,4 +1,4 @@
-"""What recorded answers hold and messages do not, each field with its reason."""
+"""Fields of recorded answers that messages omit, with the reason for each."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ class TestProxy(KeptFields):
     folders: ClassVar = {}
     package = "swink_provider_proxy"
     left_out: ClassVar = {
-        "type": "what kind of an event it is",
+        "type": "the type of the event",
         "content_index": "which block it is, which the blocks say by their order",
     }

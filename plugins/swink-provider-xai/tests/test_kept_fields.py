@@ -1,4 +1,4 @@
-"""What recorded answers hold and messages do not, each field with its reason."""
+"""Fields of recorded answers that messages omit, with the reason for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class TestXAI(KeptFields):
     package = "swink_provider_xai"
     left_out: ClassVar = {
         "created": "when the frame was made, by the server's clock",
-        "object": "what kind of a frame it is",
+        "object": "the type of the frame",
         "choices.index": "one answer is read",
         "usage.completion_tokens": "what was reasoned, which is counted apart, is added to it",
         "usage.cost_in_usd_ticks": "becomes the message's cost, which the client sets",

@@ -1,4 +1,4 @@
-"""What comes beside the text is kept through two turns, and goes back as xAI takes it."""
+"""Content other than text is kept through two turns and returns to xAI."""
 
 from __future__ import annotations
 

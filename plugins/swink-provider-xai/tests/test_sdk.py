@@ -1,4 +1,4 @@
-"""The `openai` package, which xAI documents for its API, as a second opinion on what is sent.
+"""Compare requests with those of the `openai` package, which xAI documents for its API.
 
 Each row says the same twice: as swink's conversation and options, and as the SDK's arguments, of
 Responses or Chat Completions as swink chooses. The address and the body are compared.

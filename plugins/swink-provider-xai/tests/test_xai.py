@@ -1,4 +1,4 @@
-"""What xAI is sent, and what its recorded answers become."""
+"""Requests to xAI, and messages from its recorded answers."""
 
 from __future__ import annotations
 

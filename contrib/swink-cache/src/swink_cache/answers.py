@@ -1,4 +1,4 @@
-"""An answer as it is kept: its events, in the lists in which they came, as bytes and back."""
+"""Encode and decode cached answers: their events, in the batches in which they arrived."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def encode(batches: Sequence[Sequence[Event]]) -> bytes:
 
 
 def decode(data: bytes) -> list[Batch]:
-    """Return the events of an answer that is given again: the same ones, with a notice of it, at
-    no cost. Raises ValueError for what is none."""
+    """Decode the events of a cached answer, with a `cache_hit` notice and without cost. Raises
+    ValueError for invalid data.
+    """
     answer = msgspec.json.decode(data, type=_Answer)
     batches = [[_event(row) for row in batch] for batch in answer.batches]
     first, done = batches[0], batches[-1][-1]

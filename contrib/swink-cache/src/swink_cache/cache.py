@@ -1,11 +1,11 @@
-"""`SwinkCache`: a plugin that answers a request as it was answered before.
+"""`SwinkCache`: a plugin that answers repeated requests from a cache.
 
     swink.Client(plugins=[SwinkCache("answers.sqlite", ttl=86400)])
 
-What is the same request is said by its canonical form, to the letter, by the tenant whose call it
-is (`Call.tenant`), and by a digest of the credentials. Only complete answers (`Done`) are kept.
-Equal calls that are made at one time are asked once: one leads, the others wait for its answer, and
-the next one leads where it gets none.
+The cache key consists of the canonical form of the request, the tenant (`Call.tenant`), and a
+digest of the credentials. Only complete answers (`Done`) are cached. Concurrent identical calls
+send one request: the first call leads, the others wait for its answer, and if it fails, the next
+one leads.
 
 The plugin stands around whatever answers a call, and asks it only where nothing was kept: until it
 is read, it has done nothing. SQLite and JSON are worked on in a thread.
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 MOST_BYTES = 500_000_000
 
 FORM = 2
-"""The form of what is kept; another one is another key."""
+"""The version of the stored form, which is part of the key."""
 
 MOST_WAITING = 256
 """Answers that may wait to be written; further ones are not kept."""
@@ -52,8 +52,8 @@ class SwinkCache:
     those go that were not asked for the longest. With `shared`, credentials do not count: whoever
     asks the same is given the same, within a tenant.
 
-    A cache that cannot be read or written costs no call: it is told of once, and calls are made.
-    Whoever made it closes it: `await cache.aclose()`.
+    A cache that cannot be read or written never fails a call: the log reports it once, and calls go
+    to the provider. The creator must close the cache: `await cache.aclose()`.
     """
 
     api_level = 1
@@ -87,7 +87,7 @@ class SwinkCache:
 
     @swink.hookimpl(wrapper=True)
     def stream(self, call: swink.Call) -> Generator[None, Any, Any]:
-        """Return what was answered before, or what is answered now."""
+        """Return the cached events, or the events of the provider."""
         events = yield
         if active() is not None or call.attempt.target.continues:
             return events  # a cassette answers, or what is said depends on what the provider keeps
@@ -194,7 +194,7 @@ class SwinkCache:
             self._shelf.close()
 
     def _tell(self, error: Exception) -> None:
-        """Tell of a fault once, until an answer could be kept."""
+        """Log a fault once, until the cache works again."""
         if not self._told:
             self._told = True
             log.error("the cache %s does not work: %s: %s", self.path, type(error).__name__, error)

@@ -1,4 +1,4 @@
-"""What swink finds here through the entry-point group `swink.plugins`."""
+"""The plugin of the entry-point group `swink.plugins`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class CachePlugin:
-    """Caches where the environment says so, and is nothing where it does not."""
+    """Cache answers if the environment variables enable it; otherwise do nothing."""
 
     def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
         """Make a cache, or an object without hooks. Raises UsageError for a wrong setting."""

@@ -22,7 +22,7 @@ Batch: TypeAlias = list[swink.Event]
 _Flights: TypeAlias = "dict[tuple[Path, str], asyncio.Future[bytes | None]]"
 
 _in_flight: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flights] = WeakKeyDictionary()
-"""What is being asked, by event loop: through all caches, as each client may have its own."""
+"""Running requests of each event loop, shared by the caches of all clients."""
 
 
 class Cache(Protocol):

@@ -3,8 +3,8 @@
     from swink_judge import Judge
     for rule in Judge().refusals("openai", "chat", "gpt-5", {"temperature": 0.2}): print(rule)
 
-The rules are facts about other people's servers, each with the address of its source: a line of
-`rules/*.jsonl`, see `Rule`. `asked_of` reads from a request whom it asks for what.
+The rules are facts about vendors' servers, each with the URL of its source: a line of
+`rules/*.jsonl`, see `Rule`. `asked_of` reads provider, API and model from a request.
 """
 
 from swink_judge.requests import Asked, asked_of, is_judged

@@ -44,7 +44,7 @@ class Beginning:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """What the API wants back of it where there are no calls in it: `said` too."""
+        """Return the parts of an answer without tool calls that must return, including `said`."""
         of_calls = [
             str(block.metadata) for block in self.content if isinstance(block, ToolCallBlock)
         ]
@@ -198,7 +198,7 @@ def _echo(provider: str) -> Beginning:
 
 
 def _stream_json(provider: str) -> Beginning:
-    """Its own tools are no calls of ours, and a script is all that goes back."""
+    """Return no tool calls for built-in tools; only text returns with the next request."""
     return Beginning(_messages(provider).content)
 
 

@@ -1,4 +1,4 @@
-"""Who takes part in a conversation that goes from one provider to another, and by which rules.
+"""Providers for conversations that move between providers, and the requirements of their APIs.
 
 for participant in participants(Host()):
     participant.begins().content        # an answer as that provider gives it
@@ -24,7 +24,7 @@ __all__ = ["Participant", "Rules", "participants"]
 
 @define(frozen=True)
 class Rules:
-    """What an API takes, as its reference or its refusals say."""
+    """The requirements of an API, from its documentation or its error messages."""
 
     tool_ids: str = r".+"
     """A pattern of the ids of tool calls."""
@@ -82,7 +82,7 @@ FAMILIES = {
 
 @define(frozen=True)
 class Participant:
-    """A provider, or one of its APIs; `replay` tells how its dialect takes reasoning back."""
+    """A provider, or one of its APIs; `replay` is the form of returned reasoning."""
 
     provider: str
     wire: str
@@ -105,7 +105,7 @@ class Participant:
 
     @property
     def spoken(self) -> str:
-        """Who has rules of its own for what it is asked in, or the wire format."""
+        """The provider name if it has separate rules, otherwise the wire format."""
         if self.family is not None:
             return FAMILIES[self.provider][self.family]
         return str(self) if str(self) in RULES else self.wire
@@ -118,7 +118,7 @@ class Participant:
 
     @property
     def rules(self) -> Rules:
-        """What the API takes."""
+        """The requirements of the API."""
         return RULES[self.spoken]
 
     def begins(self) -> Beginning:

@@ -1,4 +1,4 @@
-"""Values of JSON data by a path, and what a rule says of them."""
+"""Look up values of JSON data by path, and evaluate conditions of rules."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _schemas(schema: Any, named: bool = False) -> Iterator[dict[str, Any]]:
 
 
 _OF_NAMES = ("properties", "$defs", "definitions")
-"""Keywords of a JSON schema below which the names are no keywords."""
+"""Keywords of a JSON schema whose children are property names, not keywords."""
 
 OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "present": lambda _: lambda value: value is not None,
@@ -208,10 +208,10 @@ def _unlisted(path: Steps, lists: list[Steps]) -> Holds:
 def condition(path: str, op: str, want: Any = None, absent: bool = False) -> Holds:
     """Return a test of a request's body.
 
-    It holds where it holds for one of the values at `path`; with none but null there, where
-    `absent` says so. `unlisted` compares with other values of the request: it holds for a value
-    that is at none of the paths in `want`. `count_gt` holds for more than `want` values at `path`
-    in the whole request. Raises KeyError for an unknown operator.
+    A condition holds if it holds for any value at `path`, or, if all of them are missing or null,
+    if `absent` is set. `unlisted` holds for a value that occurs at none of the paths in `want`.
+    `count_gt` holds for more than `want` values at `path` in the whole request. Raises KeyError for
+    an unknown operator.
     """
     steps = steps_of(path)
     if op == "absent":

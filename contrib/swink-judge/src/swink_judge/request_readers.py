@@ -1,4 +1,4 @@
-"""What a request says of a conversation, whichever API it is for."""
+"""Read the conversation in a request body of any API."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SIZE = "{}"
 
 
 def scalars_of(data: Any) -> list[tuple[str, Any]]:
-    """List all of JSON data that is no object and no list, each with its path, and all sizes."""
+    """List all scalars of JSON data with their paths, and the sizes of all objects and lists."""
     found: list[tuple[str, Any]] = []
     _add_scalars(data, "", found)
     return found
@@ -183,7 +183,7 @@ def _ollama(body: Any, reading: Reading) -> None:
 
 
 def _words(body: Any, reading: Reading) -> None:
-    """All has become words: there are no ids, and nothing that could be empty but the whole."""
+    """Everything is text: ids do not exist, and only the whole text can be empty."""
     for text in strings_of(body):
         if text.strip():
             return

@@ -1,7 +1,7 @@
-"""Whom a request asks, by which API, for which model: read from the request alone.
+"""Read provider, API and model from a request.
 
-An API is known by the end of its path, whoever serves it; the model stands in the path or in the
-body. The provider is the one that made the request: rules go by its name.
+The end of the path identifies the API, on any server. The model is in the path or in the body. The
+provider is the plugin that made the request, and its name selects the rules.
 """
 
 from __future__ import annotations

@@ -16,21 +16,21 @@ from swink_judge.paths import Holds, condition, steps_of
 __all__ = ["OWN_RULES", "Family", "Judge", "Rule", "all_families", "all_rules", "rules_of"]
 
 OWN_RULES = "request_rules.jsonl"
-"""The file of a provider's package that holds rules of its own."""
+"""The rules file in a provider's package."""
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one API refuses: a request of which every condition of `when` holds.
+    """A rule of an API: it rejects requests for which all conditions in `when` hold.
 
-    `provider` and `api` are names with `|` between them, `*` any; `model` and `unless_model` are
-    searched in the model's id, `model` also in that of a fine-tuned model's base. A condition is
-    `[path, operator, value, absent]`: `tools[*].name` is a value in every element of a list,
-    `messages[-1]` the last one; it holds where it holds for one value that is there, and with
-    `absent` also where there is none; `unlisted` holds for a value that is at none of the paths in
-    `value`, such as the name of an unknown tool. `status` is what the server answers, 200 where
-    it says nothing and the value has no effect. `confidence` is `measured` where a server's own
-    words were quoted, `documented`, or `reported`. `checked` is the ISO date on which the rule was
-    last compared with its source.
+    `provider` and `api` are names separated by `|`; `*` matches any. `model` and `unless_model` are
+    patterns searched in the model id; `model` also matches the base of a fine-tuned model. A
+    condition is `[path, operator, value, absent]`. In a path, `tools[*].name` is a value in every
+    element of a list, and `messages[-1]` is the last element. A condition holds if it holds for any
+    existing value, and with `absent` also if the value is missing. `unlisted` holds for a value
+    that occurs at none of the paths in `value`, such as the name of an unknown tool. `status` is
+    the HTTP status of the server, or 200 if the server ignores the value silently. `confidence` is
+    `measured` if the source quotes the server's message, otherwise `documented` or `reported`.
+    `checked` is the ISO date of the last comparison with the source.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Models of one line, of which ids that nobody has announced are judged as its newest.
+    """A model family. Unknown ids of the family are judged like its newest model.
 
     `provider`, `model` and `unless_model` are as in a rule: the latter is the ids that there are,
     which rules know by themselves. `newest` is one of them, by `source`.
@@ -92,7 +92,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Compiled:
-    """A rule ready to be asked: most ask for a field that most requests lack."""
+    """A compiled rule. It first checks for a field that most requests do not have."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
@@ -131,7 +131,7 @@ def all_families() -> tuple[Family, ...]:
 
 
 def rules_of(package: str) -> list[Rule]:
-    """Return the rules that a provider's package brings: those of its `request_rules.jsonl`.
+    """Return the rules in the `request_rules.jsonl` of a provider's package.
 
     Raises msgspec.DecodeError for a file that cannot be read.
     """
@@ -170,7 +170,7 @@ class Judge:
         return not self._apis.isdisjoint({(provider, api), (provider, "*")})
 
     def judged_as(self, provider: str, model: str) -> str:
-        """Return the model whose rules hold for an id: a family's newest for one of its to come."""
+        """Return the model whose rules apply to an id: for a new id, its family's newest."""
         base = model.split(":")[1] if model.startswith("ft:") else model
         found = (family for family in all_families() if family.lacks(provider, base))
         family = next(found, None)

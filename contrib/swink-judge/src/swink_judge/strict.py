@@ -6,10 +6,9 @@
             await client.complete("openai/gpt-5.4-mini", "Hello", temperature=0.2)
     [(asked, rules)] = server.refused
 
-It speaks every wire format that swink knows, streamed and whole, and judges what it is asked by
-the rules of one provider (`swink_judge`): a request that breaks one gets the status and
-the error that the vendor's own server gives, any other a short answer. Whoever asks may use any
-client: the server knows an API by its path.
+It supports every wire format of swink, streamed and unstreamed, and applies the rules of one
+provider (`swink_judge`). A request that violates a rule gets the status and error of the real API;
+other requests get a short answer. Any client works, because the path selects the API.
 """
 
 from __future__ import annotations
@@ -71,6 +70,6 @@ class StrictServer(LoopbackServer):
 def strict_server(provider: str) -> StrictServer:
     """Return a server that judges by a provider's rules, to be started by `async with` or `with`.
 
-    Raises ValueError for a provider that there are no rules for.
+    Raises ValueError for a provider without rules.
     """
     return StrictServer(provider)

@@ -1,4 +1,4 @@
-"""What the real APIs answer, in the shape of each: a few words, or why they refuse."""
+"""Answers and errors in the format of each API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from swink_judge import Asked
 __all__ = ["TEXT", "Reply", "answer", "refusal"]
 
 TEXT = "Understood."
-"""What every answer says."""
+"""The text of every answer."""
 
 _JSON = "application/json"
 _SSE = "text/event-stream"
@@ -33,7 +33,7 @@ class Reply:
 
 
 def answer(asked: Asked) -> Reply:
-    """Return an answer as this API gives it, streamed or whole as it was asked for."""
+    """Return an answer in the format of this API, streamed or unstreamed as requested."""
     streamed, whole, content_type, frame = _ANSWERS[asked.wire_format]
     if not asked.streamed:
         return Reply(200, _JSON, [_encode(whole(asked.model))])

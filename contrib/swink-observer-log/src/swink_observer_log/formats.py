@@ -14,11 +14,11 @@ _BARE = re.compile(r"[\w.:/@+-]+")
 """Values that logfmt needs no quotes for."""
 
 _BREAKING = re.compile("[\x7f-\x9f\u2028\u2029]")
-"""Characters that drive terminals or end lines, and that JSON lets stand as they are."""
+"""Control characters and line separators that JSON does not escape."""
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    """Return what is to be told of a record, any library's."""
+    """Return the fields to log for a record of any library."""
     fields = {
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname,

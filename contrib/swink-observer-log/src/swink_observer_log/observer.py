@@ -61,7 +61,7 @@ class LogObserver(CallObserver["_Call"]):
 
 
 class _Call(CallState):
-    """A call's way into the log. The level is asked for once, when the call begins."""
+    """Log the events of one call. The log level is read once, when the call begins."""
 
     def __init__(
         self, call: swink.Call, logger: logging.Logger, hide: Callable[[str], str]
@@ -140,7 +140,7 @@ class _Call(CallState):
         }
 
     def _said(self, text: str, call: swink.Call) -> str:
-        """Return what a provider, or somebody else, said, fit for a log."""
+        """Return text of a provider or another source, redacted and shortened for the log."""
         text = self._hide(call.redact(text))
         if len(text) > MOST_CHARACTERS:
             text = text[:MOST_CHARACTERS] + _ELLIPSIS

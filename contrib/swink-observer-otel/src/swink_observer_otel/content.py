@@ -1,4 +1,4 @@
-"""Conversations and answers in the form of the conventions, where capturing them was asked for.
+"""Convert conversations and answers to the form of the conventions, if content capture is enabled.
 
 The form: https://github.com/open-telemetry/semantic-conventions-genai, gen-ai-input-messages.json
 and its siblings, as `opentelemetry.util.genai.types` has it.
@@ -63,12 +63,12 @@ def _message(message: swink.Message) -> InputMessage:
 
 
 def arguments(call: swink.ToolCallBlock) -> Any:
-    """Return what a tool is called with, as the model wrote it where that is no JSON object."""
+    """Return the arguments of a tool call, as raw text if they are not a JSON object."""
     return call.arguments if call.state == "complete" else call.raw_arguments
 
 
 def result(message: swink.ToolResultMessage) -> Any:
-    """Return what a model is told of a tool: text, or the data of its parts."""
+    """Return the result of a tool: text, or the data of its parts."""
     parts = [*_parts(message.content)]
     return parts[0].content if _is_text(parts) else [asdict(part) for part in parts]
 
@@ -107,7 +107,7 @@ def _media(source: Source, modality: Modality) -> Iterator[MessagePart]:
 
 
 class Answer:
-    """An answer as it grows: what the blocks of its attempt say."""
+    """An answer in progress: the blocks of its attempt."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, tuple[Any, list[str]]] = {}
@@ -123,7 +123,7 @@ class Answer:
                 self._blocks[event.content_index][1].append(event.delta)
 
     def message(self, finish_reason: str) -> OutputMessage:
-        """Return what there is of the answer."""
+        """Return the answer so far."""
         parts = [_answered(start, "".join(said)) for start, said in self._blocks.values()]
         return OutputMessage("assistant", parts, finish_reason)
 

@@ -25,12 +25,12 @@ PORTS = {"http": 80, "https": 443}
 
 
 def provider_name(name: str) -> str:
-    """Return what the conventions call a provider: its own name, unless they have another."""
+    """Return the name of a provider in the conventions; the default is its swink name."""
     return PROVIDERS.get(name, name)
 
 
 def address_of(endpoint: str | None) -> tuple[str | None, int | None]:
-    """Return the host and port of an address; `None` where there is none."""
+    """Return the host and port of a URL, or `None` without a host."""
     if endpoint is None:
         return None, None
     parts = urlsplit(endpoint)

@@ -1,4 +1,4 @@
-"""What is loaded where this is installed; nothing heavy, unless OpenTelemetry is set up."""
+"""The entry point of the package. It imports heavy modules only if OpenTelemetry is configured."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def where_set_up() -> OTelObserver | None:
     """Return the observer of the process where the program has set up OpenTelemetry, whose API
     alone does nothing; all clients share it.
 
-    That is asked when a client makes its first call.
+    The configuration is checked when a client makes its first call.
     """
     if "opentelemetry" not in sys.modules and not any(os.environ.get(name) for name in NAMED_BY):
         return None

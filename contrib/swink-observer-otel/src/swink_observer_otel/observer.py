@@ -4,10 +4,10 @@
       attempt 1                        what was asked, what HTTP answered
       attempt 2
 
-The span of a tool loop's turn is below the run's: see runs.py. The call's span, the metrics and
-what is captured of content are made by opentelemetry-util-genai, which reads the standard
-variables. Tokens are on the call's span alone, so that nobody adds them up twice. A chunk is a
-network read that brought content.
+The span of a turn is a child of the run's span: see runs.py. opentelemetry-util-genai creates the
+call's span, the metrics and the captured content, and reads the standard environment variables.
+Only the call's span has token counts, so that they are not added twice. A chunk is a network read
+with content.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class _Call(CallState):
         self.deltas = self._answer is not None
 
     def _describe(self, options: swink.StreamOptions) -> None:
-        """Say what was asked for."""
+        """Set the attributes of the request."""
         asked = self._invocation
         asked.request_stream = True
         asked.temperature = options.temperature
@@ -122,7 +122,7 @@ class _Call(CallState):
             asked.reasoning_level = options.thinking.value
 
     def delta(self, event: Delta, call: swink.Call) -> None:
-        """Keep what is to be captured."""
+        """Store a delta for content capture."""
         if self._answer is not None:
             self._answer.take(event)
 

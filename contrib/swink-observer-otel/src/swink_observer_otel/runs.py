@@ -22,7 +22,7 @@ from swink_observer_otel.content import arguments, definitions, input_messages, 
 __all__ = ["Run", "Runs"]
 
 TOOL_ERROR = "tool_error"
-"""`error.type` of a tool that failed; which way is told to the model, and is content."""
+"""`error.type` of a failed tool. The error message is content."""
 
 MAX_TURNS = "max_turns"
 """`error.type` of a run that was stopped at its limit."""
@@ -43,7 +43,7 @@ class Run:
 
     @property
     def context(self) -> context.Context:
-        """What its calls and tools are below."""
+        """The parent context of the run's calls and tools."""
         return self._invocation.context
 
     def answered(self, reason: str, answer: list[OutputMessage], failure: Error | None) -> None:
@@ -65,7 +65,7 @@ class Run:
             tool.arguments = arguments(call)
 
     def tool_ended(self, message: swink_core.ToolResultMessage) -> None:
-        """End a tool's span; what went wrong is said where content is captured."""
+        """End the span of a tool; record its error message if content capture is enabled."""
         tool = self._tools.pop(message.tool_call_id)
         is_content = self._handler.should_capture_content()
         said = result(message) if is_content else None
@@ -103,7 +103,7 @@ class Runs:
         self._turns: dict[str, Run] = {}  # by calls that are about to begin
 
     def take(self, event: swink_core.AssistantMessageEvent, call: swink_core.Call) -> None:
-        """Begin and end spans; what is no event of a run, or of one that is watched, is left."""
+        """Start and end spans; ignore other events and events of unknown runs."""
         if isinstance(event, RunStart):
             self._running[event.run_id] = Run(self._handler, call)
         run = self._running.get(getattr(event, "run_id", ""))

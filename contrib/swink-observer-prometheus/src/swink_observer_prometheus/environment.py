@@ -1,4 +1,4 @@
-"""What is loaded where this is installed; nothing heavy, unless it is configured."""
+"""The entry point of the package. It imports heavy modules only if the observer is configured."""
 
 from __future__ import annotations
 

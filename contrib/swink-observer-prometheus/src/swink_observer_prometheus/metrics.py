@@ -1,8 +1,8 @@
 """The metrics, once for each registry, and the names that their labels may take.
 
-A label never holds what somebody typed: providers are installed, kinds and stop reasons are
-enumerations. A model is named once it has answered, so that made-up names, which no provider
-answers to, are all `other`; so are those beyond a bound.
+Labels contain no user input: providers are installed packages, and kinds and stop reasons are
+enumerations. A model gets a label when it has answered; unknown names, and models beyond a limit,
+are counted as `other`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 __all__ = ["MOST_MODELS", "OTHER", "Metrics", "metrics_of"]
 
 MOST_MODELS = 100
-"""Models of a provider that have a label of their own; each has about 100 series."""
+"""Maximum number of models per provider with a separate label; each has about 100 time series."""
 
 OTHER = "other"
 
@@ -62,7 +62,7 @@ class Metrics:
         )
         self.fallbacks = counter(
             "fallback_triggered",
-            "Answers asked for in another way, by which, under the model that had been asked.",
+            "Retries and fallbacks by kind, under the model that failed.",
             (*MODEL, "fallback_type"),
         )
         self.malformed = counter("malformed_frames", "Frames that could not be read.")

@@ -17,7 +17,7 @@ _lock = threading.Lock()
 def serve(host: str, port: int) -> int:
     """Serve the default registry, in a thread; return the port. 0 takes any that is free.
 
-    With `PROMETHEUS_MULTIPROC_DIR`, what all processes of that folder counted is served.
+    With `PROMETHEUS_MULTIPROC_DIR`, serve the sums of all processes that use that folder.
     """
     registry = REGISTRY
     if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):

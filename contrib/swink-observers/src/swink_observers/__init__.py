@@ -1,4 +1,4 @@
-"""What observers are made of, and a live feed of calls."""
+"""Building blocks for observers, and a live feed of calls."""
 
 import logging
 

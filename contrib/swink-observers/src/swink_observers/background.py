@@ -1,10 +1,10 @@
-"""`Background`: a slow observer, in a thread of its own behind a bounded queue.
+"""`Background`: run a slow observer in a separate thread behind a bounded queue.
 
     async with Background(WritesToADatabase()) as observer, swink.Client(plugins=[observer]) as c:
         ...
 
-Streams do not wait for the observer: what it does not get through is dropped and counted. Deltas
-go first; other events, which are few, may fill the queue to twice its size.
+Streams do not wait for the observer: if it is too slow, events are dropped and counted. Deltas are
+dropped first; the few other events may fill the queue to twice its size.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _DELTAS = (swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta)
 
 
 class Background:
-    """Shows events to `observer` in a thread of its own, in order.
+    """Deliver events to `observer` in a separate thread, in order.
 
-    `size` is how many deltas may wait, `flush_seconds` how long `aclose()` waits for what is
-    queued. The observer gets copies of the call and of its attempt, made with the event, so that
-    the times in them are those of the event and not of the queue. The deltas of one network read
-    share a copy. What it raises is logged, and it gets no more events of that call.
-    `dropped` counts the events that it will not see. Raises PluginError where its `on_event` takes
-    something else.
+    `size` is the maximum number of queued deltas. `flush_seconds` is how long `aclose()` waits for
+    queued events. The observer gets copies of the call and the attempt from the time of the event,
+    so that their times do not include the queue. The deltas of one network read share a copy. If
+    the observer raises an exception, it is logged, and the observer gets no more events of that
+    call. `dropped` counts dropped events. Raises PluginError if `on_event` has unsupported
+    parameters.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What most observers need: a state for each running call, gone with the call's end.
+"""A base class for observers with a state for each running call.
 
     class Streams(CallObserver[Stream]):
         def watch(self, call: swink.Call) -> Stream | None:
@@ -24,17 +24,17 @@ TOKENS = ("input", "output", "cache_read", "cache_write", "reasoning")
 """The counts of a `Usage` that are summed; those after `output` are parts of the first two."""
 
 CACHE_HIT = "cache_hit"
-"""The notice of an answer that nobody was asked for, and nobody paid."""
+"""The notice of a cached answer, which costs nothing."""
 
 EVENTS = frozenset(get_args(swink.Event))
-"""What a call's stream is made of; events of other classes are told of calls not under way."""
+"""The event classes of a stream; other events may belong to calls that are not running."""
 
 _DELTAS = frozenset({swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta})
 _TERMINAL = frozenset({swink.Done, swink.Error})
 
 
 class CallState:
-    """What an observer keeps of one running call.
+    """The state of one running call.
 
     `deltas` set true, as the state is made, has `delta` called for each delta. `cached` turns true
     where the answer came from a cache.
@@ -57,10 +57,10 @@ class CallState:
         """Take a delta, where `deltas` asks for them."""
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Take an event that is no delta."""
+        """Handle an event other than a delta."""
 
     def taken(self, call: swink.Call) -> Taken:
-        """Return what was taken since this was asked last, nothing where a cache answered.
+        """Return the usage and cost since the last call of this method; zero for a cached answer.
 
         With a `Retry`, `Done` or `Error` in hand, that is what the attempt took which it ends.
         """
@@ -90,21 +90,21 @@ State = TypeVar("State", bound=CallState)
 
 
 class CallObserver(ABC, Generic[State]):
-    """An observer whose `watch` makes a state for each call, which is shown the call's events."""
+    """An observer whose `watch` creates a state for each call, which receives its events."""
 
     def __init__(self) -> None:
         self._running: dict[str, State | None] = {}
 
     @abstractmethod
     def watch(self, call: swink.Call) -> State | None:
-        """Return the state of a call whose first event is about to be shown; `None` to skip it."""
+        """Create the state of a call before its first event; return `None` to ignore the call."""
 
     def other(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
         """Take an event of a library above the core, where `other_events = True` asks for them."""
 
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Show an event to the state of its call."""
+        """Pass an event to the state of its call."""
         running = self._running
         try:
             state = running[call.id]

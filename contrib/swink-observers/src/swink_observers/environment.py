@@ -1,4 +1,4 @@
-"""What is loaded where swink-observers is installed; nothing heavy, unless it is configured."""
+"""The entry point of the package. It imports heavy modules only if the feed is configured."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["from_environment"]
 
 
 def from_environment(environ: Mapping[str, str] | None = None) -> SharedFeed | None:
-    """Return an observer that serves the feed where `SWINK_FEED` says so.
+    """Return an observer that serves the feed if `SWINK_FEED` is set.
 
-    Raises UsageError where that is no address.
+    Raises UsageError if its value is not a valid address.
     """
     environ = os.environ if environ is None else environ
     if not (setting := environ.get(SETTING, "")):

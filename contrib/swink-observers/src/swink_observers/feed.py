@@ -7,8 +7,8 @@
     notice     something that is no content
     end        it is over
 
-Records are kept in a ring. A reader is a place in it and nothing else, so that a slow one costs
-nothing: what it is too slow for is gone, and it is told how much that was (`gap`).
+Records are stored in a ring buffer. A reader is only a position in it, so a slow reader costs
+nothing: it misses records, and a `gap` record tells it how many.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Feed(CallObserver["_Call"]):
             reader.wake()
 
     async def drained(self) -> None:
-        """Return when nobody follows; until a feed has ended, somebody may again."""
+        """Wait until the feed has no readers; new readers may arrive until the feed has ended."""
         while self._readers:  # noqa: ASYNC110  # they may be in other threads
             await asyncio.sleep(0.01)
 
@@ -134,11 +134,11 @@ class Feed(CallObserver["_Call"]):
     ) -> AsyncGenerator[Record | None, None]:
         """Yield records as they come, until the feed ends; `None` after `idle` seconds without.
 
-        What is published from now on is among them, whenever the reading begins.
-        `after` is the id of the last record that was read, perhaps over another connection; where
-        records after it are lost, a `gap` says how many (`None`: nobody knows, because the feed
-        was another). Without it, the `last` records come first, then the progress of every call
-        that is under way, then `now`.
+        All records published from now on are included, whenever the reading begins. `after` is the
+        id of the last record that was read, possibly over another connection. If later records are
+        lost, a `gap` contains their number (`None` if it is unknown because the feed was
+        restarted). Without `after`, the `last` records come first, then the progress of every
+        running call, then `now`.
         """
         with self._lock:
             place, kept = self._count, len(self._ring)
@@ -175,7 +175,7 @@ class Feed(CallObserver["_Call"]):
             self._readers.discard(reader)
 
     def _next(self, reader: _Reader) -> Record | None:
-        """Return what a reader has not read yet, and move it on."""
+        """Return the unread records of a reader, and advance it."""
         with self._lock:
             behind, kept = self._count - reader.place, len(self._ring)
             if behind > kept:
@@ -192,7 +192,7 @@ def _gap(lost: int | None) -> Record:
 
 
 class _Call(CallState):
-    """What is told of one call."""
+    """Publishes the records of one call."""
 
     def __init__(self, call: swink.Call, feed: Feed) -> None:
         super().__init__()
@@ -234,7 +234,7 @@ class _Call(CallState):
         return round(tokens / (now - first), 1) if first is not None and now > first else None
 
     def chunk(self, call: swink.Call) -> None:
-        """Tell of progress, now and then, and of the content when all of the chunk is here."""
+        """Publish progress periodically, and the content when the chunk is complete."""
         now = call.attempt.read_at
         if now is None:
             return
@@ -248,14 +248,14 @@ class _Call(CallState):
             self._publish("progress", **self.told(now))
 
     def delta(self, event: Delta, call: swink.Call) -> None:
-        """Count what came, and keep it where it is to be told."""
+        """Count a delta, and store it if content is published."""
         self._characters += len(event.delta)
         if self._feed.content:
             self._block = event.content_index
             self._pieces.append(event.delta)
 
     def event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Tell what an event means."""
+        """Publish the record of an event."""
         self._tell_content()
         match event:
             case swink.TextStart() | swink.ThinkingStart() | swink.ToolCallStart():

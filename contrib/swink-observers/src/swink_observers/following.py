@@ -28,7 +28,7 @@ DEFAULT_URL = "http://127.0.0.1:8765/events"
 DEFAULT_GATEWAY = "http://127.0.0.1:8117"
 
 GATEWAY_KEY = "SWINK_GATEWAY_KEY"
-"""Holds the key of an operator of the gateway whose feed is asked for."""
+"""The environment variable with an operator's key of the gateway."""
 
 _STATUS = re.compile(r"\bfetch \S+ failed[^:]*: (\d{3}): ")
 """How the library says what was answered instead, with all of the answer."""
@@ -54,7 +54,7 @@ AGAIN_SECONDS = 1.0
 
 @define(frozen=True)
 class Place:
-    """Where a feed is, and what to do where there is none.
+    """The address of a feed, and the advice if it does not respond.
 
     `spending` is where a gateway tells what the owners of keys spent; `headers` have the key, or
     the user and the password of an address, which itself holds neither.
@@ -107,7 +107,7 @@ def _address(given: str) -> tuple[str, dict[str, str]]:
 
 
 async def spending(place: Place) -> list[dict[str, Any]]:
-    """Return what the owners of a gateway's keys spent; nothing where there is no telling."""
+    """Return the spending of a gateway's keys; empty if the server does not report it."""
     if place.spending is None:
         return []
     limits = ClientTimeout(total=10)
@@ -126,9 +126,8 @@ async def following(
 ) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
     """Yield the records of a feed, by name and data, for ever; begin with the `last` ones.
 
-    A connection that is lost is made again, and what came meanwhile is read; `lost` is called, once
-    however often there is no feed yet.
-    Raises SwinkError where there is no feed to begin with.
+    A lost connection is reopened, and missed records are read. `lost` is called once, however many
+    attempts fail. Raises SwinkError if the feed is not available at the start.
     """
     read = ""  # the last id, which a new connection resumes from
     is_new, is_lost = True, False
@@ -164,7 +163,7 @@ async def following(
 
 @contextmanager
 def told_by(place: Place) -> Iterator[None]:
-    """Have a record that cannot be read be told as what it is: no feed of calls comes from there.
+    """Report an unreadable record: the server does not serve a feed of calls.
 
     Raises SwinkError.
     """

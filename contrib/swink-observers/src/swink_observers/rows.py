@@ -1,4 +1,4 @@
-"""What a reader of a feed knows of each call."""
+"""The calls of a feed, as rows for display."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 __all__ = ["Calls", "Row"]
 
 MOST_ENDED = 50
-"""Calls that are shown after their end, at most."""
+"""Maximum number of finished calls to show."""
 
 
 class _Told(msgspec.Struct):
@@ -49,7 +49,7 @@ class Row:
     end: str | None = None
 
     def age_at(self, now: float) -> float:
-        """Return how long it has taken so far, or took."""
+        """Return the duration so far, or of the finished call."""
         return self.age if self.end is not None else self.age + now - self.seen
 
 
@@ -90,7 +90,7 @@ class Calls:
                 del self._ended[next(iter(self._ended))]
 
     def rows(self) -> list[Row]:
-        """Return those under way, the oldest first, then those that ended, the latest first."""
+        """Return running calls, oldest first, then finished calls, latest first."""
         return [*self._running.values(), *reversed(self._ended.values())]
 
     @property

@@ -2,8 +2,8 @@
 
     app.add_subapp("/calls", application(feed))          # in an aiohttp application of yours
 
-`SWINK_FEED=8765` serves the calls of a program as it is, at http://127.0.0.1:8765/events. Ids,
-`Last-Event-ID` and `retry` are the standard's, so that readers resume by themselves.
+`SWINK_FEED=8765` serves the calls of an unchanged program at http://127.0.0.1:8765/events. Ids,
+`Last-Event-ID` and `retry` follow the standard, so that readers resume automatically.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FeedHandler:
         self._answers: set[asyncio.Task[Any]] = set()
 
     async def hang_up(self, app: web.Application) -> None:
-        """End the answers, which have no end of their own; for an application's `on_shutdown`."""
+        """End the endless responses; for an application's `on_shutdown`."""
         for answer in self._answers:
             answer.cancel()
 
@@ -113,7 +113,7 @@ def _is_here(host: str) -> bool:
 
 
 class _Server:
-    """A feed that is served from a thread of its own, for all clients of the process.
+    """A feed that a separate thread serves for all clients of the process.
 
     It lives as long as one of them: `join` and `leave` count.
     """
@@ -181,7 +181,7 @@ _lock = threading.Lock()
 
 
 class SharedFeed:
-    """A client's share in the server of its process."""
+    """A client's reference to the server of its process."""
 
     name = "feed"
 

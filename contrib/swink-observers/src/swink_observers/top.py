@@ -31,7 +31,7 @@ HEADINGS = ("MODEL", "AGE", "FIRST", "TOKENS", "TOK/S", "RETRIES", "COST", "")
 SPENT_HEADINGS = ("KEY", "REQUESTS/MIN", "TOKENS/MIN", "UNDER WAY", "TODAY", "THIS MONTH")
 
 NARROW = 64
-"""Columns below which a terminal is shown the columns of `FEW` alone."""
+"""Terminals narrower than this many columns show only the columns in `FEW`."""
 
 FEW = (0, 1, 4, 6)
 
@@ -45,7 +45,7 @@ MOST_SHOWN = 100
 
 
 def cells(row: Row, now: float) -> tuple[str, ...]:
-    """Return what is shown of a call, under `HEADINGS`."""
+    """Return the table cells of a call, in the order of `HEADINGS`."""
     return (
         printable(row.model).replace("\n", " "),
         _seconds(row.age_at(now)),
@@ -59,7 +59,7 @@ def cells(row: Row, now: float) -> tuple[str, ...]:
 
 
 def spent_cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """Return what is shown of the owner of a key, under `SPENT_HEADINGS`."""
+    """Return the table cells of a key's spending, in the order of `SPENT_HEADINGS`."""
     limits = row["limits"]
 
     def of(taken: str, limit: str, shown: Callable[[float], str] = "{:,.0f}".format) -> str:
@@ -77,9 +77,9 @@ def spent_cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def lines_of(calls: Calls, spent: Sequence[dict[str, Any]], width: int | None) -> list[str]:
-    """Return calls as they are now, and what keys have spent, in lines of `width` columns.
+    """Format the current calls and the spending of keys in lines of `width` columns.
 
-    `None`: as wide as they are.
+    `None` means unlimited.
     """
     is_narrow, now = width is not None and width < NARROW, time.monotonic()
 

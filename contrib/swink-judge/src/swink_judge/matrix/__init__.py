@@ -4,7 +4,7 @@
     python -m swink_judge.matrix openai azure     # some
     python -m swink_judge.matrix --help
 
-A case is a model's id (the catalogue's, dated, fine-tuned, an alias, a successor that nobody has
-announced), a conversation and options. It goes through a client as an application's call does; the
-request is read where it would leave, and `swink_judge` says what the real API would.
+A case is a model id (from the catalogue, dated, fine-tuned, an alias, or an invented successor), a
+conversation and options. It goes through a client like the call of an application. The request is
+captured instead of being sent, and `swink_judge` decides whether the real API would reject it.
 """

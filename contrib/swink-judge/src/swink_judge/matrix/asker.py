@@ -48,7 +48,7 @@ _ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "none",
     "AWS_SECRET_ACCESS_KEY": "none",
 }
-"""What a provider wants to know before it makes a request, and cannot be told by an option."""
+"""Environment variables that a provider needs and that no option can replace."""
 
 
 _USER_CATALOG = "SWINK_MODELS"
@@ -60,7 +60,7 @@ _DATE = datetime(2026, 11, 1, tzinfo=UTC)
 
 @define
 class Outcome:
-    """What became of a call: a request, or the reason why there is none.
+    """The result of a call: its request, or the reason why it was not sent.
 
     `asked` is `None` where nothing was sent, or nothing that there are rules for; `refusal` is
     what the provider itself said instead (`unsupported`), `usage_error` what the client did, and
@@ -88,14 +88,14 @@ class Outcome:
 
     @cached_property
     def leaves(self) -> Counter[tuple[str, Any]]:
-        """What the request says, counted: each scalar of its body with its path, its address."""
+        """The values of the request: the scalars of its body with paths and counts, and the URL."""
         found = Counter(self.scalars)
         found["url", self.request.url if self.request is not None else None] += 1
         return found
 
     @property
     def headers(self) -> Iterable[str]:
-        """What the request's headers say."""
+        """The values of the request's headers."""
         return self.request.headers.values() if self.request is not None else ()
 
 
@@ -131,15 +131,15 @@ class _BadRequest:
 class _Wall:
     """Stands where the network is: keeps a request and refuses it.
 
-    What is judged is known by then, and no answer is made to be read; to a question that goes
-    before it, which may do without one, there is one.
+    At this point the request is captured, so no answer is produced. Only an optional request before
+    it gets an answer.
     """
 
     def __init__(self) -> None:
         self._request: HTTPRequest | None = None
 
     def take(self) -> HTTPRequest | None:
-        """Return the request that came since this was asked last."""
+        """Return the request since the last call of this method."""
         request, self._request = self._request, None
         return request
 
@@ -157,7 +157,7 @@ class _Wall:
 
 
 class Asker:
-    """Puts cases through a client of its own, in an environment without keys of the user's.
+    """Run cases with a separate client, in an environment without the user's API keys.
 
     `async with Asker() as asker: await asker.outcome(case)`. `host` is where providers are found,
     `options` go with every call, and `providers` are those that the client has for each. `known` is
@@ -199,8 +199,7 @@ class Asker:
         await self._stack.aclose()
 
     def providers(self, names: Sequence[str] = ()) -> list[ProviderInfo]:
-        """Return what those of the installed providers say of themselves that are asked by HTTP
-        requests, or of those that are named."""
+        """Return the catalogue entries of the installed HTTP providers, or of the named ones."""
         asked = [n for n in names or self._host.provider_names() if self._makes_requests(n)]
         return [info for name in asked if (info := self.catalog.provider(name)) is not None]
 
@@ -209,11 +208,11 @@ class Asker:
         return isinstance(provider, HTTPProvider) and provider.speaks_http
 
     def hold(self, provider: str, said: Said) -> None:
-        """Let a conversation that the matrix does not have be asked for by its name."""
+        """Add a conversation to the matrix under a name."""
         self._said[provider, said.name] = said
 
     async def outcome(self, case: Case, **more: Any) -> Outcome:
-        """Make the call, or tell what is known of it; `more` are further options."""
+        """Make the call, or return its cached result; `more` are additional options."""
         if self._known is None or more:
             return await self._asked(case, **more)
         if (key := repr(case)) not in self._known:
@@ -256,7 +255,7 @@ class Asker:
 
     @staticmethod
     def _elsewhere(case: Case, request: HTTPRequest) -> Asked | None:
-        """Read a request to an API that nobody knows but its provider, or one without a body."""
+        """Read a request to an API without a reader, or a request without a body."""
         try:
             body = msgspec.json.decode(request.body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError):

@@ -60,7 +60,7 @@ def cases_of(provider: str, models: list[AskedModel], share: int = 1) -> Iterato
 
 @cache
 def _combinations() -> list[tuple[str, dict[str, Any], bytes]]:
-    """Return conversations with options, and how each is said, which is never said twice."""
+    """Return combinations of conversations and options with a unique description of each."""
     made = [("plain", options) for options in (*alone(), *pairs())]
     made += [("tools", options) for options in beside_tools()]
     made += [("tool used", options) for options in ({"tool_choice": "required"}, {"seed": 0})]

@@ -1,4 +1,4 @@
-"""The conversations that are sent: each value in them is one of its kind, to be looked for."""
+"""The conversations of the matrix, with unique values to search requests for."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ _MARKS = {
     "cachePoint": {"type": "default"},
     "prompt_cache_breakpoint": {"mode": "explicit"},
 }
-"""What a block's metadata may say of the cache, to one API or another."""
+"""Cache marks of a block, for different APIs."""
 
 _BLANKS = [" " * (5 + n) + "\n" + "\t" * (3 + n) for n in range(5)]
 """Blank texts, no two of them alike."""

@@ -12,7 +12,7 @@ __all__ = ["Excuse", "excuses"]
 
 
 class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why findings of a kind are none, with a source.
+    """An accepted deviation: findings to ignore, with the reason and the source.
 
     `provider` is names with `|` between them; `what` and `model` are searched in the finding's
     words and in the model's id.

@@ -1,4 +1,4 @@
-"""What is found out about each case, and the tables of it."""
+"""Examine cases, and print tables of the findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Examined", "Finding", "Kind", "Run", "RunOptions", "examined", "of_a
 
 
 class Kind(StrEnum):
-    """What is wrong with a case, or how it ended without being sent."""
+    """The kind of a finding, or the reason why a case was not sent."""
 
     REFUSED = "refused by the judge"
     WITHOUT_EFFECT = "taken and ignored by the server"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 
 FAULTS = (Kind.REFUSED, Kind.WITHOUT_EFFECT, Kind.LOST, Kind.FAULT, Kind.NEEDLESS)
-"""Findings that somebody has to do something about."""
+"""Findings that need a fix."""
 
 
 @define(frozen=True)
@@ -56,10 +56,10 @@ class RunOptions:
 
 @define(frozen=True)
 class Examined:
-    """A case, what became of it, and the rules that refuse it as it was given.
+    """A case, its result, and the rules that reject the call without swink's changes.
 
-    They are asked where something was told of it, of providers that the judge has rules for: of
-    others nobody can say what they would have taken.
+    These rules are evaluated only for calls with a notice or an error, and for providers with
+    rules.
     """
 
     outcome: Outcome
@@ -116,8 +116,9 @@ class Run:
 async def examined(
     judge: Judge, given: RunOptions, run: Run | None = None
 ) -> AsyncIterator[Examined]:
-    """Make the calls, and yield what became of each; `run` counts what is found, which nobody
-    looks for without one."""
+    """Make the calls and yield the result of each. `run` counts the findings; without it, nothing
+    is examined.
+    """
     async with Asker() as asker:
         for info in asker.providers(given.providers):
             judged = info.name in judge.providers
@@ -161,7 +162,7 @@ def _findings(judge: Judge, outcome: Outcome) -> Iterator[Finding]:
 
 
 def of_any(outcome: Outcome, words: str | None) -> str:
-    """Return what was said of a model as if it had been said of any."""
+    """Replace the model's name in a message, so that messages of all models compare equal."""
     case = outcome.case
     return (words or "").replace(f"{case.provider}/{case.model.id}", "…").strip("… :")
 
@@ -169,7 +170,7 @@ def of_any(outcome: Outcome, words: str | None) -> str:
 def _needless(outcome: Outcome, lifted: Outcome) -> Finding | None:
     """Find out whether a request that no rule refuses was left out or changed.
 
-    Nothing is needless that `rules=False` cannot send: what the API has no place for.
+    A change is not needless if `rules=False` fails too, because the API has no field for the value.
     """
     asked = lifted.asked
     if asked is None or (outcome.asked is not None and outcome.asked.body == asked.body):

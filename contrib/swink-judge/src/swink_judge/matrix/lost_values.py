@@ -1,4 +1,4 @@
-"""What of a call is not in its request, though nothing was said of it."""
+"""Find values of a call that neither its request nor a notice contains."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAME_LENGTH = 64
 """Characters of a session's or a user's name above which another may stand for it."""
 
 _OF_TOOLS = ("tool_choice", "parallel_tool_calls")
-"""Options that say nothing where there are no tools."""
+"""Options without a meaning if the call has no tools."""
 
 _AS_IT_IS: Mapping[str, tuple[Any, ...]] = {
     "thinking": (ThinkingLevel.OFF, 0),
@@ -80,10 +80,10 @@ def is_told(outcome: Outcome, path: str) -> bool:
 
 
 def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Iterator[str]:
-    """Name the options that a request holds where nobody set them.
+    """Name the options in a request that the call did not set.
 
-    `plain` is the call without them; `most` tokens, which are all that the model can answer with,
-    are no limit that anybody invented.
+    `plain` is the request without options. `most` is the model's maximum output, which does not
+    count as an invented limit.
     """
     if outcome.asked is None or plain.asked is None:
         return

@@ -1,4 +1,4 @@
-"""The models that are asked: those of the catalogue, and ids that nobody has listed yet."""
+"""The models of the matrix: those of the catalogue, and invented ids."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AskedModel:
 def models_of(catalog: Catalog, provider: str, judge: Judge) -> list[AskedModel]:
     """Return the models to ask a provider for, each id once.
 
-    A provider that lists none is asked for those of one whose rules it shares, or for `any`.
+    A provider without listed models uses those of a provider with the same rules, or `any`.
     """
     listed = [info.id for info in catalog.models(provider)] or _borrowed(catalog, provider, judge)
     info = catalog.provider(provider)
@@ -108,7 +108,7 @@ def _newest(listed: Iterable[str]) -> list[str]:
 
 
 def _successors(id: str) -> list[str]:
-    """Return what the next models of a family may be called: a minor and two major ones."""
+    """Return invented successors of a model family: one minor and two major versions."""
     match = _VERSION.search(id)
     if match is None:
         return []
