@@ -40,7 +40,6 @@ from swink_core.providers.intact import text_field
 from swink_core.providers.knobs import Knobs, sent_options
 from swink_core.providers.media import media_base64, media_form, media_type_of, unsupported
 from swink_core.providers.network import failure_of
-from swink_core.providers.open_blocks import MOST_BLOCKS
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
@@ -63,7 +62,6 @@ __all__ = [
     "CONTEXT_WORDS",
     "DEFAULT_FRAME_LIMIT",
     "KINDS",
-    "MOST_BLOCKS",
     "OPTIONS",
     "SENT_ELSEWHERE",
     "SHAPES",

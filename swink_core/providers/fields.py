@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from swink_core.vocabulary.checks import LayeredFields
+from swink_core.vocabulary.checks import LayeredExtra
 from swink_core.vocabulary.messages import Tool
 
 JOINED = frozenset({"tools", "include"})
@@ -36,15 +36,16 @@ def layered_extra(
     own: Mapping[str, Any],
     inherited: Iterable[str],
     places: Mapping[str, Collection[str]],
-) -> LayeredFields:
+) -> LayeredExtra:
     """Return `extra` for a call whose `own` extra lies over the options that it inherits.
 
     `places` are the fields in which each option goes out, as dotted paths; an option that it does
     not name goes out under its own name.
     """
-    paths = [path.split(".") for name in inherited for path in places.get(name, (name,))]
+    names = frozenset(inherited)
+    paths = [path.split(".") for name in names for path in places.get(name, (name,))]
     over = merge_fields(*(_part(own, path) for path in paths))
-    return LayeredFields(merged, over)
+    return LayeredExtra(merged, over, own, names)
 
 
 def _part(fields: Mapping[str, Any], path: Sequence[str]) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def with_extra(
         body = {**merged, **fields}
     else:
         body = merge_fields(merged, fields)
-    if isinstance(extra, LayeredFields):
+    if isinstance(extra, LayeredExtra):
         _replace(body, extra.over)
     return body
 

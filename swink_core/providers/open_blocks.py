@@ -13,9 +13,6 @@ from swink_core.providers.intact import TOO_DEEP
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.depth import is_too_deep
 
-MOST_BLOCKS = 4_096
-"""Blocks of an answer; one with more fails as `output_too_large`."""
-
 
 def measured(data: Any) -> int:
     """Return the size of provider data that is kept.

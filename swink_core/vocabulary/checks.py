@@ -22,16 +22,25 @@ def annotations_of(kind: Any) -> dict[str, Any]:
     return {name: hints[name] for name in names}
 
 
-class LayeredFields(dict[str, Any]):
-    """Fields that the core has joined of checked layers, which are not checked again.
+class LayeredExtra(dict[str, Any]):
+    """The `extra` of a call over a client's, both of which were checked.
 
     `over` is the part that replaces other fields of the request: those in which options of the
-    client go out, and which the call names in its own `extra`.
+    client go out, and which the call names in its `extra`. `own` is the call's `extra` alone, and
+    `inherited` are the options of the client.
     """
 
-    def __init__(self, joined: Mapping[str, Any], over: Mapping[str, Any]) -> None:
-        super().__init__(joined)
+    def __init__(
+        self,
+        merged: Mapping[str, Any],
+        over: Mapping[str, Any],
+        own: Mapping[str, Any],
+        inherited: frozenset[str],
+    ) -> None:
+        super().__init__(merged)
         self.over = over
+        self.own = own
+        self.inherited = inherited
 
 
 def held_to(annotation: Any, value: Any) -> Any:
@@ -43,7 +52,7 @@ def held_to(annotation: Any, value: Any) -> Any:
     classes, kept = _known(annotation)
     if classes and not isinstance(value, annotation):  # msgspec takes mappings for them
         raise ValueError(f"expected {' or '.join(classes)}, got `{type(value).__name__}`")
-    if classes or type(value) in kept or isinstance(value, LayeredFields):
+    if classes or type(value) in kept or isinstance(value, LayeredExtra):
         return value
     # of a subclass of float, numpy's for one, msgspec knows nothing
     if isinstance(value, float) and not isfinite(value := float(value)):

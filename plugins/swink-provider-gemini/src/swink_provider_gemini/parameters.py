@@ -27,9 +27,11 @@ PLACES = {
 CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
 
-def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return `generationConfig`, if anything is in it."""
-    answer: dict[str, Any] = {}
+def parameters(
+    knobs: Knobs, model: Model, options: StreamOptions, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return `generationConfig`, if anything is in it; `known` are fields of it to keep."""
+    answer: dict[str, Any] = {**known}
     if options.stop:
         answer["stopSequences"] = list(options.stop)
     if options.response_format is not None:

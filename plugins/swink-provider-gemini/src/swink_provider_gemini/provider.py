@@ -72,7 +72,8 @@ class GeminiProvider(HTTPProvider):
         facts = rule_of(model).facts
         signed, office = (bool(facts.get(name)) for name in ("signatures", "office"))
         native = conversation(context, self.name, signed, office)
-        fields = {**native, **parameters(self.knobs, model, options)}
+        known = native.get("generationConfig", {})
+        fields = {**native, **parameters(self.knobs, model, options, known)}
         body = with_extra(options.extra, fields)
         declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
         if declared and (choice := tool_config(options)) is not None:  # refused without functions

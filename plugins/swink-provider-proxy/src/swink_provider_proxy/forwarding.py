@@ -21,7 +21,7 @@ from swink_core import (
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import MOST_BLOCKS, Automaton, EventWriter
+from swink_core.providers import Automaton, EventWriter
 
 __all__ = ["ForwardingWriter"]
 
@@ -50,10 +50,8 @@ class ForwardingWriter(EventWriter):
         if self.finished:
             return
         begins = isinstance(event, TextStart | ThinkingStart | ToolCallStart | Extension)
-        if begins and self._grammar.started == MOST_BLOCKS:
-            why = f"the answer has more than {MOST_BLOCKS} blocks"
-            kind = Kind.OUTPUT_TOO_LARGE
-            self.fail(Failure("streaming", kind=kind, code="blocks", message=why))
+        if begins and self._grammar.started == self.most_blocks:
+            self.overflow()
         elif (broken := self._grammar.step(event)) is not None:
             self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=broken))
         elif isinstance(event, Done | Error):
