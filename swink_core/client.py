@@ -69,8 +69,8 @@ class Client:
     name, such as credentials and address, or the class of a provider that is not installed:
     `{"acme": Acme}`. `count_tokens` counts the tokens of prompts instead of the estimate; it is a
     function of a `Model` and a `Context`, may be async, and is replaced by the estimate if it
-    raises. `limits` apply to all calls together. Keyword options are the defaults of every call. Raises UsageError for an unknown option, or for
-    a credential that would apply to every provider.
+    raises. `limits` apply to all calls together. Keyword options are the defaults of every call.
+    Raises UsageError for an unknown option, or for a credential that would apply to every provider.
 
     `catalog` contains the data about providers and models, see `Catalog`.
     """
