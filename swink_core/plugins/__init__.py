@@ -1,1 +1,1 @@
-"""The four hooks, what they are given, and the host that finds, loads and binds plugins."""
+"""The four hooks, their arguments, and the host that finds, loads and binds plugins."""

@@ -110,16 +110,16 @@ class Leg:
 
 @define(eq=False)
 class Attempt:
-    """One try of a call on one model, and what is known of its answer so far.
+    """One attempt of a call with one model, and the facts about its answer so far.
 
-    `number` counts from 1 over all models. `legs` are the requests in the order in which they were
-    sent, credentials and all, those for tokens included. `leg` is the last one of those for an
-    answer, `request` and `response` its two halves (`None` where no HTTP request was made). `reads`
-    counts the network reads of its body, so that what came together can be told from what came
-    one by one. `usage` is what has been reported; `reported_cost` is in US dollars, where the
-    provider says it. `plan` has the `context`, `options`, tool `names`, `notices` and `request`
-    that go out; `None` before the attempt begins, and for a hand-written `stream` hook.
-    `charge` is the `Charge` for it: the reservation while it is under way.
+    `number` counts from 1 over all models. `legs` are the requests in the order of sending,
+    including credentials and token requests. `leg` is the last request for an answer, with its
+    parts `request` and `response` (`None` without an HTTP request). `reads` counts the network
+    reads of its body, which shows which events arrived together. `usage` is the reported usage;
+    `reported_cost` is the provider's own figure in US dollars, if it reports one. `plan` contains
+    the `context`, `options`, tool `names`, `notices` and `request` to send; it is `None` before the
+    attempt begins and for a hand-written `stream` hook. `charge` is the `Charge` of the attempt:
+    the reservation until it ends.
 
     Times are seconds of the call's clock. `started_at`: the attempt began (`None`: it has not, or a
     gate refused it). `first_event_at`: its first content came: a delta, a tool call or an
@@ -211,7 +211,7 @@ class Attempt:
         self.request_id = request_id or self.request_id
 
     def learn(self, response_id: str | None, model: str | None, usage: Usage | None) -> None:
-        """Take note of what the answer says of itself so far: its id, who answers, its tokens."""
+        """Store the id, the responding model and the token usage of the answer so far."""
         self.response_id = response_id
         self.response_model = model
         self.usage = usage
@@ -308,7 +308,7 @@ class Attempt:
     def price(
         self, usage: Usage | None, cost: Cost | None = None, at: datetime | None = None
     ) -> Cost | None:
-        """Return what the attempt cost: by the catalogue's prices, unless `cost` is known.
+        """Return the cost of the attempt: `cost`, or a computation with the catalogue's prices.
 
         The total is the provider's own figure where it says one. `at` is when (`None`: now).
         """
@@ -364,7 +364,7 @@ class Attempt:
         self.notices += new
 
     def take_notices(self) -> list[Notice]:
-        """Return what is to be told, once."""
+        """Return the pending notices, and clear them."""
         notices = self.notices
         self.notices = []
         return notices

@@ -64,8 +64,9 @@ class Binding:
         return f'plugin "{who or self.name}" raised {type(error).__name__}: {error}{place}'
 
     def maker(self, events: Any) -> str:
-        """Return who made the events of a `stream` hook, or may have: the outermost plugin that its
-        iterator tells of, else all that have a hand in it."""
+        """Return the plugin that produced the events of a `stream` hook: the outermost plugin of
+        its iterator, or all plugins that may have.
+        """
         frame = getattr(events, "ag_frame", None)
         module = frame.f_globals.get("__name__", "") if frame else type(events).__module__
         names = [impl.plugin_name for impl in reversed(self.hook.stream.get_hookimpls())]
@@ -100,11 +101,10 @@ class Target:
     `Client.target` returns one, which can be passed to `stream` in place of a model: the call's own
     options then lie over its options.
 
-    `info` is what the catalogue knows of the provider; `is_last`: no other model of the chain
-    follows. `extra` is the call's own, which lies over the `inherited` options: those that the
-    client gives and the call does not. `given` are the options, by name, that anybody gave.
-    `remembered` keeps what providers worked out for this model
-    and these options; targets that a client remembers for the same names share it.
+    `info` is the provider's catalogue entry. `is_last`: the target is the last one of the chain.
+    `extra` belongs to the call and overrides the `inherited` options, which only the client sets.
+    `given` are the names of all options set by client or call. `remembered` caches results of the
+    provider for this model and these options; equal targets of a client share it.
     """
 
     model: Model
@@ -175,7 +175,8 @@ class Target:
 
     @property
     def key(self) -> str:
-        """What limits and breakers go by: the model, its address, and a digest of the credentials.
+        """The key of limits and circuit breakers: the model, its address, and a digest of the
+        credentials.
 
         Equal in every process. It reveals no credential.
         """

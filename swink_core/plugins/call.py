@@ -47,7 +47,7 @@ MOST_CODE = 100
 
 @define(eq=False)
 class Call:
-    """A call and what is known of it so far.
+    """A call and the facts about it so far.
 
     `attempt` is the try under way, or the last one; `attempts` is how many have begun; `model`,
     `options` and what else names the provider answer for it. `started_at` and
@@ -86,12 +86,12 @@ class Call:
 
     @property
     def usage(self) -> Usage | None:
-        """What all attempts took, the voided ones too; `None` while nothing is known."""
+        """The usage of all attempts, including voided ones; `None` if it is unknown."""
         return self.totals.usage
 
     @property
     def cost(self) -> Cost | None:
-        """What all attempts cost, as far as is known; `None` while nothing is.
+        """The known cost of all attempts; `None` if nothing is known.
 
         It contains the estimates for attempts without final usage, and is then `estimated`.
         """
@@ -180,7 +180,7 @@ class Call:
                 self.taps.remove(tap)
 
     def classify(self, failure: Failure) -> Classification:
-        """Say what a failure means, through the hook."""
+        """Classify a failure with the hook."""
         try:
             binding = self.attempt.target.binding
             result = binding.first_result("classify_error", model=self.model, failure=failure)
@@ -243,7 +243,7 @@ class Call:
         return redact(text, self.secrets)
 
     def hide(self, headers: Mapping[str, str], url: str = "") -> None:
-        """Keep what credential headers and an address hold out of every text for people."""
+        """Redact the credentials in headers and an address from all messages."""
         self.secrets |= credentials_in(headers, url)
 
     # -- for whoever drives it ---------------------------------------------------------------

@@ -61,16 +61,16 @@ class Catalog:
         self._listing = lru_cache(maxsize=4096)(self._listed_by)
 
     def provider(self, name: str) -> ProviderInfo | None:
-        """Return what is known of an installed provider; `None` if its plugin is mute.
+        """Return the catalogue entry of an installed provider, or `None` if its package has none.
 
-        What settings there are its package alone says. Raises UnknownProvider, as the others do.
+        Only the package declares settings. Raises UnknownProvider, like the other methods.
         """
         shipped = self._package(name).providers.get(name)
         users = self.users.providers.get(name)
         return replace(users, settings=shipped.settings) if users and shipped else users or shipped
 
     def model(self, provider: str, model_id: str) -> ModelInfo | None:
-        """Return what is known of a model; `None` for an unknown one.
+        """Return the catalogue entry of a model, or `None` for an unknown model.
 
         A row for the very id is best; a row that it matches is returned with this id.
         """
@@ -102,7 +102,7 @@ class Catalog:
         )
 
     def resolve(self, name: str | Model) -> Model:
-        """Return a model with what is known of it, by `provider/id` or by its bare id.
+        """Return a model with its catalogue entry, by `provider/id` or by its bare id.
 
         A bare id is that of the one installed provider that lists it, or else of the one among
         them that has a key. Raises InvalidModel, which names the candidates, or UnknownProvider.
@@ -159,7 +159,7 @@ class Catalog:
 
     @property
     def users(self) -> PackageCatalog:
-        """What the user's own file says; nothing where there is none.
+        """The data of the user's file; empty without a file.
 
         A file that has changed is read again.
         """

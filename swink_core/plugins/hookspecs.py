@@ -42,11 +42,11 @@ def stream(
 ) -> AsyncIterable[AssistantMessageEvent] | None:
     """Return the events of one attempt, or `None` to leave it to the next plugin.
 
-    It does no I/O itself: work starts with the first `__anext__` of what it returns. What is
-    not the core's own `EventSource` is checked against the grammar. A wrapper that iterates
-    over the inner result holds it under `contextlib.aclosing`. A shared plugin's `stream` must
-    be a plain function: an async generator function never returns `None`, and so would claim
-    every call; its registration is refused.
+    The hook itself does no I/O: work starts with the first `__anext__` of the result. Results other
+    than the core's `EventSource` are checked against the grammar. A wrapper that iterates over the
+    inner result must use `contextlib.aclosing`. The `stream` of a shared plugin must be a plain
+    function: an async generator function never returns `None`, so it would claim every call, and
+    its registration is rejected.
     """
 
 
@@ -69,7 +69,7 @@ def convert_messages(
 
 @hookspec(firstresult=True)
 def classify_error(model: Model, failure: Failure) -> Classification | None:
-    """Say what a failure means, or `None` to leave it to the next plugin.
+    """Classify a failure, or return `None` to leave it to the next plugin.
 
     By the provider's structured code, then its wording, then the status; never a guess.
     """
@@ -79,8 +79,9 @@ def classify_error(model: Model, failure: Failure) -> Classification | None:
 def on_event(event: AssistantMessageEvent, call: Call) -> None:
     """Take one event; called for every event of every call, in order, before the caller sees it.
 
-    It must not block, change the event or keep it. What it raises is logged and ends its part
-    in that call; the stream goes on. `wrapper=True` is refused here. A plugin with the attribute
-    `other_events = True` is also shown events of other classes, which libraries above the core make
-    (a tool loop's turns), with a call that may not have begun yet, or has ended.
+    It must not block, and must not change or store the event. An exception is logged, and the
+    observer gets no more events of that call; the stream continues. `wrapper=True` is rejected. A
+    plugin with the attribute `other_events = True` also receives events of other classes, which
+    libraries above the core create (such as the turns of a tool loop), with a call that may not
+    have begun yet or has ended.
     """

@@ -96,10 +96,10 @@ class PluginEntry:
 class Host:
     """The installed plugins. `plugins` are shared ones given by hand, asked before installed ones.
 
-    What it loaded lives until the last client that joined it has left. `entry_points` replaces
-    what is installed, as objects with `name`, `group`, `value`, `load()` and `dist`. `providers`
-    are classes of providers by name, for a program that installs none; one of the
-    same name that is installed is not used. `environ` replaces the process's environment.
+    Loaded plugins live until the last client of the host has closed. `entry_points` replaces the
+    installed plugins, as objects with `name`, `group`, `value`, `load()` and `dist`. `providers`
+    are provider classes by name, for programs without an installed package; they take precedence
+    over installed providers. `environ` replaces the environment variables of the process.
     """
 
     def __init__(
@@ -197,8 +197,8 @@ class Host:
     async def leave(self) -> None:
         """Forget a client; with the last one, close the shared plugins that were loaded here.
 
-        Each that has an `aclose()` is awaited, for `CLOSE_SECONDS` at most; what it raises is
-        logged. Plugins that were given by hand are their owner's to close.
+        The `aclose()` of each plugin is awaited for at most `CLOSE_SECONDS`, and its exceptions are
+        logged. Plugins passed as objects must be closed by their owner.
         """
         self._clients -= 1
         if self._clients == 0 and self._shared is not None:
@@ -322,7 +322,7 @@ def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
         if impl.wrapper or impl.hookwrapper:
             raise refused("on_event as a wrapper, which has nothing to wrap")
         if inspect.iscoroutinefunction(impl.function):
-            what = "on_event as a coroutine function, which nobody would await"
+            what = "on_event as a coroutine function, which is never awaited"
             raise refused(what, " that hands on what takes longer")
 
 

@@ -1,4 +1,4 @@
-"""What `models.toml` in a plugin package says, read without importing the plugin."""
+"""Read `models.toml` of a plugin package without importing the plugin."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _catalog(file: str, state: tuple[int, ...], where: str) -> PackageCatalog:
 
 
 def state_of(path: str) -> tuple[int, ...]:
-    """Return what is another once a file was written, or a folder changed; `()` for neither."""
+    """Return a value that changes when a file or folder changes; `()` if neither exists."""
     with suppress(OSError):
         found = os.stat(path or ".")  # as the path has it, an empty name is this folder
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

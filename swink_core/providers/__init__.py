@@ -1,4 +1,4 @@
-"""What a provider is made of, from bytes to events; no provider is here."""
+"""Building blocks of providers, from bytes to events."""
 
 from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase

@@ -1,4 +1,4 @@
-"""The network: one request, and its body as it is read. aiohttp is imported with the first one."""
+"""Send HTTP requests and read their bodies. The first request imports aiohttp."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class AiohttpClient:
     def _proxy(self, url: str) -> str | None:
         """Find the environment's proxy. aiohttp's own way asks two threads at every request.
 
-        This machine is never asked through one: a proxy elsewhere has another, and would get
-        what was said to a server that nobody else should hear.
+        Loopback addresses never use a proxy: on a remote proxy they refer to another machine, which
+        would receive private data.
         """
         if self._proxies is None:
             from urllib.request import getproxies
@@ -102,7 +102,7 @@ class AiohttpClient:
         return self._proxies.get(parts.scheme) or self._proxies.get("all")
 
     def close_idle(self) -> None:
-        """Close connections of the running event loop that nobody uses."""
+        """Close idle connections of the running event loop."""
         if (known := self._sessions.get(asyncio.get_running_loop())) is not None:
             connector: Any = known[1].connector
             connector.close_idle()
@@ -148,13 +148,13 @@ _is_name = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+").fullmatch  # RFC 9110 sect
 
 
 def _fault(name: str, value: str) -> str:
-    """Return what is wrong with a header, if anything."""
+    """Describe why a header is invalid, or return `None`."""
     if found := _UNSENDABLE.search(name + value):
         is_break = found[0] in "\r\n"
-        return "holds a line break" if is_break else "holds a character that none may hold"
+        return "contains a line break" if is_break else "contains an invalid character"
     if name.lower() in ("content-length", "transfer-encoding"):
-        return "is said by the HTTP client, which knows the body"
-    return "" if _is_name(name) else "has a name that no header may have"
+        return "is set by the HTTP client"
+    return "" if _is_name(name) else "has an invalid name"
 
 
 def _sendable(request: HTTPRequest) -> HTTPRequest:

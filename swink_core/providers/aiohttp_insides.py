@@ -33,10 +33,10 @@ reused: ContextVar[bool] = ContextVar("reused")
 
 
 class Connector(aiohttp.TCPConnector):
-    """A pool that throws away connections on which anything arrived while nobody used them.
+    """A pool that discards connections on which data arrived while they were idle.
 
-    What comes then is nobody's answer: a second one, a complaint about the time (HTTP 408), the
-    end of TLS. On such a connection it would be taken for the answer to the next request.
+    Such data belongs to no request: a second answer, a timeout message (HTTP 408), the end of TLS.
+    It would be taken for the answer to the next request.
     """
 
     def _release(
@@ -55,14 +55,14 @@ class Connector(aiohttp.TCPConnector):
         return connection
 
     def close_idle(self) -> None:
-        """Close connections that nobody uses."""
+        """Close idle connections."""
         for pool in self._conns.values():
             while pool:
                 pool.popleft()[0].close()
 
 
 def _is_spoilt(protocol: Any) -> bool:
-    """Ask the system, too: what has come since the loop last looked is not known to anyone yet."""
+    """Poll the socket too, for data that arrived since the event loop last polled."""
     socket = protocol.transport and protocol.transport.get_extra_info("socket")
     if protocol.should_close or socket is None or socket.fileno() < 0:
         return bool(protocol.should_close)
@@ -74,5 +74,5 @@ def _is_spoilt(protocol: Any) -> bool:
 
 
 def rest_of(body: aiohttp.StreamReader) -> bytes:
-    """Return what has come of a body and was not read when it failed."""
+    """Return the received but unread bytes of a failed body."""
     return body._read_nowait(-1)

@@ -1,4 +1,4 @@
-"""What a response is: an answer to be streamed, a whole one, or a failure."""
+"""Distinguish responses: streams, complete answers, and failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _encoding(response: HTTPResponse) -> str:
 async def failure_of_answer(
     response: HTTPResponse, secrets: Iterable[str], fill: Callable[[Failure], None]
 ) -> Failure:
-    """Read what a response that is no answer says; `fill` finds the provider's own words in it."""
+    """Read the failure in a response; `fill` parses the provider's error body."""
     body = b""
     status = response.status
     with suppress(ProviderFailure, TimeoutError):  # the status says enough

@@ -49,7 +49,7 @@ class BufferedParser:
             out.decode_json(frame, lambda body: self._buffered(body, out))
         except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError, RecursionError) as error:
             is_stream = frame.lstrip().startswith((b"data:", b"event:", b":", b"id:"))
-            why = "it is a stream, where it was asked for whole" if is_stream else error
+            why = "the server sent a stream for an unstreamed request" if is_stream else error
             message = f"the answer does not parse: {why}"
             failure = Failure("finalize", kind=Kind.PROTOCOL, code="malformed", message=message)
             raise ProviderFailure(failure) from error

@@ -1,4 +1,4 @@
-"""What providers share that run a command: why it did not start, and how to end it."""
+"""Helpers for providers that run a command: report why it did not start, and end it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 
 def not_started(error: OSError | ValueError, program: str) -> Failure:
-    """Say why a command did not start: the machine lacks something, or it is no command, or its
-    words are none that a command line can hold."""
+    """Explain why a command did not start: the system lacks resources, the command does not exist,
+    or its arguments are invalid.
+    """
     scarce = getattr(error, "errno", None) in _SCARCE
     kind = Kind.RESOURCE if scarce else Kind.INVALID_REQUEST
     message = f"the command {program!r} could not be started: {error}"

@@ -1,4 +1,4 @@
-"""What one of a provider's APIs takes of conversations and options."""
+"""Check which content and options an API supports."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from swink_core.vocabulary.messages import (
 from swink_core.vocabulary.models import Model
 
 PER_MODEL = frozenset({"tools", "images", "documents", "audio", "structured_output", "json"})
-"""Features that a provider may have and one of its models may lack."""
+"""Features that some models of a provider may lack."""
 
 
 class API(Protocol):
-    """What one of a provider's endpoints takes and how it answers; see `HTTPProvider`."""
+    """The request and answer format of one endpoint of a provider; see `HTTPProvider`."""
 
     api_name: str
     features: frozenset[str]
@@ -41,7 +41,7 @@ def context_notices(
     context: Context,
     system_marks: Container[str] | None = None,
 ) -> tuple[Notice, ...]:
-    """Say what of a conversation goes out otherwise than it was given.
+    """Return notices for changed values of a conversation.
 
     Of an API's `features`, `system_messages` says that it takes them anywhere, `strict` that it
     holds calls to a tool's schema. `system_marks` are the fields of a block's metadata that a

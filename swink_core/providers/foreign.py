@@ -1,10 +1,9 @@
 """`ForeignSource`: events that something else than the core made, held to the grammar.
 
-It stands where an `EventSource` would, for a hand-written `stream` hook, an iterator that a wrapper
-put around another, or whatever else a plugin hands over. What has a `batches()` is asked for its
-events a list at a time. An iterator around the core's own source is asked for all events that came
-with one network read before they are handed on together, as long as it does not wait in between:
-each of them would otherwise cost what a read costs.
+It replaces `EventSource` for a hand-written `stream` hook, the iterator of a wrapper, and other
+iterators of plugins. An iterator with `batches()` yields lists of events. From an iterator around
+the core's source, all events of one network read are collected before they are delivered together,
+unless it waits in between: otherwise each event would cost as much as a read.
 """
 
 from __future__ import annotations
@@ -85,8 +84,9 @@ class ForeignSource:
         return batch
 
     def fail(self, error: Exception) -> Batch:
-        """Return what ends an attempt whose events have ended without an end of their own. Raises
-        anything else: nothing is known of their iterator that would tell more."""
+        """Return the last events of an attempt whose iterator ended without a terminal event.
+        Raises every other exception.
+        """
         if isinstance(error, StopAsyncIteration):
             return self.settle()
         raise error

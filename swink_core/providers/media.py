@@ -1,8 +1,8 @@
 """Media of a conversation, and the files of this machine that are sent as such.
 
-A file is a regular one and bounded: a pipe would be waited for, a device never ends. Whether it
-will do is asked of the system alone (`check_file`); the reading is done in a thread
-(`read_media`), since a disk may take long and the event loop has others to serve.
+Only regular files of limited size are read: a pipe would block, and a device never ends.
+`check_file` only queries the file system. `read_media` reads in a thread, because a slow disk would
+block the event loop.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def check_file(source: FileSource, most: int = MOST_FILE_BYTES) -> int:
 async def read_media(
     context: Context, each: int = MOST_FILE_BYTES, in_all: int = MOST_CALL_BYTES
 ) -> Context:
-    """Return a conversation with the content of its files in their place, read in a thread.
+    """Replace the files of a conversation by their content, read in a thread.
 
     The thread also checks media that were too large to be checked when the call was made. `each`
     and `in_all` are limits of files in bytes. Raises MediaError or InvalidContext.
@@ -224,7 +224,7 @@ def _check(source: FileSource, found: os.stat_result, most: int) -> str:
         what = f"{found.st_size:,} bytes, where {most:,} more may be sent"
         hint = "Make it smaller, or upload it to the provider."
     elif (media_type := media_type_of(source)) is None:
-        what = "the kind of media cannot be told from the name"
+        what = "the file name does not determine the media type"
         hint = "Pass media_type=…, for example image/png."
     else:
         return media_type

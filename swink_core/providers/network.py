@@ -1,4 +1,4 @@
-"""Addresses of one's own, and what aiohttp or the system raised, as facts."""
+"""Recognize own addresses, and convert exceptions of aiohttp and the system to failures."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def measured(data: Any) -> int:
 
 @define
 class Metadata:
-    """What is said of a block or an answer, piece by piece; the last value of a name wins.
+    """Collect metadata of a block or an answer; later values replace earlier ones.
 
     A list that has grown since it was last given is recognised, and only what is new in it is
     measured: parsers collect citations that way.
@@ -70,7 +70,7 @@ class OpenBlock:
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """What was said of the block; `None` where nothing was."""
+        """The metadata of the block, or `None`."""
         return None if self._metadata is None else self._metadata.data
 
     def note(self, metadata: Mapping[str, Any]) -> int:

@@ -1,7 +1,7 @@
 """`HTTPProvider`: the template of a provider that speaks over HTTP.
 
-Four pure methods make a provider: `convert`, `request`, `parser` and `classify`; everything else
-is attributes. The hooks are final: one overridden without its decorator would silently be none.
+Four pure methods make a provider: `convert`, `request`, `parser` and `classify`; everything else is
+attributes. The hooks are final: pluggy would silently ignore an override without its decorator.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 KNOBS: Knobs = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
-"""What most APIs take, under its own name."""
+"""Options that most APIs support, under their names."""
 
 
 class HTTPProvider:
@@ -134,7 +134,7 @@ class HTTPProvider:
         raise NotImplementedError("parser() has to be written")
 
     def classify(self, failure: Failure) -> Classification | None:
-        """Say what a failure means, or `None` to leave it to the core's defaults."""
+        """Classify a failure, or return `None` for the core's defaults."""
         return None
 
     def api(self, model: Model, options: StreamOptions) -> API:
@@ -146,10 +146,10 @@ class HTTPProvider:
         return self
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Say which of the call's options are not sent as they were given. Pure.
+        """Return notices for options that are changed or omitted. Pure.
 
-        The options are those that API and rules have left (`Fitted`), of which the default says
-        nothing. A provider whose `request` bends an option tells of it here.
+        The options are those that remain after API and rules (`Fitted`). The default returns no
+        notices. A provider whose `request` changes an option must report it here.
         """
         return ()
 
@@ -162,7 +162,7 @@ class HTTPProvider:
         return Fitted(model, context, options).fit(self.api(model, options))
 
     def learned(self, model: Model, options: StreamOptions) -> Hashable:
-        """Return what was learned about the model's server that `fit` uses; `None`: nothing."""
+        """Return the facts about the model's server that `fit` uses, or `None`."""
         return None
 
     def error_facts(self, failure: Failure) -> None:
@@ -192,10 +192,10 @@ class HTTPProvider:
         request.headers["Authorization"] = f"Bearer {value}"
 
     def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
-        """Return the bytes of the answer as they come.
+        """Yield the bytes of the answer as they arrive.
 
-        The default sends the request and returns the body of its answer. A provider with several
-        requests, or whose bytes come from elsewhere (a process, a socket), writes it as an async
+        The default sends the request and returns the body of its response. A provider with several
+        requests, or with another source of bytes (a process, a socket), overrides it as an async
         generator. Raises ProviderFailure.
         """
         return x.stream()
@@ -209,7 +209,7 @@ class HTTPProvider:
     def api_key(
         self, options: StreamOptions, environ: Mapping[str, str] | None = None
     ) -> str | None:
-        """Return the caller's key, or that of the environment; `None` if none is needed.
+        """Return the API key of the call or the environment, or `None` if none is needed.
 
         Raises ProviderFailure (`auth`) where one is needed and none is set.
         """
@@ -371,7 +371,7 @@ class HTTPProvider:
         return source
 
     def _planned(self, model: Model, context: Context, options: StreamOptions, call: Call) -> Plan:
-        """Return how a call goes out. Raises ProviderFailure for one that the model does not take.
+        """Return the plan of a call. Raises ProviderFailure if the model does not support the call.
 
         One text is as another: its plan is remembered with the target.
         """

@@ -60,8 +60,8 @@ def closed_schema(schema: Any) -> Any:
 def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str, Any]:
     """Return the schema of an object without the keywords that an API refuses at its root.
 
-    What alternatives there have of properties joins those of the root, so that all of them may
-    still be said; what held them together is lost.
+    The properties of alternatives join those of the root, so that all of them stay possible; the
+    relation between them is lost.
     """
     root = {name: value for name, value in schema.items() if name not in refused}
     fields: dict[str, Any] = {}
@@ -79,7 +79,7 @@ def joined_root(schema: Mapping[str, Any], refused: Collection[str]) -> dict[str
 
 
 def _told(part: Mapping[str, Any], name: str, kind: type) -> Any:
-    """Return what a schema says under a keyword; nothing where that is of another type."""
+    """Return the value of a keyword in a schema, or an empty value of another type."""
     return told if isinstance(told := part.get(name), kind) else kind()
 
 

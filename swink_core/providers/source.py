@@ -65,15 +65,15 @@ AFTER_ANSWER = "after_answer"
 """The code of a notice that a request failed which was sent after the answer was complete."""
 
 _ANSWERS = (StopReason.STOP, StopReason.TOOL_USE)
-"""What completes an answer that has one."""
+"""Stop reasons of a complete answer."""
 
 
 class Parser(Protocol):
-    """A provider's knowledge of its frames. It has no socket, clock or log.
+    """Parses the frames of a provider. It has no socket, clock or log.
 
-    One that needs another kind of `EventWriter` names its class as `writer`. One with a method
-    `after_read(out)` says there, once for all frames of a network read, what only the last of
-    them has to say, such as counts that are told anew with each.
+    A parser that needs a subclass of `EventWriter` sets it as `writer`. An optional method
+    `after_read(out)` runs once after all frames of a network read, for values that every frame
+    repeats, such as cumulative counts.
     """
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
@@ -262,8 +262,9 @@ class EventSource:
             self._malformed(frame, error)
 
     def fail(self, error: Exception) -> list[ev.Event]:
-        """Return the last events, for the end of the input (StopAsyncIteration), its
-        failure, or bad input. Raises what is none of these, which is a fault of the plugin's."""
+        """Return the last events for the end of the input (StopAsyncIteration), a failure, or
+        invalid input. Raises other exceptions, which are bugs of the plugin.
+        """
         failure = None
         if not isinstance(error, StopAsyncIteration):
             failure = raised(error)

@@ -1,4 +1,4 @@
-"""What parsers write to. It can only produce event sequences that the grammar allows.
+"""Create events from the calls of parsers, only in sequences that the grammar allows.
 
 A parser says what it learnt (text, reasoning, a fragment of a tool call) and the writer opens,
 numbers and closes the blocks. At most one text or thinking block is open, the run; beside it any
@@ -32,9 +32,10 @@ _NO_RUN = Run(None)
 class EventWriter:
     """Turns what a parser learns into events.
 
-    `provider` labels extension blocks; `id_prefix` makes synthetic tool-call ids unique; `model`
-    (`provider/id`) was asked. What was said is in `cost` (US dollars), `stop_reason` (set: the
-    answer is complete), `failure`, `response_id` and `model`; `finished`: no more input is wanted.
+    `provider` labels extension blocks, `id_prefix` makes generated tool call ids unique, and
+    `model` (`provider/id`) is the requested model. The reported facts are `cost` (US dollars),
+    `stop_reason` (if set, the answer is complete), `failure`, `response_id` and `model`.
+    `finished`: no more input is needed.
     """
 
     most_blocks: ClassVar[int] = 4_096
@@ -180,7 +181,7 @@ class EventWriter:
         self._started += 1
 
     def end(self, key: Hashable) -> None:
-        """Close the block of `key`, for formats that say so; unknown keys are ignored."""
+        """Close the block of `key`, for formats with such an event; unknown keys are ignored."""
         if self._run.kind and self._run.key == key:
             self._close_run()
         elif (call := self._calls.of(key)) is not None:
@@ -226,10 +227,10 @@ class EventWriter:
             self._kept += self._facts.merge(metadata)
 
     def restart(self, why: str) -> None:
-        """Void all that was said: the provider's side begins its answer anew.
+        """Void the answer so far: the provider restarts it.
 
         For intermediaries that lose their upstream and put a second answer into the same body.
-        Callers are told as they are of any other attempt, by a `Retry` without a wait.
+        Callers get a `Retry` event without a delay, as for any other attempt.
         """
         self.close()
         self._tries += 1
@@ -246,7 +247,7 @@ class EventWriter:
     def stop(self, reason: StopReason) -> None:
         """Record that the provider completed its answer, and why it stopped.
 
-        A plain stop after a tool call is one for tool use. Raises PluginError for what is none.
+        A plain stop after a tool call becomes tool use. Raises PluginError for an invalid reason.
         """
         if not isinstance(reason, StopReason):
             raise PluginError(f"{reason!r} is no StopReason; there are {', '.join(StopReason)}")
@@ -318,16 +319,16 @@ class EventWriter:
 
     @property
     def metadata(self) -> dict[str, Any] | None:
-        """What was noted of the answer; `None` where nothing was."""
+        """The metadata of the answer, or `None`."""
         return self._facts.data or None
 
     def hold(self, chars: int) -> None:
-        """Count what a parser holds back, to say it whole; what is said counts by itself."""
+        """Count characters that a parser holds back; written content is counted automatically."""
         self._kept += chars
 
     @property
     def kept(self) -> int:
-        """How much of what was said stays, in characters, about so for metadata and extensions."""
+        """The size of the kept content in characters, approximate for metadata and extensions."""
         return self._said + self._kept
 
     def close(self) -> None:

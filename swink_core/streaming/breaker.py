@@ -37,7 +37,7 @@ class _Circuit:
 
 
 class CircuitBreaker:
-    """The circuits of a client's targets; the first of its gates."""
+    """The circuit breaker of a client, its first gate."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

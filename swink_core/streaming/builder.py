@@ -67,7 +67,7 @@ def _own(event: Any) -> Any:
 _HOLDS = {
     kind: [name for name in kind.__struct_fields__ if name in _DATA] for kind in list[Any](RULES)
 }
-"""Which of its fields may be changed in place."""
+"""Fields that may be changed in place."""
 
 
 def _nested(held: Any) -> Any:
@@ -109,7 +109,7 @@ class MessageBuilder:
 
     @property
     def message(self) -> AssistantMessage:
-        """What has arrived so far, as a message of its own."""
+        """The partial message, as a copy."""
         end: Any = self.terminal or _NOT_YET
         blocks = [self._block(block) for block in self._blocks]
         who = (self.provider, end.model or self.model)
@@ -161,6 +161,6 @@ class MessageBuilder:
                 self.terminal = _own(event)
 
     def turn_to(self, provider: str | None, model: str | None = "") -> None:
-        """Take note of who is asked from now on."""
+        """Set the model of the following events."""
         self.provider = provider
         self.model = model

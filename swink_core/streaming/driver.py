@@ -5,8 +5,8 @@
 * The caller pulls; nothing is read ahead and nothing per event crosses a task.
 * Exactly one terminal event reaches the observers and the message, however the stream ends: by
   itself, by `aclose()` from any task, by a cancelled task, by `break` and garbage collection.
-* What fails outside the source (a time limit, a plugin's exception) becomes that terminal here;
-  nothing that was taken from a source is thrown away.
+* A failure outside the source (a timeout, an exception of a plugin) becomes this terminal event;
+  events taken from a source are never discarded.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Driver:
 
     @property
     def message(self) -> AssistantMessage:
-        """What has arrived so far; complete after the terminal event."""
+        """The partial message; complete after the terminal event."""
         message = self._builder.message
         call = self.call
         if self.terminal is None and self._under_way is not None:
@@ -182,7 +182,7 @@ class Driver:
             self._moved.set()
 
     def _abandon(self) -> None:
-        """End a call that nobody reads any more."""
+        """End a call without a reader."""
         if self.terminal is None:
             self._parting = self._cut(abandoned())
             self._end(self._parting, Outcome.CANCELLED)
@@ -222,7 +222,7 @@ class Driver:
         current.attempt.begin(call.clock.time())
         call.attempts += 1
         if self._short_of_memory:
-            first.append(ev.Notice("buffered", "memory ran out: the answer is asked for whole"))
+            first.append(ev.Notice("buffered", "out of memory: the next attempt does not stream"))
         source = open_source(call)
         current.source = source
         self._watchdog.begin_attempt(current.attempt.options.timeouts, source)
@@ -254,7 +254,7 @@ class Driver:
             batch[-1] = self._retries.ended(terminal, shown and not self.result_only)
 
     def _interrupted(self, reason: Failure | None) -> tuple[Batch, Outcome | None]:
-        """Return what a cancellation means; one that is not ours goes on its way."""
+        """Return the outcome of a cancellation; other cancellations are re-raised."""
         if reason is None:
             raise asyncio.CancelledError
         source = None if self._under_way is None else self._under_way.source
@@ -265,7 +265,7 @@ class Driver:
     def _stifled(
         self, batch: Batch, reason: Failure | None, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return what a cancellation means that a plugin has caught, and gone on."""
+        """Return the outcome of a cancellation that a plugin swallowed."""
         if reason is not None:
             is_whole = batch and type(batch[-1]) is ev.Done and reason.code != CLOSED
             if is_whole:
@@ -278,17 +278,17 @@ class Driver:
     def _bounded(
         self, batch: Batch, current: UnderWay, outcome: Outcome | None
     ) -> tuple[Batch, Outcome | None]:
-        """Return what was taken of an answer that has grown too large."""
+        """Return the events of an answer that exceeds the size limit."""
         if batch and type(batch[-1]) is ev.Error:
             return batch, outcome
         return self._instead(batch, too_large(current.limit)), Outcome.BOUNDED
 
     def _instead(self, batch: Batch, reason: Failure) -> Batch:
-        """Return what was taken, with another end than it may have."""
+        """Return the events with a different end."""
         return _unended(batch) + self._cut(reason)
 
     def _broken(self, error: Exception) -> Batch:
-        """Return what an exception means; the source knows best what its input's do."""
+        """Return the last events for an exception; the source handles exceptions of its input."""
         if self._under_way is not None and self._under_way.source is not None:
             try:
                 return self._under_way.source.fail(error)
@@ -301,7 +301,7 @@ class Driver:
         return self._cut(failure)
 
     def _cut(self, failure: Failure) -> Batch:
-        """Return what ends the attempt from outside: open blocks closed, then the error."""
+        """Return the last events of an attempt cut from outside: ends of blocks, then the error."""
         current = self._under_way
         if current is not None and current.source is not None:
             return current.source.cut(failure)

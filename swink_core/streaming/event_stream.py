@@ -32,9 +32,9 @@ class EventStream:
                 print(piece, end="")
         print(stream.message.usage)
 
-    Iterating over the stream itself gives its events. Leaving the `async with` closes the
-    connection. `call` tells what is known of the call;
-    `message` is what has arrived so far, at any time, also after a failure.
+    Iterate over the stream for its events. Leaving the `async with` closes the connection. `call`
+    contains the facts about the call; `message` is the partial message at any time, also after a
+    failure.
     """
 
     def __init__(self, driver: Driver) -> None:
@@ -57,8 +57,8 @@ class EventStream:
     async def text(self) -> AsyncGenerator[str, None]:
         """The text of the answer, piece by piece, each what one network read brought.
 
-        Raises what `result()` raises, and the `StreamError` for which the call would begin again
-        after a piece was handed out, which nobody could take back.
+        Raises like `result()`, and also raises a `StreamError` that would restart the call after
+        text was delivered.
         """
         is_said = False
         async for batch in self.batches():
@@ -89,7 +89,7 @@ class EventStream:
                 yield event
 
     def _next(self) -> Awaitable[Batch]:
-        """Return what waits for the next batch; an empty one at the end."""
+        """Return an awaitable for the next batch, which is empty at the end."""
         driving = self._driving or self._start()
         if driving.ag_running:
             raise RuntimeError(READ_BY_ANOTHER)
@@ -114,14 +114,15 @@ class EventStream:
         return self.message
 
     def observe(self, event: ev.AssistantMessageEvent) -> None:
-        """Show the call's observers an event that is none of the stream's own, before its start
-        or after its end too: those whose plugin says that it takes `other_events`."""
+        """Show an event from outside the stream, also before its start or after its end, to
+        observers with `other_events`.
+        """
         self._driver.observers.show_other(event)
 
     async def aclose(self) -> None:
         """Close the connection at once, from any task; a second call does nothing.
 
-        A task that is reading gets `Error(aborted)` and reaches the end of its loop.
+        A task that reads the stream gets `Error(aborted)`, and its loop ends.
         """
         self._driver.interrupt()
         driving = self._driving or self._start()

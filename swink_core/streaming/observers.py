@@ -1,4 +1,4 @@
-"""The observers of one call, and how each event is shown to them."""
+"""Deliver the events of a call to its observers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from swink_core.vocabulary.outcome import StopReason
 log = logging.getLogger(__name__)
 
 Observer = Callable[[Sequence[AssistantMessageEvent]], object]
-"""Shows events to somebody, in order."""
+"""Deliver events to an observer, in order."""
 
 
 class Observers:
@@ -38,7 +38,7 @@ class Observers:
             self.bound["log"] = _bind(partial(log.debug, "call %s: %r", call.id), ["event"], call)
 
     def show_other(self, event: AssistantMessageEvent) -> None:
-        """Show an event that is none of the stream's own to those who take such."""
+        """Show an event from outside the stream to observers with `other_events`."""
         self.show([event], {n: observer for n, observer in self.bound.items() if n in self._others})
 
     def show(

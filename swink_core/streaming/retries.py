@@ -1,8 +1,8 @@
 """When a failed attempt is made again, where, and after what wait.
 
-A call is made again as long as nobody has seen output, or where the caller allowed a restart:
-first on the same target, as often as the kind of failure and the policy say, then on the next
-target of the chain. Nothing here does I/O.
+A call is retried before any output was delivered, or if the caller allowed a restart: first on the
+same target, as often as the kind of failure and the policy allow, then on the next target of the
+chain. This module does no I/O.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 log = logging.getLogger(__name__)
 
 FINAL = "total"
-"""The code of the limit over the whole call, after which there is no time left for anything."""
+"""The code of the time limit for the whole call, after which no retry is possible."""
 
 
 def is_retryable(error: ev.Error) -> bool:
@@ -48,8 +48,9 @@ class Retries:
         self._waits: dict[Kind, Iterator[float | None]] = {}
 
     def ended(self, terminal: ev.Done | ev.Error, seen: bool) -> ev.Done | ev.Error | ev.Retry:
-        """Return what the end of an attempt is to the caller, who may have `seen` output of it:
-        the end of all, or a retry."""
+        """Return the event for the end of an attempt: a retry, or the end of the call. `seen`:
+        output was delivered.
+        """
         if isinstance(terminal, ev.Done) or terminal.stop_reason != "error":
             return terminal
         if seen and not self._policy.restart_after_output:
@@ -57,7 +58,7 @@ class Retries:
         return self.after(terminal) or terminal
 
     def after(self, error: ev.Error) -> ev.Retry | None:
-        """Return what follows a failed attempt; `None` if the failure is final."""
+        """Return the retry after a failed attempt, or `None` if the failure is final."""
         if error.code == FINAL:
             return None
         kind = error.error_kind or Kind.UNKNOWN

@@ -5,8 +5,8 @@ that task with a reason; the stream catches the cancellation, takes it back (`un
 with the reason. A cancellation of anyone else's passes through. One timer serves all limits of a
 call and is re-armed only when it fires: a read costs a few assignments.
 
-What the consumer takes between two waits counts for no limit but the total. So all other moments
-are in waited time: the clock's, less what the consumer has taken of the call so far.
+The time that the consumer spends between two waits counts only for the total limit. All other times
+are waiting time: the clock's time minus the consumer's time so far.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Watchdog:
         return reason if task.uncancel() <= self._cancelling else None
 
     def stop(self) -> None:
-        """Stop the timer, and wait for nobody."""
+        """Stop the timer immediately."""
         self.waiting = None
         self._disarm()
 

@@ -428,7 +428,7 @@ REFUSED = [
     (AsyncStream, "implements stream as an async generator function",
      "a plain function that returns an async iterator or None"),
     (WrappingObserver, "implements on_event as a wrapper", "a plain function"),
-    (AsyncObserver, "implements on_event as a coroutine function, which nobody would await",
+    (AsyncObserver, "implements on_event as a coroutine function, which is never awaited",
      "a plain function that hands on what takes longer"),
     (Misspelt, "on_evnet", "Hooks are stream,"),
     (Old, "level 0", "Upgrade"),
