@@ -124,6 +124,32 @@ class Service(LoopbackServer):
         return 200, JSON, [b'{"stop": "stop"}']
 
 
+class Refusing(LoopbackServer):
+    """Refuses requests, from the first or the second one for a token on, and quotes the key."""
+
+    def __init__(self, status: int, first: bool) -> None:
+        super().__init__()
+        self._status = status
+        self._gives = not first
+
+    async def respond(self, exchange: Exchange) -> None:
+        status = self._status
+        message = f"the key {KEY} is unknown"
+        answer: dict[str, Any] = {"error": {"code": "bad_key", "message": message}}
+        if exchange.path == "/identity/token" and self._gives:
+            self._gives = False
+            status = 200
+            answer = {"access_token": TOKEN, "expires_in": 3600}
+        await exchange.start(status, JSON)
+        await exchange.write(json.dumps(answer).encode())
+        await exchange.end()
+
+
+async def end_of(asked: swink.Client) -> Any:
+    async with asked.stream("acme/large", "Hi") as stream:
+        return [event async for event in stream][-1]
+
+
 class EntryPoint:
     name, group, value = "acme", "swink.providers", "acme:Provider"
     dist = None
@@ -290,6 +316,42 @@ async def test_a_cassette_replays_every_request(
     assert (again.content, again.usage) == (first.content, first.usage)
     assert again.text == "Hello world"
     assert cassette.unrecorded == []
+
+
+UNKNOWN = "the key [hidden] is unknown"
+
+TOKEN_REFUSALS = [
+    ("the first", 400, True, ["/identity/token"], f"gave no token: {UNKNOWN}"),
+    ("the first", 401, True, ["/identity/token"], f"gave no token: {UNKNOWN}"),
+    (
+        "a renewal", 401, False, ["/identity/token", "/v1/chat", "/identity/token"],
+        f"{UNKNOWN} (the token was not renewed: 127.0.0.1 gave no token: {UNKNOWN})",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("about", "status", "first", "requests", "message"), TOKEN_REFUSALS)
+async def test_a_cassette_replays_a_refused_request_for_a_token(
+    about: str, status: int, first: bool, requests: list[str], message: str, tmp_path: Path
+) -> None:
+    ends = []
+    async with Refusing(status, first) as service:
+        made = at(service.url, Granted)
+        address = f"{service.url}/v1"
+        with Cassette(tmp_path / "case.json"):
+            async with client(made, base_url=address) as asked:
+                ends.append(await end_of(asked))
+        assert [exchange.path for exchange in service.exchanges] == requests
+    with Cassette(tmp_path / "case.json", "none") as cassette:
+        async with client(made, base_url=address, api_key=None) as asked:
+            ends.append(await end_of(asked))
+    recorded, replayed = ends
+    assert recorded.error_kind is swink.StreamErrorKind.AUTH
+    assert recorded.error_message.endswith(message)
+    assert replayed.error_kind is recorded.error_kind
+    assert replayed.error_message == recorded.error_message
+    assert cassette.unrecorded == []
+    assert CANARY not in written(tmp_path)
 
 
 async def test_a_kept_call_has_every_request(tmp_path: Path) -> None:
