@@ -20,8 +20,9 @@ from swink_core.arguments import (
 )
 from swink_core.conversation import check_context, context_of
 from swink_core.failures.exceptions import InvalidModel, InvalidOption, UsageError
+from swink_core.plugins.attempt import Attempt, Gate
 from swink_core.plugins.binding import Target
-from swink_core.plugins.call import Attempt, Call, Gate, TokenCounter
+from swink_core.plugins.call import Call
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.plugins.host import Host
@@ -37,7 +38,7 @@ from swink_core.streaming.gates import ClientGates
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.http import HTTPClient
 from swink_core.vocabulary.limits import Limits
-from swink_core.vocabulary.messages import AssistantMessage, Prompt
+from swink_core.vocabulary.messages import AssistantMessage, Context, Prompt
 from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.option_table import OPTIONS, takes_options
 from swink_core.vocabulary.options import ClientOptions, Options, StreamOptions, TargetOptions
@@ -68,9 +69,9 @@ class Client:
     has options for one provider each, credentials and address among them, by its name, or the
     class of a provider that is not installed, `{"acme": Acme}`; `count_tokens` counts the tokens
     of prompts where they would be estimated: a function of a `Model` and a `Context`, which may be
-    async; `limits` are those of all calls together; keyword
-    options are the defaults of every call. Raises UsageError for one that is unknown, or would
-    hand a credential to every provider.
+    async, and after whose exceptions the estimate is used; `limits` are those of all calls
+    together; keyword options are the defaults of every call. Raises UsageError for one that is
+    unknown, or would hand a credential to every provider.
 
     `catalog` is what is known of providers and models, see `Catalog`.
     """
@@ -87,7 +88,7 @@ class Client:
         gates: Iterable[Gate] = (),
         breaker: bool = True,
         providers: Mapping[str, Mapping[str, Any] | Callable[[str], Any]] | None = None,
-        count_tokens: TokenCounter | None = None,
+        count_tokens: Callable[[Model, Context], int | Awaitable[int]] | None = None,
         limits: Limits | LimitGate | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:

@@ -45,9 +45,9 @@ def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None)
     if (milliseconds := _number(lower.get("retry-after-ms"))) is not None:
         return min(milliseconds / 1000, LONGEST_WAIT)
     if (after := lower.get("retry-after")) is not None:
-        return _moment(after, now)
+        return wait_seconds(after, now)
     resets = [
-        _moment(value, now)
+        wait_seconds(value, now)
         for name, value in lower.items()
         if "ratelimit" in name
         and "reset" in name
@@ -64,9 +64,15 @@ def _number(text: str | None) -> float | None:
     return value if 0 <= value < float("inf") else None
 
 
-def _moment(text: str, now: datetime) -> float | None:
+def wait_seconds(text: str, now: datetime | None = None) -> float | None:
+    """Read a text as a wait in seconds; return `None` for any other text.
+
+    It may be a number of seconds, a duration (`46s`, `6m0s`, `2ms`), a date of HTTP or RFC 3339, or
+    a Unix time in seconds or milliseconds. `now` is the current time. A wait is at most a year.
+    """
     if len(text) > LONGEST_TEXT:
         return None
+    now = now or datetime.now(UTC)
     wait = _number(text)
     if wait is None:
         wait = duration_seconds(text)

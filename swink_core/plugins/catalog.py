@@ -178,7 +178,7 @@ class Catalog:
         try:
             from pathlib import Path
 
-            return PackageCatalog(Path(path).expanduser().read_bytes(), path)
+            return PackageCatalog.read(Path(path).expanduser().read_bytes(), path)
         except (OSError, RuntimeError) as error:  # of a `~` that is nobody's
             raise SwinkError(
                 f"{path}: {getattr(error, 'strerror', error)}",

@@ -32,7 +32,7 @@ from swink_core.plugins.installed import (
     version_of,
 )
 from swink_core.plugins.level import FIRST_API_LEVEL, check_level
-from swink_core.plugins.package_data import package_catalog
+from swink_core.plugins.package_data import PackageCatalog, package_catalog
 from swink_core.vocabulary.models import Model
 
 CLOSE_SECONDS = 5.0
@@ -84,6 +84,13 @@ class PluginEntry:
     def package(self) -> str:
         """The top-level package of the entry point."""
         return self.value.partition(":")[0].partition(".")[0]
+
+    def catalog(self) -> PackageCatalog:
+        """Read the package's `models.toml` without importing the package.
+
+        Without a file, the result is empty. Raises PluginError for a file that is broken.
+        """
+        return package_catalog(self.package)
 
 
 class Host:
@@ -289,7 +296,7 @@ async def _close(name: str, plugin: Any) -> None:
 
 def _check_declared_level(entry: PluginEntry) -> None:
     """Before the import, because importing what needs another core fails with another message."""
-    if (info := package_catalog(entry.package).providers.get(entry.name)) is not None:
+    if (info := entry.catalog().providers.get(entry.name)) is not None:
         check_level(info.api_level, entry)
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from attrs import define, field
 
 from swink_core.failures.exceptions import LimitReached
+from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Target
-from swink_core.plugins.call import Attempt
 from swink_core.vocabulary.events import Done, Error
 from swink_core.vocabulary.http import ResponseHead
 from swink_core.vocabulary.limits import Limits

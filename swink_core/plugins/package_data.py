@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from itertools import chain
+from typing import Self
 
 import msgspec
 from msgspec.structs import replace
@@ -19,45 +21,54 @@ from swink_core.vocabulary.models import ModelInfo, ProviderInfo, Rule
 FILE = "models.toml"
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    provider: ProviderInfo | None = None
-    providers: list[ProviderInfo] = []
-    models: list[ModelInfo] = []
-    rules: list[Rule] = []
-    rules_of: list[str] = []
-    rules_as_of: date | None = None
-
-
-class PackageCatalog:
-    """One file's providers and models by name, and its rules.
+class PackageCatalog(msgspec.Struct, forbid_unknown_fields=True, eq=False, dict=True):
+    """One file: its providers and models, and its rules.
 
     `own_rules` are those of the file alone. `rules_as_of` is the day on which those of them were
     checked that have no `as_of`; `None` if the file does not say.
     """
 
-    def __init__(self, data: bytes = b"", where: str = "") -> None:
+    provider: ProviderInfo | None = None
+    listed_providers: list[ProviderInfo] = msgspec.field(default_factory=list, name="providers")
+    listed_models: list[ModelInfo] = msgspec.field(default_factory=list, name="models")
+    own_rules: list[Rule] = msgspec.field(default_factory=list, name="rules")
+    rules_of: list[str] = []
+    rules_as_of: date | None = None
+
+    @classmethod
+    def read(cls, data: bytes, where: str) -> Self:
+        """Read a file's text; `where` names it in errors. Raises PluginError."""
         try:
-            file = msgspec.toml.decode(data, type=_File)
+            file = msgspec.toml.decode(data, type=cls)
             # a rule reads its expression
-            [Rule(name=row.id, match=row.match or "") for row in file.models]
+            [Rule(name=row.id, match=row.match or "") for row in file.listed_models]
         except (msgspec.DecodeError, ValueError) as error:
             _check_levels(data, where)
             raise PluginError(
                 f"{where}: {error}", title="Broken catalogue", resolution="Correct the file."
             ) from error
-        providers = [file.provider, *file.providers] if file.provider else file.providers
-        titled = (row if row.title else replace(row, title=row.name) for row in providers)
-        self.providers = {row.name: row for row in titled}
-        first = providers[0].name if providers else ""
-        rows = (row if row.provider else replace(row, provider=first) for row in file.models)
-        self.models = {(row.provider, row.id): row for row in rows}
-        self.own_rules = file.rules
-        self._rules_of = file.rules_of
-        self.rules_as_of = file.rules_as_of
+        return file
+
+    @cached_property
+    def providers(self) -> Mapping[str, ProviderInfo]:
+        """The rows of providers by name."""
+        rows = self.listed_providers
+        if self.provider is not None:
+            rows = [self.provider, *rows]
+        titled = (row if row.title else replace(row, title=row.name) for row in rows)
+        return {row.name: row for row in titled}
+
+    @cached_property
+    def models(self) -> dict[tuple[str, str], ModelInfo]:
+        """The rows of models by provider, the first one if a row names none, and id."""
+        first = next(iter(self.providers), "")
+        rows = self.listed_models
+        named = (row if row.provider else replace(row, provider=first) for row in rows)
+        return {(row.provider, row.id): row for row in named}
 
     def rules(self, within: tuple[str, ...] = ()) -> list[Rule]:
         """Return its rules after those of the packages that it names, but for those `within`."""
-        names = [name for name in self._rules_of if name not in within]
+        names = [name for name in self.rules_of if name not in within]
         inherited = (package_catalog(name).rules((*within, name)) for name in names)
         return [*chain.from_iterable(inherited), *self.own_rules]
 
@@ -88,7 +99,7 @@ def package_catalog(package: str) -> PackageCatalog:
 def _catalog(file: str, state: tuple[int, ...], where: str) -> PackageCatalog:
     """Read a file once: host, provider and catalogue ask for the same, and so do other clients."""
     with open(file, "rb") as opened:
-        return PackageCatalog(opened.read(), where)
+        return PackageCatalog.read(opened.read(), where)
 
 
 def state_of(path: str) -> tuple[int, ...]:

@@ -2,32 +2,28 @@
 
 from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase
-from swink_core.failures.kinds import CODES, KINDS, health_of
-from swink_core.failures.redaction import codings_of_secret, redact
-from swink_core.failures.waits import duration_seconds, retry_after_seconds
+from swink_core.failures.kinds import KINDS, health_of
+from swink_core.failures.redaction import codings_of_secret
+from swink_core.failures.waits import wait_seconds
 from swink_core.framing.frame import DEFAULT_FRAME_LIMIT, Decoder, FrameError, FrameTooLong
 from swink_core.framing.ndjson import NDJSONDecoder
 from swink_core.framing.sse import SSEDecoder
 from swink_core.framing.text import TextDecoder
+from swink_core.plugins.attempt import Attempt, Gate, Leg
 from swink_core.plugins.binding import first_set
-from swink_core.plugins.call import Attempt, Gate, Leg, TokenCounter
 from swink_core.plugins.catalog import Catalog
 from swink_core.plugins.changes import report_change
 from swink_core.plugins.limits import LimitGate
-from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.aiohttp_client import AiohttpClient
-from swink_core.providers.buffered import decode_json
 from swink_core.providers.clock import LoopClock
 from swink_core.providers.commands import end_group, not_started
 from swink_core.providers.conversion import (
     SENT_ELSEWHERE,
     LeftOut,
     MessageConverter,
-    Turn,
     accepted_id,
     arguments_object,
     folded_system,
-    last_text_path,
     marked_system,
     merged_turns,
     normalise,
@@ -39,17 +35,11 @@ from swink_core.providers.conversion import (
 )
 from swink_core.providers.exchange import Exchange
 from swink_core.providers.features import API, context_notices
-from swink_core.providers.fields import (
-    merge_fields,
-    model_path,
-    with_extra,
-    with_metadata,
-)
+from swink_core.providers.fields import with_extra, with_metadata
 from swink_core.providers.intact import text_field
 from swink_core.providers.knobs import Knobs, sent_options
 from swink_core.providers.media import media_base64, media_form, media_type_of, unsupported
-from swink_core.providers.network import failure_of, is_own_address
-from swink_core.providers.open_blocks import MOST_BLOCKS, kept_of
+from swink_core.providers.network import failure_of
 from swink_core.providers.provider import HTTPProvider
 from swink_core.providers.rules import Fitted, rule_of
 from swink_core.providers.schemas import closed_schema, inlined_schema, rewritten_schema
@@ -69,11 +59,9 @@ from swink_core.vocabulary.prices import cost_of
 
 __all__ = [
     "API",
-    "CODES",
     "CONTEXT_WORDS",
     "DEFAULT_FRAME_LIMIT",
     "KINDS",
-    "MOST_BLOCKS",
     "OPTIONS",
     "SENT_ELSEWHERE",
     "SHAPES",
@@ -111,9 +99,7 @@ __all__ = [
     "TargetOptions",
     "TextDecoder",
     "Token",
-    "TokenCounter",
     "TokenHTTP",
-    "Turn",
     "accepted_id",
     "arguments_object",
     "by_tables",
@@ -121,36 +107,26 @@ __all__ = [
     "codings_of_secret",
     "context_notices",
     "cost_of",
-    "decode_json",
-    "duration_seconds",
     "end_group",
     "failure_of",
     "first_set",
     "folded_system",
     "health_of",
     "inlined_schema",
-    "is_own_address",
     "is_synthetic_id",
-    "kept_of",
-    "last_text_path",
     "marked_system",
     "media_base64",
     "media_form",
     "media_type_of",
-    "merge_fields",
     "merged_turns",
-    "model_path",
     "normalise",
     "not_started",
-    "package_catalog",
     "parse_arguments",
     "paths_inside",
     "prompt_of",
-    "redact",
     "report_change",
     "required_features",
     "reservation",
-    "retry_after_seconds",
     "rewritten_schema",
     "rule_of",
     "sent_options",
@@ -160,6 +136,7 @@ __all__ = [
     "text_field",
     "text_of",
     "unsupported",
+    "wait_seconds",
     "with_extra",
     "with_metadata",
     "without_leading",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
@@ -46,7 +46,7 @@ class AiohttpClient:
         if not request.body:
             what["skip_auto_headers"] = ("Content-Type",)  # there is no content
         if len(request.body) > MOST_AT_ONCE:
-            what["data"] = _Pieces(request.body)
+            what["data"] = _pieces(request.body)
             what["headers"] = {**request.headers, "Content-Length": str(len(request.body))}
         what |= {"timeout": limits(connect_timeout), "proxy": proxy, "allow_redirects": False}
         try:
@@ -183,21 +183,12 @@ there already, or comes out of a decompressor, is read without a wait; a request
 without a wait while the connection takes it."""
 
 
-class _Pieces:
-    """The pieces of a request's body; the event loop would copy a large one in a single step."""
-
-    def __init__(self, body: bytes) -> None:
-        self._rest = memoryview(body)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> memoryview:
-        if not self._rest:
-            raise StopAsyncIteration
+async def _pieces(body: bytes) -> AsyncIterator[memoryview]:
+    """Yield a request's body in pieces; the event loop would copy a large one in a single step."""
+    rest = memoryview(body)
+    for start in range(0, len(body), MOST_AT_ONCE):
         await asyncio.sleep(0)
-        piece, self._rest = self._rest[:MOST_AT_ONCE], self._rest[MOST_AT_ONCE:]
-        return piece
+        yield rest[start : start + MOST_AT_ONCE]
 
 
 class _Response:

@@ -51,7 +51,8 @@ async def failure_of_answer(
     response: HTTPResponse, secrets: Iterable[str], fill: Callable[[Failure], None]
 ) -> Failure:
     """Read what a response that is no answer says; `fill` finds the provider's own words in it."""
-    body, status = b"", response.status
+    body = b""
+    status = response.status
     with suppress(ProviderFailure, TimeoutError):  # the status says enough
         async with asyncio.timeout(BODY_SECONDS):
             async for data in response:
@@ -61,19 +62,23 @@ async def failure_of_answer(
     failure = Failure("request", status, dict(response.headers), body[:BODY_CAP])
     if 300 <= status < 400:
         target = response.headers.get("Location", "an unnamed place")
-        failure.code, failure.kind = "redirect", Kind.PROTOCOL
+        failure.code = "redirect"
+        failure.kind = Kind.PROTOCOL
         failure.message = f"redirected (HTTP {status}) to {target}"
         return failure
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         fill(failure)
     if status < 300 and _encoding(response) not in ENCODINGS:
-        failure.kind, failure.code = Kind.PROTOCOL, "encoding"
+        failure.kind = Kind.PROTOCOL
+        failure.code = "encoding"
         encoding = response.headers["Content-Encoding"]
         failure.message = f"the answer is encoded as {encoding}, which was not asked for"
     elif status < 300 and not (failure.code or failure.type or failure.message):
-        failure.kind, failure.code = Kind.PROTOCOL, "content_type"
-        kind, start = _content_type(response), excerpt(body, secrets, 80)
-        failure.message = f"the answer is {kind or 'of no stated type'}, not a stream: {start}"
+        failure.kind = Kind.PROTOCOL
+        failure.code = "content_type"
+        kind = _content_type(response) or "of no stated type"
+        start = excerpt(body, secrets, 80)
+        failure.message = f"the answer is {kind}, not a stream: {start}"
     elif not failure.message and body:
         failure.message = f"HTTP {status}: {excerpt(body, secrets, 200)}"
     return failure

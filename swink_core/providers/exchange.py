@@ -16,14 +16,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+)
 from typing import Any, Protocol, Self, TypeVar, overload
 from urllib.parse import urlsplit
 
 from swink_core.failures.exceptions import PluginError, ProviderFailure
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import redact
-from swink_core.plugins.call import Call, Leg, LegKind
+from swink_core.plugins.attempt import Leg, LegKind
+from swink_core.plugins.call import Call
 from swink_core.providers.answers import (
     decoded,
     failure_of_answer,
@@ -33,6 +41,7 @@ from swink_core.providers.answers import (
     request_id_of,
 )
 from swink_core.providers.media import MOST_ENCODED_AT_ONCE
+from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary.http import HTTPRequest, HTTPResponse, ResponseHead
 from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.options import StreamOptions
@@ -80,17 +89,6 @@ class Provider(Protocol):
         """Sign a request, and return a function that drops a refused token."""
 
 
-class Parsing(Protocol):
-    """The source that parses what an exchange yields."""
-
-    @property
-    def stopped(self) -> bool:
-        """Whether the parser has read why the answer stopped, or that it failed."""
-
-    def feed_frame(self, frame: bytes) -> None:
-        """Feed the parser a frame that no decoder has made."""
-
-
 class Body:
     """The body of a response that is requested by the first read.
 
@@ -101,20 +99,30 @@ class Body:
     def __init__(self, respond: Callable[[], Awaitable[HTTPResponse]]) -> None:
         self._respond = respond
         self._response: HTTPResponse | None = None
+        self._leg: Leg | None = None
         self.exchange: Exchange | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     def __anext__(self) -> Awaitable[bytes]:
-        return self._first() if self._response is None else self._response.__anext__()
+        if self._response is None:
+            return self._first()
+        if self.exchange is None:
+            return self._response.__anext__()
+        return self._tapped(self._response, self.exchange.call)
 
     async def _first(self) -> bytes:
-        response = await self._respond()
+        self._response = await self._respond()
         if self.exchange is not None:
-            response = _Tapped(response, self.exchange.call, self.exchange.attempt.leg)
-        self._response = response
-        return await response.__anext__()
+            self._leg = self.exchange.attempt.leg
+        return await self.__anext__()
+
+    async def _tapped(self, response: HTTPResponse, call: Call) -> bytes:
+        data = await response.__anext__()
+        if call.taps:
+            call.tap(data, self._leg)
+        return data
 
     @property
     def at_end(self) -> bool:
@@ -127,33 +135,6 @@ class Body:
             self._response.close()
 
 
-class _Tapped:
-    """A response that shows the call's taps what is read of it."""
-
-    def __init__(self, response: HTTPResponse, call: Call, leg: Leg | None) -> None:
-        self.status = response.status
-        self.headers = response.headers
-        self._response = response
-        self._call = call
-        self._leg = leg
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        data = await self._response.__anext__()
-        if self._call.taps:
-            self._call.tap(data, self._leg)
-        return data
-
-    @property
-    def at_end(self) -> bool:
-        return getattr(self._response, "at_end", False)
-
-    def close(self) -> None:
-        self._response.close()
-
-
 class Exchange:
     """The requests of one attempt, and what a provider may do between them.
 
@@ -163,8 +144,9 @@ class Exchange:
     """
 
     __slots__ = (
-        "_abandons", "_bodies", "_creates", "_home", "_is_over", "_payload", "_provider", "_rest",
-        "_source", "_steps", "attempt", "call", "is_left", "is_stopped", "model", "options",
+        "_abandons", "_bodies", "_creates", "_feed_frame", "_home", "_is_over", "_out", "_payload",
+        "_provider", "_rest", "_steps", "attempt", "call", "is_left", "is_stopped", "model",
+        "options",
     )  # fmt: skip
 
     def __init__(
@@ -177,7 +159,8 @@ class Exchange:
         self._provider = provider
         self._payload: Any = _NOT_CONVERTED
         self._home = ""
-        self._source: Parsing | None = None
+        self._out: EventWriter | None = None
+        self._feed_frame: Callable[[bytes], None] | None = None
         self._steps: AsyncIterator[bytes] | None = None
         self._bodies: tuple[Body, ...] = ()
         self._abandons: tuple[HTTPRequest, ...] = ()
@@ -352,15 +335,15 @@ class Exchange:
     @property
     def stopped(self) -> bool:
         """Whether the parser has read why the answer stopped, or that it failed."""
-        return self._source is not None and self._source.stopped
+        return self._out is not None and self._out.stopped
 
     def frame(self, data: bytes) -> bytes:
         """Feed the parser a frame that no decoder has made; yield the result.
 
         For facts that come outside the stream, such as counts from a request after it.
         """
-        assert self._source is not None
-        self._source.feed_frame(data)
+        assert self._feed_frame is not None
+        self._feed_frame(data)
         return b""
 
     async def sleep(self, seconds: float) -> None:
@@ -387,13 +370,34 @@ class Exchange:
         for body in self._bodies:
             body.exchange = self
         self._steps = made
-        return _Steps(self, made)
+        return self._read_steps(made)
 
-    def attach(self, source: Parsing) -> bool:
-        """Let the provider's code see how far the parser is; tell whether there is such code."""
+    async def _read_steps(self, steps: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """Yield the bytes of the answer; the first step runs in a task."""
+        step = asyncio.get_running_loop().create_task(_step(steps))
+        try:
+            await asyncio.wait((step,))
+        except asyncio.CancelledError:
+            if self._leave(step):
+                raise
+            step.cancel()
+            await asyncio.wait((step,))
+        try:
+            yield step.result()
+        except StopAsyncIteration:
+            return
+        async for data in steps:
+            yield data
+
+    def attach(self, out: EventWriter, feed_frame: Callable[[bytes], None]) -> bool:
+        """Show the provider's code how far the parser is; tell whether there is such code.
+
+        `out` is the parser's writer, and `feed_frame` feeds it a frame that no decoder has made.
+        """
         if self._steps is None:
             return False
-        self._source = source
+        self._out = out
+        self._feed_frame = feed_frame
         return True
 
     def stop(self) -> None:
@@ -407,18 +411,27 @@ class Exchange:
 
     async def end(self, complete: bool) -> None:
         """Close what is open, and end the abandoned work."""
-        self._source = None  # or else only the garbage collector would free both
-        rest, self._rest = self._rest, None
+        self._out = None
+        self._feed_frame = None  # or else only the garbage collector would free both
+        rest = self._rest
+        self._rest = None
         if rest is not None:
             await self._outlive(rest)
             return
-        self._steps = None
+        await self._close_steps()
         await self._close_bodies()
         if self._abandons and not complete:
             await self._outlive(self._send_abandons())
 
+    async def _close_steps(self) -> None:
+        close = getattr(self._steps, "aclose", None)
+        self._steps = None
+        if close is not None:
+            await close()
+
     async def _close_bodies(self) -> None:
-        bodies, self._bodies = self._bodies, ()
+        bodies = self._bodies
+        self._bodies = ()
         for body in bodies:
             await body.aclose()
 
@@ -426,7 +439,7 @@ class Exchange:
         task = self.call.tasks.start(work, finish=True)
         await asyncio.wait((task,), timeout=WAIT_SECONDS)  # cancelling this leaves the task alone
 
-    def leave(self, step: asyncio.Task[bytes]) -> bool:
+    def _leave(self, step: asyncio.Task[bytes]) -> bool:
         """Tell whether a step is to go on alone, because a request of it creates something."""
         if self._creates and not self._abandons:
             self.is_left = True
@@ -437,8 +450,7 @@ class Exchange:
         await asyncio.wait((step,), timeout=ABANDON_SECONDS)
         step.cancel()
         await asyncio.gather(step, return_exceptions=True)
-        steps, self._steps = self._steps, None
-        await _close(steps)
+        await self._close_steps()
         await self._close_bodies()
         await self._send_abandons()
 
@@ -452,46 +464,8 @@ class Exchange:
                 log.warning("%s: abandoned work may go on: %s", self.model, why)
 
 
-class _Steps:
-    """The bytes of an exchange, by step; the first step runs in a task."""
-
-    def __init__(self, exchange: Exchange, steps: AsyncIterator[bytes]) -> None:
-        self._exchange = exchange
-        self._steps = steps
-        self._next: Callable[[], Awaitable[bytes]] | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    def __anext__(self) -> Awaitable[bytes]:
-        return self._first() if self._next is None else self._next()
-
-    async def _first(self) -> bytes:
-        self._next = self._steps.__anext__
-        step = asyncio.get_running_loop().create_task(_step(self._steps))
-        try:
-            await asyncio.wait((step,))
-        except asyncio.CancelledError:
-            if self._exchange.leave(step):
-                raise
-            step.cancel()
-            await asyncio.wait((step,))
-        return step.result()
-
-    async def aclose(self) -> None:
-        """Close the provider's generator, unless its step goes on alone."""
-        if not self._exchange.is_left:
-            await _close(self._steps)
-
-
 async def _step(steps: AsyncIterator[bytes]) -> bytes:
     return await steps.__anext__()
-
-
-async def _close(steps: AsyncIterator[bytes] | None) -> None:
-    close = getattr(steps, "aclose", None)
-    if close is not None:
-        await close()
 
 
 def _origin(url: str) -> tuple[str, str]:

@@ -1,15 +1,12 @@
-"""What a request is made of: fields from swink, the caller and the options, and a model's path."""
+"""The fields of a request, from swink, the caller and the options."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
-from swink_core.failures.exceptions import InvalidModel
-from swink_core.vocabulary.checks import CheckedData
+from swink_core.vocabulary.checks import LayeredExtra
 from swink_core.vocabulary.messages import Tool
-from swink_core.vocabulary.models import Model
 
 JOINED = frozenset({"tools", "include"})
 """Lists to which everybody adds: a service's own tools, and what is to come beside the answer."""
@@ -32,26 +29,6 @@ def merge_fields(*layers: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 merged[name] = value
     return merged
-
-
-class LayeredExtra(CheckedData):
-    """The `extra` of a call over a client's: `over` is the part that wins over fields.
-
-    It names the fields in which options of the client go out, which the call's `extra` replaces.
-    `own` is the call's `extra` alone, `inherited` are the options of the client.
-    """
-
-    def __init__(
-        self,
-        merged: Mapping[str, Any],
-        over: Mapping[str, Any],
-        own: Mapping[str, Any],
-        inherited: frozenset[str],
-    ) -> None:
-        super().__init__(merged)
-        self.over = over
-        self.own = own
-        self.inherited = inherited
 
 
 def layered_extra(
@@ -126,19 +103,3 @@ def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in fields.items()
         if value is not None
     }
-
-
-def model_path(model: Model, name: str, safe: str = "") -> str:
-    """Return a model's name as a part of a path, which it cannot leave.
-
-    `safe` are characters to leave as they are. Raises InvalidModel.
-    """
-    try:
-        if not {"", ".", ".."}.intersection(name.split("/")):
-            return quote(name, safe=safe)
-    except UnicodeEncodeError:
-        pass
-    raise InvalidModel(
-        f"{str(model)!r} cannot be part of an address",
-        resolution="Check the model's name; `swink models` lists those that are known.",
-    )

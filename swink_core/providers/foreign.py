@@ -10,11 +10,12 @@ each of them would otherwise cost what a read costs.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
+from types import coroutine
 from typing import Any
 
 from swink_core.failures.failure import Failure
 from swink_core.plugins.call import Call
-from swink_core.providers.open_blocks import kept_of
 from swink_core.providers.source import EventSource, Source
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import TERMINAL, Automaton
@@ -41,7 +42,8 @@ class ForeignSource:
         self._waits = False
         self.kept = 0
         self._close = getattr(iterator, "aclose", None)
-        self._call, self._plugin = call, plugin
+        self._call = call
+        self._plugin = plugin
         self._automaton = Automaton()
 
     def begin(self) -> Batch:
@@ -65,7 +67,7 @@ class ForeignSource:
                 break
             else:  # from now on each is handed on as it comes
                 self._waits = True
-                made.append(await _Resumed(step, waiting))
+                made.append(await _resumed(step, waiting))
         return made
 
     def take(self, made: Any) -> Batch:
@@ -77,7 +79,7 @@ class ForeignSource:
             if broken is not None:
                 return batch + self._against(broken)
             batch.append(event)
-            self.kept = 0 if type(event) is ev.Retry else self.kept + kept_of(event)
+            self.kept = self._automaton.kept
             if type(event) in TERMINAL:
                 break
         return batch
@@ -112,22 +114,20 @@ class ForeignSource:
             await self._close()
 
 
-class _Resumed:
-    """What was begun by hand and has to wait, for a task to go on with."""
-
-    def __init__(self, step: Generator[Any, Any, Any], waiting: Any) -> None:
-        self._step = step
-        self._waiting = [waiting]
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self  # type: ignore[return-value]  # it has what a task asks of one
-
-    def __next__(self) -> Any:
-        return self._waiting.pop() if self._waiting else next(self._step)
-
-    def throw(self, *error: Any) -> Any:
-        """Let what is waited for end so."""
-        return self._step.throw(*error)
+@coroutine
+def _resumed(step: Generator[Any, Any, Any], waiting: Any) -> Generator[Any, Any, Any]:
+    """Go on, in a task, with a step that was begun by hand and waits for `waiting`."""
+    while True:
+        try:
+            sent = yield waiting
+        except BaseException as error:
+            go_on = partial(step.throw, error)
+        else:
+            go_on = partial(step.send, sent)
+        try:
+            waiting = go_on()
+        except StopIteration as done:
+            return done.value
 
 
 def open_source(call: Call) -> Source:

@@ -12,18 +12,6 @@ from swink_core.failures.failure import MalformedFrame
 from swink_core.providers.intact import TOO_DEEP
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.depth import is_too_deep
-from swink_core.vocabulary.grammar import DELTAS
-
-MOST_BLOCKS = 4_096
-"""Blocks of an answer; one with more fails as `output_too_large`."""
-
-
-def size_of(data: Any) -> int:
-    """Return about how many characters data takes: those of its JSON, where it has one."""
-    try:
-        return len(msgspec.json.encode(data))
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return len(repr(data))
 
 
 def measured(data: Any) -> int:
@@ -40,17 +28,6 @@ def measured(data: Any) -> int:
     if is_too_deep(text):
         raise MalformedFrame(TOO_DEEP)
     return len(text)
-
-
-_KEPT = ("id", "name", "kind", "data", "signature", "metadata")
-
-
-def kept_of(event: Any) -> int:
-    """Return how much of a whole event is kept, in characters."""
-    if type(event) in DELTAS:
-        return len(event.delta)
-    facts = [fact for name in _KEPT if (fact := getattr(event, name, None)) is not None]
-    return size_of(facts) if facts else 0
 
 
 @define

@@ -18,16 +18,18 @@ from collections.abc import (
 from datetime import date
 from functools import partial
 from typing import Any, ClassVar, final
+from urllib.parse import quote
 
 import msgspec
 from attrs import evolve
 
-from swink_core.failures.exceptions import PluginError, ProviderFailure
+from swink_core.failures.exceptions import InvalidModel, PluginError, ProviderFailure
 from swink_core.failures.failure import Classification, Failure
 from swink_core.framing.frame import Decoder
 from swink_core.framing.sse import SSEDecoder
+from swink_core.plugins.attempt import Plan
 from swink_core.plugins.binding import Target, first_set
-from swink_core.plugins.call import Call, Plan
+from swink_core.plugins.call import Call
 from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.answers import read_error
@@ -38,6 +40,7 @@ from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
 from swink_core.providers.knobs import Knobs, fields_of
+from swink_core.providers.network import is_own_address
 from swink_core.providers.rules import Fitted
 from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, Tokens, secrets_of
@@ -215,8 +218,8 @@ class HTTPProvider:
         if not key and self.info.auth == "key":
             names = " or ".join(self.info.api_key_env) or "api_key"
             why = f"no API key for {self.name}: {names} is not set"
-            kind, code = Kind.AUTH, "no_credentials"
-            raise ProviderFailure(Failure("request", kind=kind, code=code, message=why))
+            failure = Failure("request", kind=Kind.AUTH, code="no_credentials", message=why)
+            raise ProviderFailure(failure)
         return key or None
 
     def base_url(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> str:
@@ -225,14 +228,36 @@ class HTTPProvider:
         if not url:
             why = f"no address for {self.name}: pass base_url=…"
             why += "".join(f" or set {name}" for name in self.info.base_url_env[:1])
-            kind, code = Kind.INVALID_REQUEST, "no_base_url"
-            raise ProviderFailure(Failure("request", kind=kind, code=code, message=why))
+            kind = Kind.INVALID_REQUEST
+            raise ProviderFailure(Failure("request", kind=kind, code="no_base_url", message=why))
         return url.rstrip("/")
 
     def at_home(self, options: StreamOptions, environ: Mapping[str, str] | None = None) -> bool:
         """Tell whether a call goes to the provider's own address, which its `models.toml` names."""
         given = options.base_url or first_set(self.info.base_url_env, environ)
         return not given or given.rstrip("/") == (self.info.base_url or "").rstrip("/")
+
+    def is_free(self, model: Model, options: StreamOptions) -> bool:
+        """Tell whether answers are free: the model has no price, and its server is this machine or
+        in a private network."""
+        has_price = model.info is not None and model.info.prices is not None
+        return not has_price and is_own_address(self.base_url(options), private=True)
+
+    @staticmethod
+    def model_path(model: Model, name: str, safe: str = "") -> str:
+        """Quote a model's name for use in a path, which it cannot leave.
+
+        Characters in `safe` are not quoted. Raises InvalidModel.
+        """
+        try:
+            if not {"", ".", ".."}.intersection(name.split("/")):
+                return quote(name, safe=safe)
+        except UnicodeEncodeError:
+            pass
+        raise InvalidModel(
+            f"{str(model)!r} cannot be part of an address",
+            resolution="Check the model's name; `swink models` lists those that are known.",
+        )
 
     def json_request(
         self, url: str, payload: Any, headers: Mapping[str, str] | None = None
@@ -301,7 +326,8 @@ class HTTPProvider:
         """
         if not isinstance(context, FittedContext):
             fit = self.fit(model, context, options)
-            context, options = fit.context, fit.options
+            context = fit.context
+            options = fit.options
         body: Any = self.convert(model, context, options)
         if not isinstance(body, dict):
             what = f"{type(self).__name__}.convert returned {type(body).__name__}"

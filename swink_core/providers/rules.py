@@ -176,7 +176,8 @@ class Fitted:
 
     def fit(self, api: API) -> Self:
         """Fit it to what the API has, then to the rules."""
-        model, known = self.model, self.options.rules
+        model = self.model
+        known = self.options.rules
         rule = rule_of(model, api) if known else Rule()
         has = {*api.features, *api.knobs}
         if known:
@@ -242,7 +243,8 @@ class Fitted:
             self.tell(what, "option_changed", f"options.{name}")
 
     def _think(self, rule: Rule) -> None:
-        level, tokens = self.options.thinking_level, self.options.thinking_budget
+        level = self.options.thinking_level
+        tokens = self.options.thinking_budget
         if level is None or tokens is None:
             return
         counted = rule.budget and (level is not self.options.thinking or not rule.efforts)

@@ -22,6 +22,7 @@ from swink_core.failures.faults import FAULT, raised
 from swink_core.failures.redaction import excerpt, redact
 from swink_core.framing.frame import Decoder, FrameError
 from swink_core.plugins.call import Call
+from swink_core.providers.exchange import Exchange
 from swink_core.providers.intact import LONE_SURROGATE, REPAIRED, TOO_DEEP, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary import events as ev
@@ -82,22 +83,6 @@ class Parser(Protocol):
         """
 
 
-class Requests(Protocol):
-    """The requests whose answer a source parses, where they are more than one."""
-
-    def attach(self, source: EventSource) -> bool:
-        """Show them the parser; tell whether a provider's code makes the bytes."""
-
-    is_stopped: bool
-    """Whether a request was not sent, after `stop`."""
-
-    def stop(self) -> None:
-        """Send nothing more."""
-
-    async def end(self, complete: bool) -> None:
-        """End them, after an answer that is complete or not."""
-
-
 class Source(Protocol):
     """The events of one attempt, as the driver reads them.
 
@@ -153,7 +138,7 @@ class EventSource:
         malformed: str = "read_on",
         notices: tuple[ev.Notice, ...] = (),
         names: Mapping[str, str] | None = None,
-        exchange: Requests | None = None,
+        exchange: Exchange | None = None,
     ) -> None:
         self.pull = chunks.__anext__
         """Waits for the next piece of the input, for `take`."""
@@ -162,22 +147,29 @@ class EventSource:
         """Whether the provider has completed its answer, though not the stream."""
         self.kept = 0
         """How much of the answer is kept, in characters."""
-        attempt, model = call.attempt, call.attempt.model
+        attempt = call.attempt
+        model = attempt.model
         writer: type[EventWriter] = getattr(parser, "writer", EventWriter)
         self._out = writer(model.provider, f"{call.id}_{attempt.number}", str(model))
         self._out.names = names or {}
-        self._call, self._attempt, self._decoder, self._parser = call, attempt, decoder, parser
+        self._call = call
+        self._attempt = attempt
+        self._decoder = decoder
+        self._parser = parser
         self._chunks: Any = chunks
         self._exchange = exchange
-        self._is_tapped = exchange is not None and exchange.attach(self)
+        self._is_tapped = exchange is not None and exchange.attach(self._out, self._feed_frame)
         self._after_read = getattr(parser, "after_read", lambda out: None)
         self._reports: list[tuple[int, str, str]] = getattr(decoder, "reports", [])
         self._is_text = not getattr(decoder, "binary", False)
         self._not_ascii = False  # a frame that is not complete yet may have such bytes
-        self._policy, self._notices = malformed, notices
+        self._policy = malformed
+        self._notices = notices
         self._phase: Phase = "connect"
         self._drains = False
-        self._bad_run = self._bad_total = self._noise = 0
+        self._bad_run = 0
+        self._bad_total = 0
+        self._noise = 0
 
     async def __aiter__(self) -> AsyncGenerator[ev.Event, None]:
         async with aclosing(self.batches()) as batches:
@@ -207,12 +199,14 @@ class EventSource:
             self._attempt.count_read()
         if self._call.taps:
             self._tap(data)
-        out, feed = self._out, self._parser.feed
+        out = self._out
+        feed = self._parser.feed
         broken = None
         try:
             frames = self._decoder.feed(data)
         except FrameError as error:
-            frames, broken = error.frames, error
+            frames = error.frames
+            broken = error
         reports = self._reports
         done = 0  # frames, counted while there are reports
         is_ascii = data.isascii()
@@ -260,13 +254,7 @@ class EventSource:
         if self._attempt.leg is None or not self._is_tapped:
             self._call.tap(data)
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the parser has read why the answer stopped, or that it failed."""
-        out = self._out
-        return out.finished or out.stop_reason is not None or out.failure is not None
-
-    def feed_frame(self, frame: bytes) -> None:
+    def _feed_frame(self, frame: bytes) -> None:
         """Feed the parser a frame that no decoder has made; its events come with the next read."""
         try:
             self._feed(frame)
@@ -296,7 +284,8 @@ class EventSource:
     async def aclose(self) -> None:
         """Close the input, after what little may be left of one read to its end."""
         try:
-            drains, self._drains = self._drains, False
+            drains = self._drains
+            self._drains = False
             if drains and not getattr(self._chunks, "at_end", False):
                 await self._drain()
         finally:
@@ -304,7 +293,8 @@ class EventSource:
                 if hasattr(self._chunks, "aclose"):
                     await self._chunks.aclose()
             finally:
-                exchange, self._exchange = self._exchange, None
+                exchange = self._exchange
+                self._exchange = None
                 if exchange is not None:
                     await exchange.end(self.completed)
 
@@ -393,7 +383,8 @@ class EventSource:
         self._bad_run += 1
         self._bad_total += 1
         spent = self._bad_run > MALFORMED_IN_A_ROW or self._bad_total > MALFORMED_IN_ALL
-        code, why = "malformed" if spent else "damaged_frame", f"a frame does not parse: {detail}"
+        code = "malformed" if spent else "damaged_frame"
+        why = f"a frame does not parse: {detail}"
         failure = Failure("streaming", kind=Kind.PROTOCOL, code=code, message=why)
         if spent or self._policy == "fail":
             out.fail(failure)
@@ -408,7 +399,8 @@ class EventSource:
         return f"{redact(str(error), secrets)} in {excerpt(frame, secrets, 120)}"
 
     def _end(self, failure: Failure | None) -> list[ev.Event]:
-        out, call = self._out, self._call
+        out = self._out
+        call = self._call
         if failure is not None and self._is_after_answer:
             self._attempt.notice(AFTER_ANSWER, f"a request after the answer failed: {failure}")
         batch = self._rest()
@@ -459,7 +451,8 @@ class EventSource:
 
     def _rest(self) -> list[ev.Event]:
         """Close what is open, tell the attempt what was learnt, and return the last events."""
-        out, attempt = self._out, self._attempt
+        out = self._out
+        attempt = self._attempt
         self.ended = True
         self.kept = out.kept
         self.completed = out.stop_reason is not None and out.failure is None

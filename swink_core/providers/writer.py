@@ -7,18 +7,24 @@ number of tool calls, which `tool_calls` tells apart. One that lacks its name or
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
 
 from swink_core.failures.exceptions import PluginError
-from swink_core.failures.failure import Failure
-from swink_core.providers.open_blocks import MOST_BLOCKS, TEXT, THINKING, Metadata, Run, measured
+from swink_core.failures.failure import Failure, MalformedFrame
+from swink_core.providers.intact import LONE_SURROGATE, REPAIRED, TOO_DEEP, repaired_json
+from swink_core.providers.open_blocks import TEXT, THINKING, Metadata, Run, measured
 from swink_core.providers.tool_calls import OpenCalls, ToolCall
 from swink_core.vocabulary import events as ev
+from swink_core.vocabulary.depth import is_too_deep
 from swink_core.vocabulary.events import TextDelta
 from swink_core.vocabulary.messages import synthetic_id
 from swink_core.vocabulary.outcome import TOKENS, StopReason, Usage
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+T = TypeVar("T")
 
 _NO_RUN = Run(None)
 
@@ -30,6 +36,9 @@ class EventWriter:
     (`provider/id`) was asked. What was said is in `cost` (US dollars), `stop_reason` (set: the
     answer is complete), `failure`, `response_id` and `model`; `finished`: no more input is wanted.
     """
+
+    most_blocks: ClassVar[int] = 4_096
+    """Blocks of an answer; one with more fails as `output_too_large`."""
 
     def __init__(self, provider: str = "", id_prefix: str = "0", model: str = "") -> None:
         self.provider = provider
@@ -62,6 +71,11 @@ class EventWriter:
         self._calls = OpenCalls()
         self._extra = Metadata()
         self._facts = Metadata()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the parser has read why the answer stopped, or that it failed."""
+        return self.finished or self.stop_reason is not None or self.failure is not None
 
     # -- what a parser says ------------------------------------------------------------------
 
@@ -249,6 +263,37 @@ class EventWriter:
         self.failure = failure
         self.finished = True
 
+    def overflow(self) -> None:
+        """End the attempt because the answer has more than `most_blocks` blocks.
+
+        Nothing more is taken in: a frame may go on for long.
+        """
+        self.close()
+        self._is_full = True
+        self._append = lambda event: None
+        why = f"the answer has more than {self.most_blocks} blocks"
+        self.fail(Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks", message=why))
+
+    def decode_json(self, text: bytes, decode: Callable[[bytes], T]) -> T:
+        """Decode the JSON of a binary frame or of a whole answer, which the source does not check.
+
+        A text with lone surrogate escapes is repaired, with a notice. Raises msgspec.DecodeError,
+        UnicodeDecodeError for invalid UTF-8, and MalformedFrame for deep nesting.
+        """
+        if not text.isascii():
+            text.decode()
+        if is_too_deep(text):
+            raise MalformedFrame(TOO_DEEP)
+        try:
+            return decode(text)
+        except msgspec.DecodeError:
+            repaired = repaired_json(text)
+            if repaired is None:
+                raise
+        data = decode(repaired)
+        self.notice(LONE_SURROGATE, REPAIRED)
+        return data
+
     # -- what the core takes -----------------------------------------------------------------
 
     def take(self) -> list[ev.Event]:
@@ -299,16 +344,8 @@ class EventWriter:
         if self._has_calls:
             self._announce(*self._calls.take_named())
         self._blocks += 1
-        if self._blocks > MOST_BLOCKS and not self._is_full:
-            self._fill()
-
-    def _fill(self) -> None:
-        """Fail, and take in nothing more: a frame may go on for long."""
-        self.close()
-        self._is_full = True
-        self._append = lambda event: None
-        why = f"the answer has more than {MOST_BLOCKS} blocks"
-        self.fail(Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="blocks", message=why))
+        if self._blocks > self.most_blocks and not self._is_full:
+            self.overflow()
 
     def _open_run(self, kind: str, key: Hashable) -> Run:
         self._make_room()

@@ -21,8 +21,9 @@ from attrs import evolve
 
 from swink_core.failures.failure import Failure
 from swink_core.failures.faults import CLOSED, FAULT, abandoned, raised, too_large
+from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Target
-from swink_core.plugins.call import Attempt, Call
+from swink_core.plugins.call import Call
 from swink_core.providers.foreign import open_source
 from swink_core.providers.media import read_media, size_of
 from swink_core.providers.source import SETTLE_SECONDS, Source
@@ -334,8 +335,10 @@ class Driver:
                 self._free(terminal)
         if current is None or not current.has_begun:
             return
-        attempt, source = current.attempt, current.source
-        usage, now = terminal.usage, call.clock.now()
+        attempt = current.attempt
+        source = current.source
+        usage = terminal.usage
+        now = call.clock.now()
         is_done = type(terminal) is ev.Done
         is_complete = is_done or (source is not None and source.completed)
         is_settled = is_complete and usage is not None and None not in (usage.input, usage.output)

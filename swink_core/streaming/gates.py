@@ -16,8 +16,9 @@ from typing import Any
 from swink_core.failures.exceptions import ProviderFailure, StreamError
 from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import redact
+from swink_core.plugins.attempt import Attempt, Gate
 from swink_core.plugins.binding import raised_at
-from swink_core.plugins.call import Attempt, Call, Gate
+from swink_core.plugins.call import Call
 from swink_core.vocabulary.events import Done, Error
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 

@@ -11,7 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from swink_core.failures.kinds import CODES
-from swink_core.plugins.call import Attempt
+from swink_core.plugins.attempt import Attempt
 from swink_core.providers.source import Source
 from swink_core.streaming.gates import Entrance
 from swink_core.vocabulary.events import Done, Error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from math import isfinite
@@ -22,8 +22,25 @@ def annotations_of(kind: Any) -> dict[str, Any]:
     return {name: hints[name] for name in names}
 
 
-class CheckedData(dict[str, Any]):
-    """Data that the core itself made of checked values: it is taken unchanged."""
+class LayeredExtra(dict[str, Any]):
+    """The `extra` of a call over a client's, both of which were checked.
+
+    `over` is the part that replaces other fields of the request: those in which options of the
+    client go out, and which the call names in its `extra`. `own` is the call's `extra` alone, and
+    `inherited` are the options of the client.
+    """
+
+    def __init__(
+        self,
+        merged: Mapping[str, Any],
+        over: Mapping[str, Any],
+        own: Mapping[str, Any],
+        inherited: frozenset[str],
+    ) -> None:
+        super().__init__(merged)
+        self.over = over
+        self.own = own
+        self.inherited = inherited
 
 
 def held_to(annotation: Any, value: Any) -> Any:
@@ -35,7 +52,7 @@ def held_to(annotation: Any, value: Any) -> Any:
     classes, kept = _known(annotation)
     if classes and not isinstance(value, annotation):  # msgspec takes mappings for them
         raise ValueError(f"expected {' or '.join(classes)}, got `{type(value).__name__}`")
-    if classes or type(value) in kept or isinstance(value, CheckedData):
+    if classes or type(value) in kept or isinstance(value, LayeredExtra):
         return value
     # of a subclass of float, numpy's for one, msgspec knows nothing
     if isinstance(value, float) and not isfinite(value := float(value)):

@@ -17,6 +17,8 @@ from __future__ import annotations
 from types import NoneType
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.outcome import Cost, StopReason, Usage
 
@@ -82,13 +84,32 @@ _WHERE: dict[Phase, str] = {
 }  # fmt: skip
 
 
+_KEPT = ("id", "name", "kind", "data", "signature", "metadata")
+
+
+def _kept_of(event: Any) -> int:
+    """Count the characters that a message keeps: a delta's text, or the JSON of other facts."""
+    if type(event) in DELTAS:
+        return len(event.delta)
+    facts = [fact for name in _KEPT if (fact := getattr(event, name, None)) is not None]
+    try:
+        return len(msgspec.json.encode(facts)) if facts else 0
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return len(repr(facts))
+
+
 class Automaton:
-    """Follows a stream and names the rule that an event breaks."""
+    """Follows a stream and names the rule that an event breaks.
+
+    `open` are the kinds of the open blocks by index, `started` counts the blocks of the attempt,
+    and `kept` is about how many characters of the attempt a message would keep.
+    """
 
     def __init__(self) -> None:
         self.phase: Phase = "before"
         self.open: dict[int, str] = {}
         self.started = 0
+        self.kept = 0
 
     def step(self, event: ev.AssistantMessageEvent) -> str | None:
         """Take one event and return `None`, or the broken rule in words.
@@ -98,7 +119,14 @@ class Automaton:
         if (block := _MORE.get(type(event))) and self.phase == "attempt":  # nearly all that comes
             more: Any = event
             if self.open.get(more.content_index) == block and type(more.delta) is str:
+                self.kept += len(more.delta)
                 return None
+        broken = self._broken_rule(event)
+        if broken is None:
+            self.kept = 0 if type(event) is ev.Retry else self.kept + _kept_of(event)
+        return broken
+
+    def _broken_rule(self, event: ev.AssistantMessageEvent) -> str | None:
         rule = RULES.get(type(event))
         if rule is None:
             return f"{type(event).__name__} is not an event of the protocol"

@@ -9,7 +9,8 @@ import pytest
 from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.classification import classify_default
-from swink_core.providers import by_tables, duration_seconds, retry_after_seconds
+from swink_core.failures.waits import duration_seconds, retry_after_seconds
+from swink_core.providers import by_tables, wait_seconds
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
 
@@ -34,6 +35,23 @@ DURATIONS = [
 @pytest.mark.parametrize(("text", "seconds"), DURATIONS)
 def test_durations_are_read(text: str, seconds: float | None) -> None:
     assert duration_seconds(text) == seconds
+
+
+# (text, seconds)
+TEXTS = [
+    ("6m0s", 360.0),
+    ("46", 46.0),
+    ("Fri, 20 Nov 2026 12:00:10 GMT", 10.0),
+    ("2026-11-20T12:00:10Z", 10.0),
+    (str(int(NOW.timestamp()) + 10), 10.0),
+    ("2026-11-20T11:00:00Z", 0.0),
+    ("soon", None),
+]
+
+
+@pytest.mark.parametrize(("text", "seconds"), TEXTS)
+def test_a_wait_is_read_from_one_text(text: str, seconds: float | None) -> None:
+    assert wait_seconds(text, NOW) == seconds
 
 
 # (name, headers, seconds)

@@ -26,7 +26,8 @@ from swink_core import (
 )
 from swink_core import StreamErrorKind as Kind
 from swink_core.failures.kinds import CODES
-from swink_core.plugins.call import MOST_CODE, Attempt
+from swink_core.plugins.attempt import Attempt
+from swink_core.plugins.call import MOST_CODE
 from swink_core.vocabulary.http import HTTPRequest, ResponseHead
 from swink_core.vocabulary.prices import Prices
 from swink_testing.calls import call_of

@@ -6,7 +6,7 @@ import pytest
 
 from swink_core import Model
 from swink_core.failures.exceptions import InvalidModel
-from swink_core.providers import model_path
+from swink_core.providers import HTTPProvider
 
 ROWS = [
     ("a", "", "a"),
@@ -21,7 +21,7 @@ ROWS = [
 
 @pytest.mark.parametrize(("name", "safe", "expected"), ROWS)
 def test_a_name_is_quoted(name: str, safe: str, expected: str) -> None:
-    assert model_path(Model("acme", name), name, safe) == expected
+    assert HTTPProvider.model_path(Model("acme", name), name, safe) == expected
 
 
 HOSTILE = ["..", ".", "../x", "../../x", "a/../../x", "a/.", "a//b", "/a", "a/", "\ud800"]
@@ -30,4 +30,4 @@ HOSTILE = ["..", ".", "../x", "../../x", "a/../../x", "a/.", "a//b", "/a", "a/",
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_that_leads_elsewhere_is_none(name: str) -> None:
     with pytest.raises(InvalidModel):
-        model_path(Model("acme", name), name, "/")
+        HTTPProvider.model_path(Model("acme", name), name, "/")

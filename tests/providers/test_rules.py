@@ -77,7 +77,7 @@ class Acme:
 def ruled(*rules: str) -> Model:
     """A model with rules as they stand in a file."""
     text = "\n".join(f"[[rules]]\n{rule}" for rule in rules)
-    return Model("acme", "large", rules=tuple(PackageCatalog(text.encode(), "a file").rules()))
+    return Model("acme", "large", rules=tuple(PackageCatalog.read(text.encode(), "a file").rules()))
 
 
 def fit(model: Model, context: Context = HELLO, **options: Any) -> Fitted:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from swink_core import Usage
-from swink_core.providers import is_own_address
+from swink_core.providers.network import is_own_address
 from swink_core.vocabulary.prices import PriceCase, Prices, Rates, cost_of
 
 M = 1_000_000

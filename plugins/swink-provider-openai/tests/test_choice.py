@@ -10,7 +10,7 @@ from swink_provider_openai.choice import api_of
 def ruled(*rules: str) -> Model:
     """A model with these rules."""
     text = "\n".join(f"[[rules]]\n{rule}" for rule in rules)
-    return Model("acme", "large", rules=tuple(PackageCatalog(text.encode(), "a file").rules()))
+    return Model("acme", "large", rules=tuple(PackageCatalog.read(text.encode(), "a file").rules()))
 
 
 def test_a_rule_says_which_api_is_asked() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import swink_core as ev
 from swink_core import StopReason, StreamErrorKind, Usage
-from swink_core.providers import MOST_BLOCKS, Automaton
+from swink_core.providers import Automaton
 from swink_provider_proxy.forwarding import ForwardingWriter
 from swink_testing.event_strategies import event_streams
 
@@ -56,7 +56,7 @@ def test_a_relayed_stream_that_breaks_a_rule_fails_with_its_blocks_closed() -> N
 def test_relayed_blocks_are_bounded_too() -> None:
     out = ForwardingWriter("toy", "1")
     out.forward(ev.Start())
-    for number in range(MOST_BLOCKS + 1):
+    for number in range(ForwardingWriter.most_blocks + 1):
         out.forward(ev.TextStart(number))
     assert out.failure is not None
     assert out.failure.kind is StreamErrorKind.OUTPUT_TOO_LARGE
@@ -64,7 +64,7 @@ def test_relayed_blocks_are_bounded_too() -> None:
     events: list[Any] = [ev.Start(), *out.take(), ev.Done(StopReason.STOP)]
     grammar = Automaton()
     assert [rule for event in events if (rule := grammar.step(event))] == []
-    assert sum(isinstance(event, ev.TextStart) for event in events) == MOST_BLOCKS
+    assert sum(isinstance(event, ev.TextStart) for event in events) == ForwardingWriter.most_blocks
 
 
 def test_relayed_events_are_counted() -> None:

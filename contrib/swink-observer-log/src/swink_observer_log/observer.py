@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import swink_core as swink
-from swink_core.providers import redact
 from swink_observer_log.formats import FORMATS, pairs
 from swink_observers.calls import CallObserver, CallState, Delta
 
@@ -142,7 +141,7 @@ class _Call(CallState):
 
     def _said(self, text: str, call: swink.Call) -> str:
         """Return what a provider, or somebody else, said, fit for a log."""
-        text = self._hide(redact(text, call.secrets))
+        text = self._hide(call.redact(text))
         if len(text) > MOST_CHARACTERS:
             text = text[:MOST_CHARACTERS] + _ELLIPSIS
         return text

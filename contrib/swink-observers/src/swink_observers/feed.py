@@ -25,7 +25,6 @@ from typing import Any
 import msgspec
 
 import swink_core as swink
-from swink_core.providers import redact
 from swink_observers.calls import CallObserver, CallState, Delta
 
 __all__ = ["Feed", "Record"]
@@ -299,4 +298,4 @@ class _Call(CallState):
 
 
 def _said(text: str, call: swink.Call) -> str:
-    return redact(text, call.secrets)[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
+    return call.redact(text)[:MOST_CHARACTERS].encode("utf-8", "replace").decode()

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from swink_core import Call, Client, Context, Host, Model, StreamOptions
+from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Binding, Target
-from swink_core.plugins.call import Attempt
 from swink_core.plugins.host import bind_hooks
 from swink_testing.clock import DatedClock
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from swink_core import Call, PluginError
+from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Binding
-from swink_core.plugins.call import Attempt
 from swink_core.streaming.driver import SAYING
 from swink_core.streaming.observers import Observers
 from swink_core.vocabulary import events as ev

@@ -22,6 +22,7 @@ from swink_core import (
     ExtensionBlock,
     FileIdSource,
     ImageBlock,
+    Message,
     StopReason,
     SystemMessage,
     TextBlock,
@@ -37,7 +38,6 @@ from swink_core.providers import (
     LeftOut,
     MessageConverter,
     Source,
-    Turn,
     accepted_id,
     arguments_object,
     closed_schema,
@@ -138,7 +138,7 @@ class _Converter(MessageConverter):
         return native
 
     def _content(
-        self, message: Turn, convert: Callable[[Block], dict[str, Any] | LeftOut]
+        self, message: Message, convert: Callable[[Block], dict[str, Any] | LeftOut]
     ) -> list[dict[str, Any]]:
         """Convert the blocks of a message without text that the API refuses: empty anywhere, white
         space where there is no other; a message that is left with nothing is left out. Beside other

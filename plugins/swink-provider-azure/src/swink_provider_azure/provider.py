@@ -16,7 +16,7 @@ import msgspec
 
 from swink_core import Classification, Context, Failure, Model, ProviderFailure, StreamOptions
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import Grant, HTTPRequest, Token, by_tables, first_set, model_path
+from swink_core.providers import Grant, HTTPRequest, Token, by_tables, first_set
 from swink_provider_azure.entra import ClientCredentials, managed_identity
 from swink_provider_openai import OpenAIProvider
 
@@ -58,7 +58,8 @@ class AzureProvider(OpenAIProvider):
             if version and api.path == "responses":
                 path = f"{path}/openai"  # the deployment is the body's `model`
             elif version:
-                path = f"{path}/openai/deployments/{model_path(model, _deployment(model, options))}"
+                deployment = self.model_path(model, _deployment(model, options))
+                path = f"{path}/openai/deployments/{deployment}"
             else:
                 path = f"{path}/openai/v1"
         if version and not path.endswith("/openai/v1"):

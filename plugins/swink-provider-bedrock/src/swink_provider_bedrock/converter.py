@@ -20,6 +20,7 @@ from swink_core import (
     Context,
     DocumentBlock,
     ExtensionBlock,
+    Message,
     Model,
     StreamOptions,
     SystemMessage,
@@ -33,7 +34,6 @@ from swink_core import (
 from swink_core.providers import (
     LeftOut,
     MessageConverter,
-    Turn,
     accepted_id,
     arguments_object,
     closed_schema,
@@ -170,7 +170,7 @@ class _Converter(MessageConverter):
             result["status"] = "error"
         return [{"toolResult": result}, *points[-1:]]
 
-    def _content(self, message: Turn) -> list[dict[str, Any]]:
+    def _content(self, message: Message) -> list[dict[str, Any]]:
         native = [part for parts in self.blocks(message, self._parts) for part in parts]
         documents = [part["document"] for part in native if "document" in part]
         if documents and not any("text" in part for part in native):

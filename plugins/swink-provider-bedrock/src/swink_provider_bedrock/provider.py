@@ -27,7 +27,6 @@ from swink_core.providers import (
     HTTPRequest,
     Token,
     first_set,
-    model_path,
     paths_inside,
     rule_of,
     with_extra,
@@ -124,7 +123,7 @@ class BedrockProvider(HTTPProvider):
     def url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of `converse-stream`, or of `converse` for a whole answer."""
         # a colon is not encoded, since the HTTP client would decode it after it was signed
-        name = model_path(model, model.id, ":")
+        name = self.model_path(model, model.id, ":")
         verb = "converse" if options.transport == "buffered" else "converse-stream"
         return f"{self.base_url(options)}/model/{name}/{verb}"
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from swink_core.providers import EventWriter, decode_json
+from swink_core.providers import EventWriter
 
 __all__ = [
     "BY_SERVER",
@@ -156,7 +156,7 @@ def decode_payload(body: bytes, out: EventWriter) -> Payload:
 
     Raises msgspec.DecodeError, UnicodeDecodeError or MalformedFrame.
     """
-    return decode_json(body, _decode, out)
+    return out.decode_json(body, _decode)
 
 
 decode_answer = msgspec.json.Decoder(Answer).decode

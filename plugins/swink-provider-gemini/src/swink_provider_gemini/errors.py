@@ -15,7 +15,7 @@ import msgspec
 
 from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import by_tables, duration_seconds
+from swink_core.providers import by_tables, wait_seconds
 
 __all__ = ["BLOCKED_PROMPT", "classify", "read_error"]
 
@@ -124,7 +124,7 @@ def read_error(failure: Failure) -> None:
     failure.code = day or reason or error.status
     failure.type = error.status
     failure.message = error.message
-    failure.retry_after = duration_seconds(delays[0]) if delays and not day else None
+    failure.retry_after = wait_seconds(delays[0]) if delays and not day else None
 
 
 def classify(failure: Failure) -> Classification | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from swink_core import Model, StreamOptions
-from swink_core.providers import Knobs, inlined_schema, merge_fields, rule_of, sent_options
+from swink_core.providers import Knobs, inlined_schema, rule_of, sent_options
 
 __all__ = ["KNOBS", "PLACES", "parameters", "tool_config"]
 
@@ -27,9 +27,11 @@ PLACES = {
 CHOICES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 
 
-def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, Any]:
-    """Return `generationConfig`, if anything is in it."""
-    answer: dict[str, Any] = {}
+def parameters(
+    knobs: Knobs, model: Model, options: StreamOptions, known: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return `generationConfig`, if anything is in it; `known` are fields of it to keep."""
+    answer: dict[str, Any] = {**known}
     if options.stop:
         answer["stopSequences"] = list(options.stop)
     if options.response_format is not None:
@@ -37,7 +39,9 @@ def parameters(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str, 
     if isinstance(options.response_format, Mapping):
         answer["responseJsonSchema"] = inlined_schema(options.response_format)
     fields = sent_options(knobs, model, options)
-    return merge_fields(fields, {"generationConfig": answer}) if answer else fields
+    if answer:
+        fields["generationConfig"] = {**fields.get("generationConfig", {}), **answer}
+    return fields
 
 
 def tool_config(options: StreamOptions) -> dict[str, Any] | None:

@@ -16,8 +16,6 @@ from swink_core.providers import (
     Fitted,
     HTTPProvider,
     HTTPRequest,
-    merge_fields,
-    model_path,
     rule_of,
     with_extra,
 )
@@ -74,11 +72,12 @@ class GeminiProvider(HTTPProvider):
         facts = rule_of(model).facts
         signed, office = (bool(facts.get(name)) for name in ("signatures", "office"))
         native = conversation(context, self.name, signed, office)
-        fields = merge_fields(native, parameters(self.knobs, model, options))
+        known = native.get("generationConfig", {})
+        fields = {**native, **parameters(self.knobs, model, options, known)}
         body = with_extra(options.extra, fields)
         declared = any("functionDeclarations" in tool for tool in body.get("tools", ()))
         if declared and (choice := tool_config(options)) is not None:  # refused without functions
-            body = with_extra(options.extra, merge_fields(fields, {"toolConfig": choice}))
+            body = with_extra(options.extra, {**fields, "toolConfig": choice})
         return body
 
     def url(self, model: Model, options: StreamOptions) -> str:
@@ -94,7 +93,7 @@ class GeminiProvider(HTTPProvider):
         base = self.base_url(options)
         if not base.endswith(VERSIONS):
             base += VERSIONS[0]
-        return f"{base}/{model_path(model, name, '/')}"
+        return f"{base}/{self.model_path(model, name, '/')}"
 
     def parser(self, model: Model) -> GenerateContentParser:
         """Make a parser for one answer."""

@@ -42,7 +42,6 @@ from swink_core.providers import (
     Token,
     TokenHTTP,
     first_set,
-    model_path,
 )
 from swink_provider_gemini.provider import GeminiProvider
 
@@ -102,7 +101,7 @@ class VertexProvider(GeminiProvider):
 
     def model_url(self, model: Model, options: StreamOptions) -> str:
         """Return the address of a model, which may be named with its collection."""
-        base, name = self.base_url(options), model_path(model, model.id, "/@")
+        base, name = self.base_url(options), self.model_path(model, model.id, "/@")
         if name.startswith("projects/"):
             return f"{base.partition('/projects/')[0]}/{name}"
         family = _family(model.id) or ""

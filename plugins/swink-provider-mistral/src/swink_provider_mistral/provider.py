@@ -27,6 +27,7 @@ from swink_core import (
     DocumentBlock,
     Failure,
     FileIdSource,
+    Message,
     Model,
     StreamOptions,
     SystemMessage,
@@ -37,7 +38,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import Turn, by_tables, rule_of
+from swink_core.providers import by_tables, rule_of
 from swink_provider_openai import ChatConverter, OpenAIProvider
 
 __all__ = ["MistralProvider"]
@@ -104,7 +105,7 @@ class MistralConverter(ChatConverter):
             return native
         return [*native[:-1], *self._answered_first(native[-1:], messages[-1])]
 
-    def _answered_first(self, native: list[Any], message: Turn) -> list[Any]:
+    def _answered_first(self, native: list[Any], message: Message) -> list[Any]:
         self._follows_results = False
         if not self._answers_results or not native or native[0]["role"] != "user":
             return native

@@ -16,6 +16,7 @@ from swink_core import (
     DocumentBlock,
     ExtensionBlock,
     ImageBlock,
+    Message,
     ThinkingBlock,
     Tool,
     ToolCallBlock,
@@ -24,7 +25,6 @@ from swink_core import (
 )
 from swink_core.providers import (
     MessageConverter,
-    Turn,
     arguments_object,
     is_synthetic_id,
     media_base64,
@@ -78,7 +78,7 @@ class _OllamaConverter(MessageConverter):
             native["tool_call_id"] = message.tool_call_id
         return native
 
-    def _content(self, message: Turn) -> dict[str, Any]:
+    def _content(self, message: Message) -> dict[str, Any]:
         native: dict[str, Any] = {"content": self.text(message)}
         if images := [_image(block) for block in self.take(message, ImageBlock)]:
             native["images"] = images

@@ -28,7 +28,6 @@ from swink_core.providers import (
     Knobs,
     NDJSONDecoder,
     by_tables,
-    is_own_address,
     required_features,
     rule_of,
     sent_options,
@@ -147,9 +146,8 @@ class OllamaProvider(HTTPProvider):
         model = x.model
         options = x.options
         call = x.call
-        priced = model.info is not None and model.info.prices is not None
         cloud = model.id.partition(":")[2].endswith("cloud")  # whoever hands it on
-        if not priced and not cloud and is_own_address(self.base_url(options), private=True):
+        if not cloud and self.is_free(model, options):
             call.attempt.report_cost(0.0)
         if options.rules:
             await x.convert()

@@ -11,7 +11,7 @@ from typing import Any
 
 from swink_core import Classification, Failure
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import by_tables, duration_seconds
+from swink_core.providers import by_tables, wait_seconds
 
 __all__ = ["classify", "read_error"]
 
@@ -203,5 +203,5 @@ def classify(failure: Failure) -> Classification | None:
         found = by_tables(failure, GENERAL)
     if found is not None and found.retry_after is None:
         wait = _TRY_AGAIN.search(failure.message or "")
-        found.retry_after = duration_seconds(wait[1].rstrip(".")) if wait else None
+        found.retry_after = wait_seconds(wait[1].rstrip(".")) if wait else None
     return found

@@ -35,7 +35,6 @@ from swink_core.providers import (
     Parser,
     closed_schema,
     first_set,
-    is_own_address,
     rewritten_schema,
     rule_of,
 )
@@ -228,9 +227,7 @@ class OpenAIProvider(HTTPProvider):
         model = x.model
         options = x.options
         call = x.call
-        priced = model.info is not None and model.info.prices is not None
-        own_server = self.dialect.own_server and not priced
-        if own_server and is_own_address(self.base_url(options), private=True):
+        if self.dialect.own_server and self.is_free(model, options):
             call.attempt.report_cost(0.0)
         await x.convert()
         x.payload = _current(x.payload, call)

@@ -21,7 +21,7 @@ from swink_core import (
     Usage,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import MOST_BLOCKS, Automaton, EventWriter, kept_of
+from swink_core.providers import Automaton, EventWriter
 
 __all__ = ["ForwardingWriter"]
 
@@ -50,19 +50,17 @@ class ForwardingWriter(EventWriter):
         if self.finished:
             return
         begins = isinstance(event, TextStart | ThinkingStart | ToolCallStart | Extension)
-        if begins and self._grammar.started == MOST_BLOCKS:
-            why = f"the answer has more than {MOST_BLOCKS} blocks"
-            kind = Kind.OUTPUT_TOO_LARGE
-            self.fail(Failure("streaming", kind=kind, code="blocks", message=why))
+        if begins and self._grammar.started == self.most_blocks:
+            self.overflow()
         elif (broken := self._grammar.step(event)) is not None:
             self.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=broken))
         elif isinstance(event, Done | Error):
             self._end(event)
         elif self._restarted or not isinstance(event, Start):
             self._passed_on.append(event)
-            self.kept += kept_of(event)
+            self.kept = self._grammar.kept
             if isinstance(event, Retry):
-                self._restarted, self.kept, self.damage = True, 0, None
+                self._restarted, self.damage = True, None
 
     def notice(self, code: str, detail: str = "") -> None:
         """Tell observers something that is not content."""

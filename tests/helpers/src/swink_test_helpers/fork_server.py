@@ -28,7 +28,6 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from swink_core import Host
-from swink_core.plugins.package_data import package_catalog
 from swink_testing import command_line
 
 __all__ = ["Started", "can_run", "run", "run_swink", "stand_in", "start"]
@@ -217,7 +216,7 @@ def _serve(asked: socket.socket) -> None:
     for name in IMPORTED:
         import_module(name)
     for entry in Host(environ={}).entries():
-        package_catalog(entry.package)
+        entry.catalog()
     gc.freeze()  # so that no fork copies what a collection would only look at
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait

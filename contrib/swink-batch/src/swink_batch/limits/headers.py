@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from swink_core.providers import retry_after_seconds
+from swink_core.providers import wait_seconds
 
 __all__ = ["Allowance", "allowances"]
 
@@ -32,7 +32,7 @@ def allowances(headers: Mapping[str, str]) -> Iterator[Allowance]:
     """Yield what a response's headers say is left; what makes no sense is passed over."""
     for remaining, reset, tokens in _pairs(tuple(headers)):
         left = _count(headers[remaining])
-        seconds = retry_after_seconds({"retry-after": headers[reset]})
+        seconds = wait_seconds(headers[reset])
         if left is not None and seconds is not None:
             yield Allowance(tokens, left, seconds)
 

@@ -16,7 +16,7 @@ from attrs import define
 
 from swink_core import Done, Error, EventStream, Retry, StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import KINDS, redact
+from swink_core.providers import KINDS
 from swink_gateway.policy.limits import Ledger
 from swink_gateway.policy.routing import Routing
 from swink_gateway.policy.tenancy import ids_in_answer
@@ -100,6 +100,6 @@ class UpstreamCall:
         if len(who) > MOST_PLACES:
             who[MOST_PLACES:] = ["…"]
         what = "no credentials that %s accepts" if kind is Kind.AUTH else f"%s failed: {kind}"
-        said = shorten(redact(why or "", call.secrets), MOST_SAID, placeholder="…")
+        said = shorten(call.redact(why or ""), MOST_SAID, placeholder="…")
         level = logging.INFO if is_theirs or nobody_was_asked else logging.WARNING
         log.log(level, f"%s{what}: %s", f"{', '.join(who)}: " if who else "", call.model, said)

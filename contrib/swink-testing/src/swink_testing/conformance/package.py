@@ -13,7 +13,6 @@ from typing import Any
 
 from swink_core import ModelInfo
 from swink_core.plugins.hookspecs import PROJECT
-from swink_core.providers import package_catalog
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import NO_WIRE_FORMAT, Subject
 
@@ -118,7 +117,7 @@ def check_provider_info(subject: Subject) -> None:
 def check_catalogue(subject: Subject) -> None:
     """The models that it lists have limits, prices and dates that can be true; rules have dates."""
     _ = subject.provider
-    file = package_catalog(subject.entry.package)
+    file = subject.entry.catalog()
     undated = [rule.name or rule.match for rule in file.own_rules if not rule.as_of]
     require(
         not undated or file.rules_as_of is not None,

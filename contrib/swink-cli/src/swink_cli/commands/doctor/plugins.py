@@ -30,7 +30,7 @@ from swink_cli.extensions import (
 from swink_cli.listing import PROVIDER_GROUP
 from swink_cli.tools import plugin_tools
 from swink_core import Host, SwinkError
-from swink_core.providers import SHAPES, TUNING, HTTPProvider, package_catalog
+from swink_core.providers import SHAPES, TUNING, HTTPProvider
 
 __all__ = [
     "ABLE", "GROUPS", "LIKENESS", "RULED", "TAKEN", "Finding", "added", "examine", "failing",
@@ -102,9 +102,9 @@ def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list
     providers = [entry for entry in host.entries() if entry.group == PROVIDER_GROUP]
     points = [point for dist in known for point in points_of(dist)]
     pointed = {point.name for point in points if point.group == PROVIDER_GROUP}
-    for package in dict.fromkeys(entry.package for entry in providers):
-        names = [entry.name for entry in providers if entry.package == package]
-        found += _catalogue(package, names, pointed)
+    for package, entry in {entry.package: entry for entry in providers}.items():
+        names = [each.name for each in providers if each.package == package]
+        found += _catalogue(entry, names, pointed)
     for entry in host.entries():
         where = f"{entry.name} ({entry.distribution} {entry.version})"
         found += _module(where, entry.value)
@@ -187,13 +187,15 @@ def _module(where: str, value: str) -> Iterator[Finding]:
         )
 
 
-def _catalogue(package: str, names: Sequence[str], pointed: set[str]) -> Iterator[Finding]:
+def _catalogue(entry: Any, names: Sequence[str], pointed: set[str]) -> Iterator[Finding]:
     """Find rows of a package's data without an entry point, and entry points without a row.
 
-    `names` are the package's providers, without those that SWINK_PLUGINS leaves out of `pointed`.
+    `entry` is that of one of the package's providers, see `Host.entries`; `names` are all of them,
+    without those that SWINK_PLUGINS leaves out of `pointed`.
     """
+    package = entry.package
     try:
-        rows = package_catalog(package).providers
+        rows = entry.catalog().providers
     except SwinkError as error:
         yield Finding.of(f"{FILE} of {package}", error)
         return
