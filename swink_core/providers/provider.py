@@ -35,7 +35,7 @@ from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.answers import read_error
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
 from swink_core.providers.conversion import FittedContext, is_text
-from swink_core.providers.exchange import Exchange
+from swink_core.providers.exchange import DrivenExchange, Exchange
 from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
@@ -356,7 +356,7 @@ class HTTPProvider:
         if options.transport == "buffered" and api.buffered:
             parser = BufferedParser(parser)
             decoder = BufferedDecoder()
-        x = Exchange(self, model, options, call)
+        x = DrivenExchange(self, model, options, call)
         chunks = x.begin()
         source = EventSource(
             call,
