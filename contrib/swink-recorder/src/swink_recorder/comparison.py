@@ -43,8 +43,8 @@ def request_differences(
     A recorded path may begin with more than the sent one, the path of the recorded address. Of the
     headers count those that were recorded, the content type, and credentials by their scheme and,
     where they come from an answer of the recording, by their value; `callers` are the lower-case
-    names of headers that the caller gave, which do not count. A recording
-    without headers was written by hand: of it, only the parts that it has are compared.
+    names of headers that the caller gave, which do not count. A recording without headers was
+    written by hand: of it, only the parts that it has are compared.
     """
     found = []
     if sent.method != recorded.method:

@@ -83,6 +83,7 @@ class Converter(providers.MessageConverter):
 class Kiln(providers.HTTPProvider):
     credential_headers = ("authorization", "x-kiln-key")
     decoder = providers.SSEDecoder.named
+    features = frozenset[str]()
     knobs = KNOBS
     path = "/firings"
 

@@ -62,7 +62,7 @@ class Key(providers.Grant):
         return providers.Token(given.ticket, given.valid_ms / 1000)
 
     def refuses(self, failure: swink.Failure) -> bool:
-        return failure.code == "ticket_spent"
+        return failure.status == 401 and failure.code != "no_access"
 
     def error_facts(self, failure: swink.Failure) -> None:
         read_fault(failure)
@@ -92,6 +92,7 @@ class Converter(providers.MessageConverter):
 class Tarn(providers.HTTPProvider):
     content_types = ("application/x-ndjson",)
     decoder = providers.NDJSONDecoder
+    features = frozenset[str]()
     knobs = KNOBS
     path = "/say"
 
