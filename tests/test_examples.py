@@ -153,11 +153,21 @@ def test_the_readme_names_every_example() -> None:
     assert {name for name, _ in named} == programs | packages
 
 
-def test_the_company_provider_installs_and_its_tests_pass(tmp_path: Path) -> None:
-    def run(*arguments: str, **environment: str) -> str:
+PACKAGES = [
+    ("company_provider", "hooli: level 3 of 3, complete", "demo hooli --speed 50", "from Hooli!"),
+    ("job_provider", "2 passed", "replay --fast {recordings}/hello", "Rayleigh scattering."),
+    ("token_provider", "1 passed", "replay --fast {recordings}/hello", "Rayleigh scattering."),
+]
+
+
+@pytest.mark.parametrize(("name", "passed", "command", "shown"), PACKAGES)
+def test_a_provider_installs_and_its_tests_pass(
+    name: str, passed: str, command: str, shown: str, tmp_path: Path
+) -> None:
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [sys.executable, "-m", *arguments],
-            cwd=EXAMPLES / "company_provider",
+            cwd=EXAMPLES / name,
             env={**clean_environment(tmp_path), **environment},
             capture_output=True,
             text=True,
@@ -165,16 +175,18 @@ def test_the_company_provider_installs_and_its_tests_pass(tmp_path: Path) -> Non
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return done
 
     site = str(tmp_path / "site")
     pip = ["pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", site]
     run(*pip, ".", PYTHONWARNINGS="")  # pip's own
-    output = run("pytest", "-q", "-p", "no:cacheprovider", PYTHONPATH=site)
-    assert "hooli: level 3 of 3, complete" in output
-    assert "Hello from Hooli!" in run(
-        "swink_cli", "demo", "hooli", "--speed", "50", PYTHONPATH=site
-    )
+    assert passed in run("pytest", "-q", "-p", "no:cacheprovider", PYTHONPATH=site).stdout
+    [package] = (EXAMPLES / name / "src").iterdir()
+    arguments = command.format(recordings=package / "recordings").split()
+    done = run("swink_cli", *arguments, PYTHONPATH=site)
+    assert shown in done.stdout
+    problems = ("not recorded", "recorded request", "not asked for")
+    assert [word for word in problems if word in done.stderr] == []
 
 
 @asynccontextmanager

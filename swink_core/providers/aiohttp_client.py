@@ -43,6 +43,8 @@ class AiohttpClient:
 
         session, request, proxy = await self.prepare(request)
         what: dict[str, Any] = {"data": request.body or None, "headers": request.headers}
+        if not request.body:
+            what["skip_auto_headers"] = ("Content-Type",)  # there is no content
         if len(request.body) > MOST_AT_ONCE:
             what["data"] = _pieces(request.body)
             what["headers"] = {**request.headers, "Content-Length": str(len(request.body))}

@@ -359,7 +359,11 @@ class Exchange:
         """
         self._abandons += (request,)
 
-    # -- for the source ----------------------------------------------------------------------
+
+class DrivenExchange(Exchange):
+    """An exchange as the core drives it, from its first bytes to its end."""
+
+    __slots__ = ()
 
     def begin(self) -> AsyncIterator[bytes]:
         """Return the bytes of the answer as the provider yields them."""

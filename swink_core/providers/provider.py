@@ -35,7 +35,7 @@ from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.answers import read_error
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
 from swink_core.providers.conversion import FittedContext, is_text
-from swink_core.providers.exchange import Exchange
+from swink_core.providers.exchange import DrivenExchange, Exchange
 from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra
 from swink_core.providers.intact import lenient_json
@@ -59,11 +59,11 @@ class HTTPProvider:
     """The base of providers that stream over HTTP; made once per host, with its entry's name.
 
     Facts that do not need the plugin (address, variables, wire format) come from the package's
-    `models.toml`. Attributes of the class: `features` (what a call may need: `tools`, `images`,
-    `documents`, `audio`, `assistant_images` and so on for media in assistant messages, `json`,
-    `structured_output`, `stop`, `tool_choice`, `file_ids`, `extensions`; and `strict` tools and
-    `system_messages` anywhere, without which they go out otherwise), `knobs` (the options that
-    tune an answer and their fields of the request, see `sent_options`), `decoder` (makes a
+    `models.toml`. Attributes of the class: `features` (what a call may need: by default `tools`,
+    `tool_choice` and `stop`; also `images`, `documents`, `audio`, `assistant_images` and so on for
+    media in assistant messages, `json`, `structured_output`, `file_ids`, `extensions`; and `strict`
+    tools and `system_messages` anywhere, without which they go out otherwise), `knobs` (the options
+    that tune an answer and their fields of the request, see `sent_options`), `decoder` (makes a
     decoder), `content_types` of a stream, `malformed` (the policy for damaged frames), `websocket`
     (may be asked for), `api_name` (what rules call it), `credential_headers` (where a caller may
     send credentials, in lower case).
@@ -356,7 +356,7 @@ class HTTPProvider:
         if options.transport == "buffered" and api.buffered:
             parser = BufferedParser(parser)
             decoder = BufferedDecoder()
-        x = Exchange(self, model, options, call)
+        x = DrivenExchange(self, model, options, call)
         chunks = x.begin()
         source = EventSource(
             call,

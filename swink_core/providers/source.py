@@ -22,7 +22,7 @@ from swink_core.failures.faults import FAULT, raised
 from swink_core.failures.redaction import excerpt, redact
 from swink_core.framing.frame import Decoder, FrameError
 from swink_core.plugins.call import Call
-from swink_core.providers.exchange import Exchange
+from swink_core.providers.exchange import DrivenExchange
 from swink_core.providers.intact import LONE_SURROGATE, REPAIRED, TOO_DEEP, repaired_json
 from swink_core.providers.writer import EventWriter
 from swink_core.vocabulary import events as ev
@@ -138,7 +138,7 @@ class EventSource:
         malformed: str = "read_on",
         notices: tuple[ev.Notice, ...] = (),
         names: Mapping[str, str] | None = None,
-        exchange: Exchange | None = None,
+        exchange: DrivenExchange | None = None,
     ) -> None:
         self.pull = chunks.__anext__
         """Waits for the next piece of the input, for `take`."""

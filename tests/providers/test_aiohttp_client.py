@@ -59,6 +59,14 @@ async def test_a_request_arrives_as_it_was_made() -> None:
     assert (response.status, response.headers["x-mark"]) == (200, "1")
 
 
+async def test_a_request_without_a_body_names_no_content_type() -> None:
+    async with Server(says(200, b"", {})) as server, http_client() as client:
+        await client.send(HTTPRequest(f"{server.url}/jobs/7/cancel"), HTTP_TIMEOUT)
+    sent = server.exchanges[0]
+    assert (sent.method, sent.body, sent.headers["content-length"]) == ("POST", b"", "0")
+    assert "content-type" not in sent.headers
+
+
 async def test_an_encoded_slash_is_neither_decoded_nor_encoded_again() -> None:
     async with Server(says(200, b"", {})) as server, http_client() as client:
         await client.send(HTTPRequest(f"{server.url}/models/a%2Fb"), HTTP_TIMEOUT)

@@ -114,7 +114,7 @@ async def test_what_a_provider_said_is_said_again_without_a_network_or_a_key(
         if not subject.speaks_http:
             options.pop("base_url")
         async with (
-            swink.Client(host=_host_of(subject)) as client,
+            swink.Client(host=_host_of(subject), clock=ManualClock(jump=True)) as client,
             client.stream(subject.model_of(recording), "Hi", **options) as stream,
         ):
             return comparable_events([event async for event in stream])

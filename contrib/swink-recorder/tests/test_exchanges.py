@@ -6,9 +6,11 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
+import aiohttp
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +26,7 @@ from swink_core.providers import (
 from swink_core.providers import Exchange as Requests
 from swink_recorder.capture import Tape
 from swink_recorder.cassette import Cassette
+from swink_recorder.comparison import request_differences
 from swink_recorder.documents import read_document
 from swink_recorder.legs import LegKind, RecordedLeg, RecordedRequest
 from swink_recorder.loopback import Exchange, LoopbackServer
@@ -124,6 +127,32 @@ class Service(LoopbackServer):
         return 200, JSON, [b'{"stop": "stop"}']
 
 
+class Refusing(LoopbackServer):
+    """Refuses requests, from the first or the second one for a token on, and quotes the key."""
+
+    def __init__(self, status: int, first: bool) -> None:
+        super().__init__()
+        self._status = status
+        self._gives = not first
+
+    async def respond(self, exchange: Exchange) -> None:
+        status = self._status
+        message = f"the key {KEY} is unknown"
+        answer: dict[str, Any] = {"error": {"code": "bad_key", "message": message}}
+        if exchange.path == "/identity/token" and self._gives:
+            self._gives = False
+            status = 200
+            answer = {"access_token": TOKEN, "expires_in": 3600}
+        await exchange.start(status, JSON)
+        await exchange.write(json.dumps(answer).encode())
+        await exchange.end()
+
+
+async def end_of(asked: swink.Client) -> Any:
+    async with asked.stream("acme/large", "Hi") as stream:
+        return [event async for event in stream][-1]
+
+
 class EntryPoint:
     name, group, value = "acme", "swink.providers", "acme:Provider"
     dist = None
@@ -219,7 +248,7 @@ async def test_the_request_that_ends_a_job_that_was_left_is_recorded(tmp_path: P
     _, problems = await play(Jobs, recording, leave=True, model="acme/endless")
     assert problems == []
     _, problems = await play(Jobs, recording, model="acme/endless")
-    assert "not recorded: GET v1/jobs/7" in problems
+    assert "not recorded: GET /v1/jobs/7" in problems
 
 
 async def test_a_token_is_recorded_as_the_answer_that_it_came_from(tmp_path: Path) -> None:
@@ -244,9 +273,137 @@ async def test_a_key_in_place_of_its_token_is_a_problem(tmp_path: Path) -> None:
     _, problems = await play(AcmeProvider, Recording.load(tmp_path))
 
     assert problems == [
-        "POST /v1/chat: its Authorization is not Bearer [0.access_token]",
+        "POST /chat differs from the recorded request: "
+        'headers.authorization: "Bearer [hidden]", recorded "Bearer [0.access_token]"',
         "not asked for: token POST /identity/token",
     ]
+
+
+JOB = RecordedRequest(
+    "POST",
+    "/v1/jobs?version=2&sig=[hidden]",
+    {
+        "Accept": "application/json",
+        "Content-Type": "application/json",
+        "Authorization": "Bearer [key]",
+        "X-Team": "blue",
+        "X-Request-Id": "1",
+    },
+    {"prompt": "Hi", "user": "[key]", "size": 1, "list": [1, 2]},
+)
+SENT_JOB = evolve(
+    JOB,
+    path="/jobs?version=2&sig=new",
+    headers={
+        "accept": "application/json",
+        "content-type": "application/json",
+        "authorization": "Bearer another-key",
+        "user-agent": "test",
+    },
+    body={"user": "another-key", "prompt": "Hi", "size": 1, "list": [1, 2]},
+)
+FORM = RecordedRequest("POST", "/token", {}, None, {"grant_type": "key", "apikey": "[key]"})
+SENT_FORM = evolve(FORM, form={"grant_type": "key", "apikey": "another-key"})
+
+DIFFERENCES = [
+    ("nothing differs", {}, []),
+    ("a method", {"method": "PUT"}, ['method: "PUT", recorded "POST"']),
+    ("a path", {"path": "/job?version=2&sig=x"}, ['path: "/job", recorded "/v1/jobs"']),
+    (
+        "a query", {"path": "/jobs?version=3&sig=x&more="},
+        ['query.version: "3", recorded "2"', 'query.more: "", recorded nothing'],
+    ),
+    (
+        "headers", {"headers": {"Authorization": "Key another-key", "Accept": "*/*"}},
+        [
+            'headers.authorization: "Key [hidden]", recorded "Bearer [key]"',
+            'headers.accept: "*/*", recorded "application/json"',
+            'headers.content-type: nothing, recorded "application/json"',
+        ],
+    ),
+    (
+        "a body", {"body": {"prompt": "Ho", "user": "x", "size": 1, "list": [1]}},
+        ['body.prompt: "Ho", recorded "Hi"', "body.list[1]: nothing, recorded 2"],
+    ),
+    ("no body", {"body": None}, [
+        'body: null, recorded {"prompt": "Hi", "user": "[key]", "size": 1, "list": [1, 2]}',
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("about", "changes", "expected"), DIFFERENCES)
+def test_a_request_is_compared_with_the_recorded_one(
+    about: str, changes: dict[str, Any], expected: list[str]
+) -> None:
+    assert request_differences(evolve(SENT_JOB, **changes), JOB, ["x-team"]) == expected
+
+
+def test_fields_of_forms_are_compared_and_hide_what_may_be_a_secret() -> None:
+    changed = evolve(SENT_FORM, form={"grant_type": "password", "secret": "canary"})
+    assert request_differences(SENT_FORM, FORM) == []
+    assert request_differences(changed, FORM) == [
+        'form.grant_type: "password", recorded "key"',
+        'form.secret: "[hidden]", recorded nothing',
+        'form.apikey: nothing, recorded "[key]"',
+    ]
+
+
+def test_what_was_written_by_hand_is_compared_as_far_as_it_goes() -> None:
+    by_hand = RecordedRequest("POST", "/v1/jobs")
+    assert request_differences(SENT_JOB, by_hand) == []
+    assert request_differences(evolve(SENT_JOB, path="/other"), by_hand) == [
+        'path: "/other", recorded "/v1/jobs"'
+    ]
+
+
+async def test_a_request_that_differs_is_answered_and_named(tmp_path: Path) -> None:
+    await record(Jobs, tmp_path)
+    changed = type("Changed", (Jobs,), {"convert": lambda *_: {"model": "large", "messages": 2}})
+
+    text, problems = await play(changed, Recording.load(tmp_path))
+
+    assert text == "Hello world"
+    assert problems == [
+        "POST /jobs differs from the recorded request: body.messages: 2, recorded 1"
+    ]
+
+
+async def test_of_legs_with_one_path_the_most_similar_one_answers() -> None:
+    made = [
+        RecordedLeg(
+            f"part {number}".encode(),
+            [(0.0, 6)],
+            "whole",
+            RecordedRequest("GET", f"/v1/parts?page={number}"),
+            200,
+            dict(JSON),
+        )
+        for number in (1, 2)
+    ]
+    async with ReplayServer() as server:
+        recording = Recording.of(made, "acme", "large", origins=["http://a.invalid"])
+        url = server.add("case", recording)
+        async with aiohttp.ClientSession() as session:
+            texts = [
+                await (await session.get(f"{url}/v1/parts?page={page}")).text() for page in (2, 1)
+            ]
+        assert texts == ["part 2", "part 1"]
+        assert server.problems("case") == []
+
+
+async def test_an_address_without_an_origin_is_answered_by_its_path() -> None:
+    leg = RecordedLeg(
+        b"{}", [(0.0, 2)], "whole", RecordedRequest("GET", "/v1/jobs/7"), 200, dict(JSON)
+    )
+    async with ReplayServer() as server:
+        recording = Recording.of([leg, leg], "acme", "large", origins=["http://a.invalid"])
+        url = server.add("case", recording)
+        async with aiohttp.ClientSession() as session:
+            statuses = [
+                (await session.get(urljoin(url, path))).status
+                for path in ("/v1/jobs/7", "/v1/jobs/8", "/v1/jobs/7")
+            ]
+        assert statuses == [200, 404, 200]
 
 
 @pytest.mark.parametrize("provider", [Jobs, Granted])
@@ -290,6 +447,42 @@ async def test_a_cassette_replays_every_request(
     assert (again.content, again.usage) == (first.content, first.usage)
     assert again.text == "Hello world"
     assert cassette.unrecorded == []
+
+
+UNKNOWN = "the key [hidden] is unknown"
+
+TOKEN_REFUSALS = [
+    ("the first", 400, True, ["/identity/token"], f"gave no token: {UNKNOWN}"),
+    ("the first", 401, True, ["/identity/token"], f"gave no token: {UNKNOWN}"),
+    (
+        "a renewal", 401, False, ["/identity/token", "/v1/chat", "/identity/token"],
+        f"{UNKNOWN} (the token was not renewed: 127.0.0.1 gave no token: {UNKNOWN})",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("about", "status", "first", "requests", "message"), TOKEN_REFUSALS)
+async def test_a_cassette_replays_a_refused_request_for_a_token(
+    about: str, status: int, first: bool, requests: list[str], message: str, tmp_path: Path
+) -> None:
+    ends = []
+    async with Refusing(status, first) as service:
+        made = at(service.url, Granted)
+        address = f"{service.url}/v1"
+        with Cassette(tmp_path / "case.json"):
+            async with client(made, base_url=address) as asked:
+                ends.append(await end_of(asked))
+        assert [exchange.path for exchange in service.exchanges] == requests
+    with Cassette(tmp_path / "case.json", "none") as cassette:
+        async with client(made, base_url=address, api_key=None) as asked:
+            ends.append(await end_of(asked))
+    recorded, replayed = ends
+    assert recorded.error_kind is swink.StreamErrorKind.AUTH
+    assert recorded.error_message.endswith(message)
+    assert replayed.error_kind is recorded.error_kind
+    assert replayed.error_message == recorded.error_message
+    assert cassette.unrecorded == []
+    assert CANARY not in written(tmp_path)
 
 
 async def test_a_kept_call_has_every_request(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +19,8 @@ from attrs import evolve
 
 from swink_core import Call, Context, ProviderFailure, StreamOptions, UsageError, dump
 from swink_core.providers import Attempt, is_synthetic_id
-from swink_recorder.scrub import SHORTEST_SECRET, scrub_headers
+from swink_recorder.comparison import differing
+from swink_recorder.scrub import scrub_headers
 
 __all__ = ["canonical_request", "differences", "digest_of", "request_of"]
 
@@ -83,7 +83,7 @@ def differences(asked: dict[str, Any], recorded: dict[str, Any]) -> list[str]:
     if _BODY not in recorded:
         asked = {name: value for name, value in asked.items() if name != _BODY}
     recorded = {name: value for name, value in recorded.items() if name != _CONVERTED}
-    found = _differing(asked, recorded, "")
+    found = differing(asked, recorded)
     said = [line for place, line in found if place != _BODY]
     if found and not said:
         return ["how the provider, or a plugin that rewrites requests, puts the conversation"]
@@ -141,40 +141,3 @@ def _numbered(data: Any, ids: dict[str, str]) -> Any:
     if isinstance(data, list | tuple):
         return [_numbered(value, ids) for value in data]
     return data
-
-
-_ABSENT = object()
-
-
-def _differing(asked: Any, recorded: Any, place: str) -> list[tuple[str, str]]:
-    if isinstance(asked, dict) and isinstance(recorded, dict):
-        found = []
-        for name in dict.fromkeys([*asked, *recorded]):
-            inner = asked.get(name, _ABSENT), recorded.get(name, _ABSENT)
-            found += _differing(*inner, f"{place}.{name}" if place else name)
-        return found
-    if isinstance(asked, list) and isinstance(recorded, list):
-        found = []
-        for index in range(max(len(asked), len(recorded))):
-            a, r = (one[index] if index < len(one) else _ABSENT for one in (asked, recorded))
-            found += _differing(a, r, f"{place}[{index}]")
-        return found
-    if type(asked) is type(recorded) and (asked == recorded or _is_hidden(asked, recorded)):
-        return []
-    return [(place, f"{place}: {_shown(asked)}, recorded {_shown(recorded)}")]
-
-
-def _is_hidden(asked: Any, recorded: Any) -> bool:
-    """Tell whether a text is that which was recorded, in which a secret was hidden."""
-    if not isinstance(recorded, str) or "*" * SHORTEST_SECRET not in recorded:
-        return False
-    parts = re.split(rf"(\*{{{SHORTEST_SECRET},}})", recorded)
-    pattern = "".join(f".{{{len(p)}}}" if n % 2 else re.escape(p) for n, p in enumerate(parts))
-    return re.fullmatch(pattern, asked, re.DOTALL) is not None
-
-
-def _shown(value: Any) -> str:
-    if value is _ABSENT:
-        return "nothing"
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= 80 else f"{text[:77]}…"

@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import copy
 from typing import Any, cast
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-import msgspec
 from attrs import define, evolve
 
 from swink_core import (
@@ -33,9 +32,9 @@ from swink_core import (
     dump,
     replace,
 )
-from swink_core.providers import Attempt, Clock, HTTPRequest, Leg
+from swink_core.providers import Attempt, Clock, Leg
 from swink_recorder.canonical import request_of
-from swink_recorder.legs import RecordedLeg, RecordedRequest, body_file_for
+from swink_recorder.legs import RecordedLeg, RecordedRequest, body_file_for, recorded_request
 from swink_recorder.recording import Recording
 
 __all__ = ["AttemptTape", "KeptDeltas", "KeptEvent", "Tape"]
@@ -169,20 +168,12 @@ class AttemptTape:
             return RecordedLeg(body, chunks, request=RecordedRequest("", ""))
         head = leg.response
         request = leg.request
-        url = urlsplit(request.url)
         headers = [*head.headers.items()] if head else []
         return RecordedLeg(
             body,
             chunks,
             leg.kind,
-            RecordedRequest(
-                request.method,
-                f"{url.path}?{url.query}" if url.query else url.path,
-                dict(request.headers),
-                _json(request.body) if request.body else None,
-                _form(request),
-                origins.index(_origin(request.url)),
-            ),
+            recorded_request(request, origins.index(_origin(request.url))),
             head.status if head else 0,
             {name: value for name, value in headers if name.lower() not in _OF_THE_CONNECTION},
             max(0.0, leg.sent_at - self._began),
@@ -273,17 +264,3 @@ def _origin(url: str) -> str:
     """Return an address without its path, and without the user and the password in it."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-
-
-def _form(request: HTTPRequest) -> dict[str, str] | None:
-    types = [value for name, value in request.headers.items() if name.lower() == "content-type"]
-    if not types or not types[0].startswith("application/x-www-form-urlencoded"):
-        return None
-    return dict(parse_qsl(request.body.decode("latin-1"), keep_blank_values=True))
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

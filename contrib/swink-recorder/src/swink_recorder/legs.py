@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from attrs import Factory, define, evolve, field
+
+from swink_core.providers import HTTPRequest
 
 __all__ = [
     "STREAMED",
@@ -18,6 +21,7 @@ __all__ = [
     "ResponseFile",
     "answer_of",
     "body_file_for",
+    "recorded_request",
 ]
 
 LegKind: TypeAlias = Literal["stream", "whole", "token", "abandon"]
@@ -51,6 +55,33 @@ class RecordedRequest:
     body: Any = field(default=None, repr=False)
     form: dict[str, str] | None = field(default=None, repr=False)
     origin: int = 0
+
+
+def recorded_request(request: HTTPRequest, origin: int = 0) -> RecordedRequest:
+    """Return a request as recordings have it, credentials and all. `origin` counts in `origins`."""
+    url = urlsplit(request.url)
+    return RecordedRequest(
+        request.method,
+        f"{url.path}?{url.query}" if url.query else url.path,
+        dict(request.headers),
+        _json(request.body) if request.body else None,
+        _form(request),
+        origin,
+    )
+
+
+def _form(request: HTTPRequest) -> dict[str, str] | None:
+    types = [value for name, value in request.headers.items() if name.lower() == "content-type"]
+    if not types or not types[0].startswith("application/x-www-form-urlencoded"):
+        return None
+    return dict(parse_qsl(request.body.decode("latin-1"), keep_blank_values=True))
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 @define

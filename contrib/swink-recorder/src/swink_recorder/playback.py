@@ -113,7 +113,7 @@ async def _reads(
     recording, attempt, failure = take.recording, call.attempt, take.failure
     if recording.request.method:
         address = urljoin(take.asked.get("address", ""), recording.request.path)
-        attempt.ask(HTTPRequest(address, method=recording.request.method))
+        attempt.ask(HTTPRequest(address, method=recording.request.method), recording.kind)
     began = call.clock.time()
     if recording.status:
         head = ResponseHead(recording.status, _headers(recording.headers), began)
@@ -231,6 +231,8 @@ async def _wait(call: Call, began: float, seconds: float, speed: float) -> None:
 def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
     """Return why there was no stream; `None` if there was one."""
     recording, told = take.recording, take.failure
+    if told and recording.kind == "token" and told.kind is not StreamErrorKind.CANCELLED:
+        return _told(take)  # whose words are the grant's
     if recording.status in STREAMED:
         unread = recording.status == 0 and not recording.body
         return _told(take) if told and (unread or told.phase == "request") else None
@@ -238,7 +240,8 @@ def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
     failure = Failure("request", recording.status, headers, body)
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         provider.error_facts(failure)
-    if told and not failure.message:
+    is_renewal_told = any(leg.kind == "token" for leg in recording.after)
+    if told and (is_renewal_told or not failure.message):
         failure.message = told.message
     if told and told.kind is StreamErrorKind.AUTH:
         failure.resolution = told.resolution

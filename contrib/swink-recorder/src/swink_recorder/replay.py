@@ -5,19 +5,18 @@
         async with client.stream("acme/large", "Hello", base_url=base_url, api_key="test") as s: …
     assert server.exchanges[0].json["stream"] is True
 
-A recording with one request answers any request: whatever follows the key in its path is the
-provider's own business and is not looked at. A recording with several answers each request with the
-next leg of the same method and path. Each origin then has a loopback address, which stands in the
-answers in place of the recorded one.
+A recording with one request answers any request. A recording with several answers each request
+with the next leg of the same method and path. Each origin then has a loopback address, which stands
+in the answers in place of the recorded one.
 
-    server.problems("case") == []       # every leg was requested, and nothing else was
+    server.problems("case") == []       # every leg was requested as recorded, and nothing else was
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from attrs import define, evolve, field
 
@@ -30,7 +29,8 @@ from swink_core.providers import (
     HTTPResponse,
     LoopClock,
 )
-from swink_recorder.legs import RecordedLeg
+from swink_recorder.comparison import request_differences
+from swink_recorder.legs import RecordedLeg, RecordedRequest, recorded_request
 from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording
 
@@ -41,20 +41,22 @@ class _Played:
     """A recording that is being played."""
 
     def __init__(self, recording: Recording) -> None:
-        self.recording = recording
         self._left = recording.legs
-        self._one = self._left[0] if len(self._left) == 1 else None
+        self._is_one = len(self._left) == 1
+        self._callers = [name.lower() for name in (recording.asked or {}).get("headers", ())]
 
-    def next(self, origin: int, exchange: Exchange, below: str) -> RecordedLeg | None:
-        """Take the next leg that answers a request; `None` if no leg is left for it."""
-        if self._one is not None:
-            found = self._left[:1]
-        else:
-            found = [leg for leg in self._left if _is_of(leg, origin, exchange.method, below)]
+    def next(self, sent: RecordedRequest) -> RecordedLeg | None:
+        """Take the leg that answers a request, the most similar one; `None` if no leg is left."""
+        found = [leg for leg in self._left if self._is_one or _is_of(leg.request, sent)]
         if not found:
             return None
-        self._left = [leg for leg in self._left if leg is not found[0]]
-        return found[0]
+        best = min(found, key=lambda leg: len(self.differences(leg, sent)))
+        self._left = [leg for leg in self._left if leg is not best]
+        return best
+
+    def differences(self, leg: RecordedLeg, sent: RecordedRequest) -> list[str]:
+        """Say in which places a request differs from that of a leg."""
+        return request_differences(sent, leg.request, self._callers) if leg.request.method else []
 
     def unasked(self) -> list[str]:
         """Name the legs that were not asked for."""
@@ -63,12 +65,20 @@ class _Played:
             for leg in self._left
         ]
 
+    def has(self, sent: RecordedRequest) -> bool:
+        """Tell whether a leg that is left has exactly the path of a request."""
+        return any(urlsplit(leg.request.path).path == _path(sent) for leg in self._left)
 
-def _is_of(leg: RecordedLeg, origin: int, method: str, path: str) -> bool:
+
+def _is_of(recorded: RecordedRequest, sent: RecordedRequest) -> bool:
     """Tell whether a leg answers a request; a recorded path may begin with that of the address."""
-    asked = leg.request
-    recorded = urlsplit(asked.path).path
-    return (asked.origin, asked.method) == (origin, method) and f"/{recorded}".endswith(f"/{path}")
+    is_same = (recorded.origin, recorded.method) == (sent.origin, sent.method)
+    path = urlsplit(recorded.path).path
+    return is_same and f"/{path}".endswith(f"/{_path(sent).lstrip('/')}")
+
+
+def _path(request: RecordedRequest) -> str:
+    return urlsplit(request.path).path
 
 
 @define
@@ -78,36 +88,39 @@ class _Key:
     waiting: list[Recording]
     now: _Played
     addresses: dict[str, str] = field(factory=dict)
-    problems: list[str] = field(factory=list)
+    missing: list[str] = field(factory=list)
+    different: list[str] = field(factory=list)
 
-    def next(self, origin: int, exchange: Exchange, below: str) -> RecordedLeg | None:
+    def next(self, sent: RecordedRequest) -> RecordedLeg | None:
         """Take the leg that answers a request; `None` if it is not recorded."""
-        leg = self.now.next(origin, exchange, below)
+        leg = self.now.next(sent)
         if leg is None:
             following = _Played(self.waiting[min(1, len(self.waiting) - 1)])
-            leg = following.next(origin, exchange, below)
+            leg = following.next(sent)
             if leg is None:
-                self.problems.append(f"not recorded: {exchange.method} {below}")
+                self.missing.append(f"not recorded: {sent.method} {_path(sent)}")
                 return None
-            self.problems += self.now.unasked()
+            self.missing += self.now.unasked()
             self.now = following
             if len(self.waiting) > 1:
                 del self.waiting[0]
-        self._check(leg, exchange)
+        if found := self.now.differences(leg, sent):
+            what = f"{sent.method} {_path(sent)} differs from the recorded request"
+            self.different.append(f"{what}: {'; '.join(found)}")
         return leg
 
-    def _check(self, leg: RecordedLeg, exchange: Exchange) -> None:
-        """Compare the scheme of a credential, and the field of an answer that it is to be."""
-        headers = {name.lower(): value for name, value in leg.request.headers.items()}
-        recorded = headers.get("authorization")
-        if recorded is None or len(self.now.recording.legs) == 1:
-            return
-        scheme, _, source = recorded.rpartition(" ")
-        sent, _, value = exchange.headers.get("authorization", "").rpartition(" ")
-        is_known = source not in ("[key]", "[hidden]")
-        if sent != scheme or (is_known and value != source):
-            what = f"{leg.request.method} {leg.request.path}"
-            self.problems.append(f"{what}: its Authorization is not {recorded}")
+    def request(self, exchange: Exchange, origin: int, path: str) -> RecordedRequest:
+        """Return a request as the recordings would have it, with the recorded addresses."""
+        query = self._there(urlencode(exchange.query))
+        headers = {name: self._there(value) for name, value in exchange.headers.items()}
+        body = self._there(exchange.body.decode("latin-1")).encode("latin-1")
+        url = f"{path}?{query}" if query else path
+        return recorded_request(HTTPRequest(url, body, headers, exchange.method), origin)
+
+    def _there(self, text: str) -> str:
+        for origin, address in self.addresses.items():
+            text = text.replace(address, origin)
+        return text
 
 
 class _Origin(LoopbackServer):
@@ -169,12 +182,17 @@ class ReplayServer(LoopbackServer):
         return Rerouted(http, {**self._keys[key].addresses})
 
     def problems(self, key: str) -> list[str]:
-        """List requests that are not recorded, and legs that nothing has requested.
+        """List what `missing` does, and requests that differ from the recorded ones.
 
-        Recordings with several requests also list credentials that differ from the recorded ones.
+        Query, headers, forms and bodies are compared where they are recorded, of credentials the
+        scheme and which answer they come from; see `request_differences`.
         """
+        return [*self._keys[key].different, *self.missing(key)]
+
+    def missing(self, key: str) -> list[str]:
+        """List requests that are not recorded, and legs that nothing has requested."""
         served = self._keys[key]
-        return [*served.problems, *served.now.unasked()]
+        return [*served.missing, *served.now.unasked()]
 
     async def aclose(self) -> None:
         """Break off all connections. Raises what `respond` raised meanwhile."""
@@ -204,17 +222,23 @@ class ReplayServer(LoopbackServer):
     async def respond(self, exchange: Exchange) -> None:
         """Replay the leg that is next for the request's key."""
         key = _key(exchange)
-        if key not in self._keys:
-            await _refuse(exchange, f"no recording is served below /{key}")
-            return
-        await self.answer(exchange, key, 0, exchange.path.removeprefix(f"/{key}"))
+        path = exchange.path.removeprefix(f"/{key}")
+        if key not in self._keys:  # a service that gave an address without the origin
+            path = exchange.path
+            sent = RecordedRequest(exchange.method, path)
+            keys = [each for each, served in self._keys.items() if served.now.has(sent)]
+            if len(keys) != 1:
+                await _refuse(exchange, f"no recording is served below /{key}")
+                return
+            [key] = keys
+        await self.answer(exchange, key, 0, path)
 
     async def answer(self, exchange: Exchange, key: str, origin: int, path: str) -> None:
         """Answer a request to an origin of a key's recordings."""
         served = self._keys[key]
-        leg = served.next(origin, exchange, path.lstrip("/"))
+        leg = served.next(served.request(exchange, origin, path))
         if leg is None:
-            await _refuse(exchange, served.problems[-1])
+            await _refuse(exchange, served.missing[-1])
             return
         if not leg.status and not leg.body:
             exchange.reset()  # no answer came

@@ -9,11 +9,14 @@ from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 from swink_core.providers import codings_of_secret
 
 __all__ = [
-    "HIDDEN", "SHORTEST_SECRET", "hidden", "hidden_text", "is_mark", "is_secret", "replaced",
+    "HIDDEN", "KEY", "SHORTEST_SECRET", "hidden", "hidden_text", "is_mark", "is_secret", "replaced",
     "scheme_of", "scrub_headers", "scrub_url", "scrubbed",
 ]  # fmt: skip
 
 HIDDEN = "[hidden]"
+
+KEY = "[key]"
+"""Stands for a credential that the caller gave, or that an earlier call fetched."""
 
 SHORTEST_SECRET = 6
 """Characters below which a text is no secret, and stands in too many places to be taken out."""
@@ -32,6 +35,12 @@ _SCHEME = re.compile(
     r"(Bearer|Basic|Token|Key|ApiKey|Api-Key|Digest|DPoP|Negotiate|AWS4-HMAC-SHA256) +(?=\S)", re.I
 )
 
+_ANY_SCHEME = re.compile(rf"(?:{_SCHEME.pattern})|[A-Za-z][A-Za-z-]{{0,19}} +(?=\S)", re.IGNORECASE)
+"""A known scheme, or a short word of letters: other texts may be part of a credential."""
+
+_OF_A_SCHEME = ("authorization", "proxy-authorization")
+"""Headers whose value begins with the name of a scheme, whichever (RFC 9110 section 11.4)."""
+
 
 def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Hide the values of headers that carry credentials, by their names.
@@ -39,7 +48,7 @@ def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
     A value that is hidden already stays, with its scheme.
     """
     return {
-        name: HIDDEN if is_secret(name) and not is_mark(scheme_of(value)[1]) else value
+        name: HIDDEN if is_secret(name) and not is_mark(scheme_of(value, name)[1]) else value
         for name, value in headers.items()
     }
 
@@ -49,9 +58,9 @@ def is_mark(text: str) -> bool:
     return _MARK.fullmatch(text) is not None
 
 
-def scheme_of(value: str) -> tuple[str, str]:
-    """Return the scheme in a header's value, with the space after it, and the credential."""
-    found = _SCHEME.match(value)
+def scheme_of(value: str, name: str) -> tuple[str, str]:
+    """Return the scheme in the value of a header, with the space after it, and the credential."""
+    found = (_ANY_SCHEME if name.lower() in _OF_A_SCHEME else _SCHEME).match(value)
     return (found[0], value[found.end() :]) if found else ("", value)
 
 

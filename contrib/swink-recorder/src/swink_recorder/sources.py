@@ -19,6 +19,7 @@ from swink_core.providers import codings_of_secret
 from swink_recorder.legs import STREAMED, LegFile, RecordedLeg, RequestFile, ResponseFile
 from swink_recorder.scrub import (
     HIDDEN,
+    KEY,
     SHORTEST_SECRET,
     hidden,
     is_mark,
@@ -30,9 +31,7 @@ from swink_recorder.scrub import (
     scrubbed,
 )
 
-__all__ = ["KEY", "Sources"]
-
-KEY = "[key]"
+__all__ = ["Sources"]
 
 LONG = 12
 """Characters from which a text in an answer to a request for a token counts as a credential."""
@@ -130,7 +129,7 @@ class Sources:
     def _header(self, name: str, value: str) -> str:
         if not is_secret(name):
             return self._text(value)
-        scheme, rest = scheme_of(value)
+        scheme, rest = scheme_of(value, name)
         return scheme + (rest if is_mark(rest) else self._labels.get(rest, HIDDEN))
 
 
@@ -143,7 +142,7 @@ def _sent(leg: RecordedLeg) -> Iterator[str]:
     request = leg.request
     for name, value in request.headers.items():
         if is_secret(name):
-            yield scheme_of(value)[1]
+            yield scheme_of(value, name)[1]
     for name, value in parse_qsl(urlsplit(request.path).query):
         if is_secret(name) or name == "sig":
             yield value

@@ -81,13 +81,13 @@ def shared_knobs(dialect: Dialect, api: API | None = None) -> Knobs:
 
     `api` is the one whose rules count; `None`: those of every API.
     """
-    knobs: dict[str, Any] = {}
+    knobs: Knobs = {}
     if dialect.cache_key is not None:
-        knobs["session_id"] = dialect.cache_key
+        knobs = {**knobs, "session_id": dialect.cache_key}
     if dialect.user is not None or dialect.gateway:
-        knobs["user"] = partial(_user, dialect)
+        knobs = {**knobs, "user": partial(_user, dialect)}
     if dialect.cache_key is not None or dialect.gateway:
-        knobs["cache"] = partial(_cache, dialect, api)
+        knobs = {**knobs, "cache": partial(_cache, dialect, api)}
     return knobs
 
 

@@ -4,9 +4,10 @@ back through its provider's own adapter."""
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -159,20 +160,34 @@ def play_recording(recording: Recording, fast: bool, plain: bool) -> int:
 
 
 async def _replay(recording: Recording, speed: float, plain: bool) -> int:
+    asked = _asked_again(recording)
+    context, options = asked or ("What was recorded?", {})
     async with ReplayServer(speed) as server:
         url = server.add("case", recording)
         async with swink.Client(http=server.through(AiohttpClient(), "case")) as client:
             server.stand_in(client.host.bind(recording.provider).provider)
             stream = client.stream(
                 f"{recording.provider}/{recording.model}",
-                "What was recorded?",
+                context,
                 base_url=url,
                 api_key="replay-needs-no-key",
                 retry=swink.RetryPolicy.none(),
+                **options,
             )
             display = await show_call(stream, make_sink(plain=plain))
             is_done = show_end(stream, display)
     if len(recording.legs) > 1:
-        for problem in server.problems("case"):
+        for problem in server.problems("case") if asked else server.missing("case"):
             say(problem)
     return 0 if is_done else EXIT_FAILURE
+
+
+def _asked_again(recording: Recording) -> tuple[swink.Context, dict[str, Any]] | None:
+    """Return the recorded conversation and options; `None` if a part of them was not kept."""
+    asked = recording.asked
+    if asked is None or '"sha256:' in json.dumps(asked["context"]):  # in the place of a medium
+        return None
+    options = {**asked["options"]}
+    if "cache" in options:
+        options["cache"] = swink.CacheStrategy(**options["cache"])
+    return swink.load(swink.Context, asked["context"]), options

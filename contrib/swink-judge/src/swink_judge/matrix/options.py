@@ -113,13 +113,14 @@ _BESIDE_TOOLS: tuple[dict[str, Any], ...] = (
 )
 
 
-def values(option: Any) -> tuple[Any, ...]:
+def values(name: str) -> tuple[Any, ...]:
     """Return the values that are tried of an option, an ordinary one first.
 
     For most options they are the example of the table of options, the falsy value and the bounds.
     """
-    if (tried := _TRIED.get(option.name)) is not None:
+    if (tried := _TRIED.get(name)) is not None:
         return tried
+    option = OPTIONS[name]
     bounds = [edge for meta in _meta(option.annotation) for edge in (meta.ge, meta.le)]
     falsy = [kind() for kind in option.types if kind in (int, float, str, bool)][:1]
     tried = (option.example, *falsy, *bounds)
@@ -134,18 +135,18 @@ def _meta(annotation: Any) -> Iterator[Meta]:
         yield from _meta(part)
 
 
-def numbers() -> Iterator[Any]:
-    """Yield the options that tune an answer by a number."""
-    yield from (o for o in map(OPTIONS.__getitem__, TUNING) if o.types <= {int, float})
+def numbers() -> Iterator[str]:
+    """Yield the names of the options that tune an answer by a number."""
+    yield from (name for name in TUNING if OPTIONS[name].types <= {int, float})
 
 
 def alone() -> Iterator[dict[str, Any]]:
     """Yield no option, and each alone."""
     yield {}
-    for option in OPTIONS.values():
-        if option.kind in ("tuning", "answer") or option.name in _TRIED:
-            for value in values(option):
-                yield {option.name: value}
+    for name, option in OPTIONS.items():
+        if option.kind in ("tuning", "answer") or name in _TRIED:
+            for value in values(name):
+                yield {name: value}
 
 
 def pairs() -> Iterator[dict[str, Any]]:
@@ -154,7 +155,7 @@ def pairs() -> Iterator[dict[str, Any]]:
     yield {"temperature": 0, "top_k": 1, "top_p": 0.5, "seed": 0}
     yield {"session_id": "nonce-session", "user": "nonce-user", "cache": "auto"}
     named = {name for more in _BESIDE_THINKING for name in more}
-    others = [{each.name: each.example} for each in numbers() if each.name not in named]
+    others = [{name: OPTIONS[name].example} for name in numbers() if name not in named]
     for level in _THINKING:
         for more in (*_BESIDE_THINKING, *others):
             yield {"thinking": level, **more}
