@@ -113,9 +113,9 @@ def accepted_id(id: str, refused: re.Pattern[str], longest: int | None = None) -
 
     The same id always becomes the same, and two never become one. `longest` is 13 or more.
     """
-    cleaned = refused.sub("_", id)
-    if cleaned == id and 0 < len(id) <= (longest or len(id)):
+    if not refused.search(id) and 0 < len(id) <= (longest or len(id)):
         return id
+    cleaned = refused.sub("_", id)
     digest = hashlib.sha256(id.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{cleaned[: min(longest or 53, 53) - 13]}_{digest[:12]}"
 
@@ -253,28 +253,39 @@ def normalise(
 
     `system`: instructions stay what they are; `has_place`: so does this result, whose call is gone.
     """
-    return [placed.turn for placed in _normalised(context, provider, system, has_place)]
+    return _normalised(context, provider, system, has_place).turns
 
 
-@frozen
-class _Placed:
-    """A message as a provider may see it, and where it stands in the caller's conversation.
+@define(eq=False)
+class _Normalised:
+    """Messages as a provider may see them, and where they stand in the caller's conversation.
 
-    `at` is the index of the message. `places` are those of the blocks in its content, where some
-    are left out; `None`: their own.
+    `at` has the index of each turn's message. `places` has the indexes of a turn's blocks, by the
+    turn's own index, where some blocks of the message are left out.
     """
 
-    turn: Turn
-    at: int
-    places: Sequence[int] | None = None
+    turns: list[Turn] = field(factory=list)
+    at: list[int] = field(factory=list)
+    places: dict[int, Sequence[int]] = field(factory=dict)
 
-    @property
-    def path(self) -> str:
-        return f"messages[{self.at}]"
+    def add(self, turn: Turn, at: int, places: Sequence[int] | None = None) -> None:
+        """Add the turn that a message has become."""
+        if places is not None:
+            self.places[len(self.turns)] = places
+        self.turns.append(turn)
+        self.at.append(at)
 
-    def path_of(self, place: int) -> str:
-        """Return the path of the block at a place of the message's content."""
-        return f"{self.path}.content[{place if self.places is None else self.places[place]}]"
+    def path(self, number: int) -> str:
+        """Return the path of the message that a turn comes from."""
+        return f"messages[{self.at[number]}]"
+
+    def paths_of_blocks(self, number: int) -> list[str]:
+        """Return the paths of a turn's blocks, of which a string has none."""
+        content = self.turns[number].content
+        if isinstance(content, str):
+            return []
+        places = self.places.get(number, range(len(content)))
+        return [f"{self.path(number)}.content[{place}]" for place in places]
 
 
 def _normalised(
@@ -282,51 +293,64 @@ def _normalised(
     provider: str,
     system: bool,
     has_place: Callable[[ToolResultMessage], bool],
-) -> list[_Placed]:
-    result: list[_Placed] = []
-    waiting: dict[str, tuple[ToolCallBlock, _Placed, int]] = {}
-    words: list[_Placed] = []  # results without a call, instructions; said when the others are in
+) -> _Normalised:
+    result = _Normalised()
+    waiting: dict[str, ToolCallBlock] = {}  # calls of the last answer, which is turn `asking`
+    asking = 0
+    words: list[_Words] = []  # results without a call, instructions; said when the others are in
 
     def settle() -> None:
-        for call, placed, place in waiting.values():
-            answer = ToolResultMessage(call.id, call.name, NO_RESULT, is_error=True)
-            report_change(placed.path_of(place), UNANSWERED, CHANGED)
-            result.append(_Placed(answer, placed.at))
-        result.extend(words)
+        if waiting:
+            _answer_calls(result, asking, waiting)
+        for turn, at, places in words:
+            result.add(turn, at, places)
         waiting.clear()
         words.clear()
 
     for at, message in enumerate(context.messages, first_of(context)):
-        if isinstance(message, ToolResultMessage):
-            answered = waiting.pop(message.tool_call_id, None)
-            if answered is not None and not message.tool_name:
-                message = replace(message, tool_name=answered[0].name)
-            if answered is not None or has_place(message):
-                result.append(_Placed(message, at))
+        if isinstance(message, AssistantMessage):
+            if waiting or words:
+                settle()
+            asking = len(result.turns)
+            calls = _calls_if_whole(message, provider)
+            if calls is not None:
+                result.add(message, at)
+                waiting = calls
+            elif (kept := _kept(message, at, provider)) is not None:
+                result.add(*kept)
+                waiting = {call.id: call for call in kept[0].tool_calls}
+        elif isinstance(message, ToolResultMessage):
+            call = waiting.pop(message.tool_call_id, None)
+            if call is not None and not message.tool_name:
+                message = replace(message, tool_name=call.name)
+            if call is not None or has_place(message):
+                result.add(message, at)
             else:
                 report_change(f"messages[{at}]", IN_WORDS, CHANGED)
                 words.append(_in_words(message, at))
-            continue
-        if isinstance(message, SystemMessage):
+        elif isinstance(message, SystemMessage):
             if text_of(message.content):
-                words.append(_Placed(message if system else _as_user(message), at))
-            continue
-        if waiting or words:
-            settle()
-        if isinstance(message, UserMessage):
-            if (said := _user(message, at)) is not None:
-                result.append(said)
-            else:
-                report_change(f"messages[{at}]", EMPTY)
-            continue
-        own = message.provider is None or message.provider == provider
-        kept, calls = _kept(message, at, provider, own)
-        if kept is not None:
-            result.append(kept)
-            for place, call in calls:
-                waiting[call.id] = call, kept, place
+                words.append((message if system else _as_user(message), at, None))
+        else:
+            if waiting or words:
+                settle()
+            _add_user(message, at, result)
     settle()
     return result
+
+
+_Words: TypeAlias = tuple[Turn, int, Sequence[int] | None]
+"""The arguments of `_Normalised.add`."""
+
+
+def _answer_calls(result: _Normalised, asking: int, waiting: Mapping[str, ToolCallBlock]) -> None:
+    """Add error results for the calls of a turn that have none."""
+    content = result.turns[asking].content
+    for block, path in zip(content, result.paths_of_blocks(asking), strict=True):
+        if isinstance(block, ToolCallBlock) and waiting.get(block.id) is block:
+            report_change(path, UNANSWERED, CHANGED)
+            answer = ToolResultMessage(block.id, block.name, NO_RESULT, is_error=True)
+            result.add(answer, result.at[asking])
 
 
 CHANGED = "content_changed"
@@ -363,42 +387,66 @@ def _as_user(message: SystemMessage) -> UserMessage:
     return UserMessage([*texts])
 
 
-def _in_words(message: ToolResultMessage, at: int) -> _Placed:
+def _in_words(message: ToolResultMessage, at: int) -> _Words:
     source = f"result of {message.tool_name}" if message.tool_name else "result"
     words = f"[{source}] {text_of(message.content)}"
     if isinstance(message.content, str):
-        return _Placed(UserMessage(words), at)
+        return UserMessage(words), at, None
     found = [n for n, b in enumerate(message.content) if not isinstance(b, TextBlock)]
     if not found:
-        return _Placed(UserMessage(words), at)
+        return UserMessage(words), at, None
     media = [message.content[place] for place in found]
-    return _Placed(UserMessage([TextBlock(words), *media]), at, [0, *found])
+    return UserMessage([TextBlock(words), *media]), at, [0, *found]
 
 
-def _user(message: UserMessage, at: int) -> _Placed | None:
-    """Return a user message without its empty texts, or `None` if nothing remains."""
+def _add_user(message: UserMessage, at: int, result: _Normalised) -> None:
+    """Add a user message without its empty texts, or report that nothing of it remains."""
     content = message.content
     if isinstance(content, str):
-        return _Placed(message, at) if content else None
-    kept = [
-        place
-        for place, block in enumerate(content)
-        if not isinstance(block, TextBlock) or block.text or block.metadata
-    ]
+        kept = [0] if content else []
+    else:
+        kept = [
+            place
+            for place, block in enumerate(content)
+            if not isinstance(block, TextBlock) or block.text or block.metadata
+        ]
     if not kept:
+        report_change(f"messages[{at}]", EMPTY)
+    elif isinstance(content, str) or len(kept) == len(content):
+        result.add(message, at)
+    else:
+        result.add(replace(message, content=[content[place] for place in kept]), at, kept)
+
+
+def _calls_if_whole(message: AssistantMessage, provider: str) -> dict[str, ToolCallBlock] | None:
+    """Return the tool calls of an answer, by their ids, if `provider` may see it unchanged.
+
+    `None`: `_kept` looks at each block.
+    """
+    if message.provider is not None and message.provider != provider:
         return None
-    if len(kept) == len(content):
-        return _Placed(message, at)
-    return _Placed(replace(message, content=[content[place] for place in kept]), at, kept)
+    if message.stop_reason in _CUT or not message.content:
+        return None
+    calls: dict[str, ToolCallBlock] = {}
+    for block in message.content:
+        kind = type(block)
+        if kind is ToolCallBlock:
+            calls[block.id] = block
+        elif kind is TextBlock:
+            if not block.text:
+                return None
+        elif kind is not ThinkingBlock:
+            return None
+    return calls
 
 
 def _kept(
-    message: AssistantMessage, at: int, provider: str, own: bool
-) -> tuple[_Placed | None, list[tuple[int, ToolCallBlock]]]:
-    """Return the part of an answer that `provider` may see, and the tool calls in it with their
-    indexes. An answer that it may see whole is returned unchanged."""
+    message: AssistantMessage, at: int, provider: str
+) -> tuple[AssistantMessage, int, list[int]] | None:
+    """Return the part of an answer that `provider` may see, the answer's index and the indexes of
+    the blocks that are in it; `None`: it may see none of it."""
+    own = message.provider is None or message.provider == provider
     cut = message.stop_reason in _CUT
-    calls: list[tuple[int, ToolCallBlock]] = []
     content: list[Block] = []
     places: list[int] = []
     for place, block in enumerate(message.content):
@@ -410,14 +458,12 @@ def _kept(
         if kept is not block:
             path = f"messages[{at}].content[{place}].metadata"
             report_change(path, MARKED_ELSEWHERE, METADATA)
-        if isinstance(kept, ToolCallBlock):
-            calls.append((len(content), kept))
         content.append(kept)
         places.append(place)
     if not content:
-        return None, calls
+        return None
     same = len(content) == len(message.content) and all(map(is_, content, message.content))
-    return _Placed(message if same else replace(message, content=content), at, places), calls
+    return message if same else replace(message, content=content), at, places
 
 
 _CUT = (StopReason.ERROR, StopReason.ABORTED)
@@ -476,31 +522,6 @@ def merged_turns(
     return turns
 
 
-@define(eq=False)
-class _Open:
-    """The messages under conversion: where their blocks stand, and which are still to be done."""
-
-    placed: dict[int, _Placed] = field(factory=dict)
-    paths: dict[int, tuple[_Placed, int]] = field(factory=dict)
-    left: dict[int, Block] = field(factory=dict)
-
-    def add(self, placed: _Placed) -> None:
-        """Add a message."""
-        turn = placed.turn
-        self.placed[id(turn)] = placed
-        if not isinstance(turn.content, str):
-            for place, block in enumerate(turn.content):
-                self.paths[id(block)] = placed, place
-                self.left[id(block)] = block
-
-    def path(self, part: Turn | Block) -> str:
-        """Return the path of a message, or of a block of one; `messages` where it has none."""
-        if (found := self.paths.get(id(part))) is not None:
-            return found[0].path_of(found[1])
-        placed = self.placed.get(id(part))
-        return "messages" if placed is None else placed.path
-
-
 class MessageConverter(ABC):
     """Converts a conversation message by message; a provider says how each kind is written.
 
@@ -520,9 +541,14 @@ class MessageConverter(ABC):
     """The fields of a block's metadata that have a place in the request, of blocks in what the
     user says and in results. Others are left out with a notice; `None`: none is."""
 
+    _normalised: _Normalised
+
     def __init__(self, provider: str) -> None:
         self.provider = provider
-        self._open = _Open()
+        self._turns: Sequence[Turn] = ()  # those under conversion
+        self._first = 0  # the index of the first of them
+        self._taken: set[int] = set()  # the id() of blocks that were converted or reported
+        self._paths: dict[int, str] = {}  # by the id() of turns and blocks; made when asked for
 
     def messages(self, context: Context) -> list[Any]:
         """Return the native messages of a whole conversation.
@@ -530,50 +556,58 @@ class MessageConverter(ABC):
         Raises PluginError for a block that a method neither converted nor reported.
         """
         native: list[Any] = []
-        results: list[_Placed] = []
-        turns = _normalised(context, self.provider, self.native_system, self.has_place)
-        for placed in (*turns, None):
-            if placed is not None and isinstance(placed.turn, ToolResultMessage):
-                results.append(placed)
+        results: list[Turn] = []
+        self._normalised = _normalised(context, self.provider, self.native_system, self.has_place)
+        turns = self._normalised.turns
+        for number, turn in enumerate(turns):
+            if isinstance(turn, ToolResultMessage):
+                results.append(turn)
                 continue
             if results:
-                native.extend(self._converted(results, self.tool_results))
+                native += self._converted(number - len(results), results)
                 results = []
-            if placed is not None:
-                native.extend(self._converted([placed], self._one))
+            native += self._converted(number, [turn])
+        if results:
+            native += self._converted(len(turns) - len(results), results)
         return native
 
-    def _one(self, turns: Sequence[Turn]) -> Sequence[Any]:
-        native: Sequence[Any] = getattr(self, turns[0].role)(turns[0])
+    def _converted(self, first: int, turns: list[Any]) -> Sequence[Any]:
+        """Convert turns that belong together, and check that no block was forgotten.
+
+        `first` is the index of the first of them in the conversation.
+        """
+        self._first = first
+        self._turns = turns
+        self._taken.clear()
+        if self._paths:
+            self._paths = {}
+        if self.block_fields is not None:
+            for turn in turns:
+                if type(turn.content) is not str and not isinstance(turn, AssistantMessage):
+                    self._report_fields(turn, self.block_fields)
+        if isinstance(turns[0], ToolResultMessage):
+            native: Sequence[Any] = self.tool_results(turns)
+        else:
+            native = getattr(self, turns[0].role)(turns[0])
+        for turn in turns:
+            content = turn.content
+            if type(content) is not str and not self._taken.issuperset(map(id, content)):
+                block = next(block for block in content if id(block) not in self._taken)
+                what = f"{type(self).__name__} neither converted nor left out {self.path(block)}"
+                raise PluginError(f"{what} (type {block.type})", resolution=UNTAKEN)
         return native
 
-    def _converted(
-        self, placed: Sequence[_Placed], convert: Callable[[Any], Sequence[Any]]
-    ) -> Sequence[Any]:
-        """Convert messages that belong together, and check that no block was forgotten."""
-        self._open = opened = _Open()
-        for each in placed:
-            opened.add(each)
-            self._report_fields(each)
-        native = convert([each.turn for each in placed])
-        for block in opened.left.values():
-            what = f"{type(self).__name__} neither converted nor left out {opened.path(block)}"
-            raise PluginError(f"{what} (type {block.type})", resolution=UNTAKEN)
-        return native
+    def _report_fields(self, turn: Any, fields: Container[str]) -> None:
+        """Report the metadata of blocks for which the request has no field.
 
-    def _report_fields(self, placed: _Placed) -> None:
-        content = placed.turn.content
-        if self.block_fields is None or isinstance(content, str):
-            return
-        if not isinstance(placed.turn, UserMessage | ToolResultMessage):
-            return
-        for place, block in enumerate(content):
-            if isinstance(block, ExtensionBlock) or not block.metadata:
+        `context_notices` reports that of instructions.
+        """
+        for block in turn.content if not isinstance(turn, SystemMessage) else ():
+            if not block.metadata or isinstance(block, ExtensionBlock):
                 continue
             for name in block.metadata:
-                if name not in self.block_fields:
-                    path = f"{placed.path_of(place)}.metadata.{name}"
-                    report_change(path, NO_FIELD, METADATA)
+                if name not in fields:
+                    report_change(f"{self.path(block)}.metadata.{name}", NO_FIELD, METADATA)
 
     def blocks(self, message: Turn, convert: Callable[[Block], T | LeftOut]) -> list[T]:
         """Convert the blocks of a message in order; a string is one block of text.
@@ -582,22 +616,24 @@ class MessageConverter(ABC):
         Raises PluginError where it returns `None`.
         """
         content = message.content
+        is_text = isinstance(content, str)
         native: list[T] = []
         for block in [TextBlock(content)] if isinstance(content, str) else content:
             found = convert(block)
             if found is None:
-                path = self._open.path(message if isinstance(content, str) else block)
+                path = self.path(message if is_text else block)
                 what = f"{type(self).__name__} returned nothing for {path}"
                 raise PluginError(f"{what} (type {block.type})", resolution=UNTAKEN)
-            self._open.left.pop(id(block), None)
             if not isinstance(found, LeftOut):
                 native.append(found)
             elif found is SENT_ELSEWHERE:
                 continue
-            elif not isinstance(content, str):
+            elif not is_text:
                 self.leave_out(block, found.what, found.code)
             elif content:
-                report_change(f"{self._open.path(message)}.content", found.what, found.code)
+                report_change(f"{self.path(message)}.content", found.what, found.code)
+        if not is_text:
+            self._taken.update(map(id, content))
         return native
 
     def take(self, message: Turn, kind: type[B]) -> list[B]:
@@ -605,28 +641,37 @@ class MessageConverter(ABC):
         if isinstance(message.content, str):
             return []
         found: list[B] = [block for block in message.content if isinstance(block, kind)]
-        for block in found:
-            self._open.left.pop(id(block), None)
+        self._taken.update(map(id, found))
         return found
 
     def text(self, message: Turn) -> str:
         """Join the text of a message, which its blocks of text are then converted by."""
-        self.take(message, TextBlock)
-        return text_of(message.content)
+        if isinstance(message.content, str):
+            return message.content
+        return text_of(self.take(message, TextBlock))
 
     def leave_out(self, block: Block, what: str, code: str = "content_left_out") -> None:
         """Report that a block has no place in the request; `what` is a short explanation."""
-        self._open.left.pop(id(block), None)
+        self._taken.add(id(block))
         if not isinstance(block, TextBlock) or block.text:
-            report_change(self._open.path(block), what, code)
+            report_change(self.path(block), what, code)
 
     def path(self, part: Turn | Block) -> str:
-        """Return the path of a message under conversion, or of a block in it."""
-        return self._open.path(part)
+        """Return the path of a message under conversion, or of a block of one.
+
+        `messages` where it has none.
+        """
+        if not self._paths:
+            for number, turn in enumerate(self._turns, self._first):
+                self._paths[id(turn)] = self._normalised.path(number)
+                if not isinstance(turn.content, str):
+                    paths = self._normalised.paths_of_blocks(number)
+                    self._paths.update(zip(map(id, turn.content), paths, strict=True))
+        return self._paths.get(id(part), "messages")
 
     def report(self, part: Turn | Block, what: str, code: str = CHANGED) -> None:
         """Report that a message or block goes out in another form; `what` is the explanation."""
-        report_change(self._open.path(part), what, code)
+        report_change(self.path(part), what, code)
 
     def has_place(self, message: ToolResultMessage) -> bool:
         """Tell whether a result stays one that answers no tool call of the conversation."""
