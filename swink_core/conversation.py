@@ -23,7 +23,7 @@ import msgspec
 
 from swink_core.arguments import check_json, expect
 from swink_core.failures.exceptions import InvalidContext
-from swink_core.providers.conversion import called_ids
+from swink_core.providers.contexts import called_ids
 from swink_core.providers.media import (
     MOST_CALL_BYTES,
     MOST_CHECKED_AT_ONCE,

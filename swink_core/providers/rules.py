@@ -19,16 +19,16 @@ from attrs import define, evolve, field
 from msgspec.structs import asdict
 
 from swink_core.failures.failure import Failure
-from swink_core.providers.conversion import (
+from swink_core.providers.contexts import (
     ASSISTANT,
     FittedContext,
-    accepted_id,
     assistant_media,
     first_of,
     folded_system,
     last_text_path,
     required_features,
 )
+from swink_core.providers.conversion import accepted_id
 from swink_core.providers.features import API, PER_MODEL, context_notices
 from swink_core.providers.media import unsupported
 from swink_core.providers.schemas import joined_root, rewritten_schema
