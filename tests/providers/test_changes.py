@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -27,7 +29,7 @@ from swink_core import (
     dump,
     load,
 )
-from swink_core.plugins.changes import gathered_changes
+from swink_core.plugins.changes import gather_changes, gathered_notices
 from swink_core.providers import (
     SENT_ELSEWHERE,
     LeftOut,
@@ -43,6 +45,17 @@ MODEL = Model("toy", "one")
 WORDS = TextBlock("words")
 CALL = ToolCallBlock("call_1", "look")
 NO_SOUND = LeftOut("sound has no place", "content_left_out")
+
+
+@contextmanager
+def gathered_changes(model: Model) -> Iterator[list[Notice]]:
+    """Gather what is reported within the block; the list holds the notices after it."""
+    notices: list[Notice] = []
+    gathering = gather_changes()
+    try:
+        yield notices
+    finally:
+        notices += gathered_notices(gathering, model)
 
 
 def told(context: Context, provider: str = "toy") -> list[tuple[str, str]]:
