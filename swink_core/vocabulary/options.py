@@ -77,7 +77,7 @@ class Timeouts(Checked):
     answer (headers, a comment, a chunk of a role alone) is none. Only from then on `idle` runs
     between network reads, and `no_progress` between events (keep-alive comments do not count).
     `total` runs over the whole call. With `min_chars_per_second`, an answer that stays slower over
-    `window` seconds has timed out too.
+    `window` seconds has timed out too. A limit of 100 seconds or more may pass up to a second late.
     """
 
     connect: PositiveFloat | None = 10.0
