@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from math import ceil
 from typing import TypeAlias
 
@@ -63,7 +62,11 @@ class LoopClock:
             loop.call_later(delay + moment - when, self._fire, loop, shared, moment)
         key = object()
         timers[key] = callback
-        return partial(timers.pop, key, None)
+
+        def cancel() -> None:
+            timers.pop(key, None)
+
+        return cancel
 
     def _fire(
         self, loop: asyncio.AbstractEventLoop, shared: dict[float, Timers], moment: float

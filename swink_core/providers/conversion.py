@@ -263,13 +263,12 @@ def _calls_if_whole(message: AssistantMessage, provider: str) -> dict[str, ToolC
         return None
     calls: dict[str, ToolCallBlock] = {}
     for block in message.content:
-        kind = type(block)
-        if kind is ToolCallBlock:
+        if type(block) is ToolCallBlock:
             calls[block.id] = block
-        elif kind is TextBlock:
+        elif type(block) is TextBlock:
             if not block.text:
                 return None
-        elif kind is not ThinkingBlock:
+        elif type(block) is not ThinkingBlock:
             return None
     return calls
 
