@@ -29,9 +29,8 @@ class LoopClock:
 
     time = staticmethod(time.monotonic)
 
-    def __init__(self) -> None:
-        # one pair, since threads with an event loop each may share a clock
-        self._shared: tuple[object, dict[float, Timers]] = (None, {})
+    # the loop and its timers are one pair, since threads with a loop each may share a clock
+    _shared: tuple[object, dict[float, Timers]] = (None, {})
 
     def now(self) -> datetime:
         """Return the date and the time in UTC."""
