@@ -129,6 +129,8 @@ def placed_turns(
 ) -> PlacedTurns:
     """Normalise a conversation, and keep where each turn stands in the caller's."""
     result = PlacedTurns()
+    turns = result.turns  # most messages are whole, and added without a call of `add`
+    indexes = result.at
     waiting: dict[str, ToolCallBlock] = {}  # calls of the last answer, which is turn `asking`
     asking = 0
     words: list[_Words] = []  # results without a call, instructions; said when the others are in
@@ -145,10 +147,11 @@ def placed_turns(
         if isinstance(message, AssistantMessage):
             if waiting or words:
                 settle()
-            asking = len(result.turns)
+            asking = len(turns)
             calls = _calls_if_whole(message, provider)
             if calls is not None:
-                result.add(message, at)
+                turns.append(message)
+                indexes.append(at)
                 waiting = calls
             elif (kept := _kept(message, at, provider)) is not None:
                 result.add(*kept)
@@ -158,7 +161,8 @@ def placed_turns(
             if call is not None and not message.tool_name:
                 message = replace(message, tool_name=call.name)
             if call is not None or has_place(message):
-                result.add(message, at)
+                turns.append(message)
+                indexes.append(at)
             else:
                 report_change(f"messages[{at}]", IN_WORDS, CHANGED)
                 words.append(_in_words(message, at))
