@@ -23,7 +23,7 @@ import msgspec
 
 from swink_core.arguments import check_json, expect
 from swink_core.failures.exceptions import InvalidContext
-from swink_core.providers.conversion import called_ids
+from swink_core.providers.contexts import called_ids
 from swink_core.providers.media import (
     MOST_CALL_BYTES,
     MOST_CHECKED_AT_ONCE,
@@ -228,7 +228,6 @@ _SOURCES = frozenset({Base64Source, UrlSource, FileSource, FileIdSource})
 _OBJECT = frozenset({dict, NoneType})
 """Classes of a field that is a JSON object: msgspec would take structs and dataclasses too."""
 
-_metadata = attrgetter("metadata")
 _facts = attrgetter("usage", "cost", "total_usage", "total_cost", "metadata")
 _FACTS = frozenset(product(*[(Usage, NoneType), (Cost, NoneType)] * 2, (dict, NoneType)))
 """The classes that the facts of an answer may have together."""
@@ -269,18 +268,18 @@ def _has_classes(message: Message) -> bool:
     content: Any = message.content
     if type(content) is str:
         return kind is not AssistantMessage
-    kinds = {*map(type, content)}
-    return (
-        type(content) is list
-        and kinds <= parts
-        and _OBJECT.issuperset(map(type, map(_metadata, content)))
-        and (kinds <= _PLAIN or all(_is_part(block, kind) for block in content))
-    )
+    if type(content) is not list:
+        return False
+    for block in content:
+        part = type(block)
+        if part not in parts or type(block.metadata) not in _OBJECT:
+            return False
+        if part not in _PLAIN and not _is_part(block, kind):
+            return False
+    return True
 
 
 def _is_part(block: Block, kind: type[Message]) -> bool:
-    if type(block) in _PLAIN:
-        return True
     if isinstance(block, ToolCallBlock):
         return type(block.arguments) is dict
     if isinstance(block, MediaBlock):

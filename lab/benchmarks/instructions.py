@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.benchmarks.replay import CONVERSATIONS, DELTAS
+from lab.benchmarks.replay import CONVERSATIONS, DELTAS, OBSERVERS, STAGES
 
 BASELINE = Path(__file__).with_name("instructions.json")
 
@@ -74,12 +74,15 @@ MEASURES = (
     _replays("burst", 1, 3, DELTAS["burst"]),
     _replays("paced", 1, 6, DELTAS["paced"]),
     _replays("request", 20, 60, 1),
+    *(_replays(observer, 20, 60, 1) for observer in OBSERVERS),
     Measure("import", ("-c", "pass"), ("-c", "import swink_core"), 1),
     *_conversations(),
 )
 
-PLANTS = (("burst", "writer"), ("burst", "decoder"))
-"""What must be noticed: a slowdown of about a twentieth, by measure."""
+PLANTS = tuple(
+    ("burst" if stage in ("decoder", "writer") else "request", stage) for stage in STAGES
+)
+"""What must be noticed: a slowdown of about a twentieth in each stage, by measure."""
 
 
 def environment() -> str:

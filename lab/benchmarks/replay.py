@@ -1,12 +1,13 @@
 """Calls whose work never varies: `python -m lab.benchmarks.replay KIND COUNT [PLANT]`.
 
 The answers come from memory, so that nothing but the client's own work is left to count; see
-`lab.benchmarks.instructions`, which counts it. PLANT names what is made slower on purpose, to show
-that it is noticed: `writer` or `decoder`.
+`lab.benchmarks.instructions`, which counts it. PLANT names the stage that is made slower on
+purpose, to show that it is noticed: one of `STAGES`.
 
     burst    COUNT answers of 2,000 deltas, as many frames a read as 64 KiB hold
     paced    COUNT answers of 200 deltas, one frame a read
     request  COUNT answers of 3 deltas, each one read
+    log, prometheus, otel  the same with that observer
     nothing  no answer: what the start alone takes
 
     chat-31-300  each conversation of Chat Completions once, then COUNT answers of 300 deltas to
@@ -16,6 +17,7 @@ that it is noticed: `writer` or `decoder`.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 from typing import Any
 
@@ -23,11 +25,17 @@ from lab.benchmarks import conversations
 from lab.benchmarks.conversations import PROTOCOLS, PROVIDERS, SIZES, Answering, conversation, read
 from lab.benchmarks.server import WRITE_SIZE, expected_text, frames
 from swink_core import Client
+from swink_core import client as client_module
 from swink_core.framing.sse import SSEDecoder
-from swink_core.providers import EventWriter
+from swink_core.providers import Attempt, EventSource, EventWriter, HTTPProvider, MessageConverter
+from swink_core.streaming.builder import MessageBuilder
+from swink_core.streaming.driver import Driver
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
-DELTAS = {"burst": 2_000, "paced": 200, "request": 3}
+OBSERVERS = ("log", "prometheus", "otel")
+"""Observers whose share of a short call is counted; the recorder works in a thread."""
+
+DELTAS = {"burst": 2_000, "paced": 200, "request": 3, **dict.fromkeys(OBSERVERS, 3)}
 
 HEAD = {"Content-Type": "text/event-stream"}
 
@@ -58,13 +66,39 @@ async def replay(kind: str, count: int) -> None:
             return MemoryResponse(pieces, headers=HEAD)
 
     own = {"openai": {"api_key": "sk-bench", "base_url": "http://replay.invalid/v1"}}
-    async with Client(http=Memory(), providers=own) as client:
+    plugins = [observer(kind)] if kind in OBSERVERS else []
+    async with Client(http=Memory(), providers=own, plugins=plugins) as client:
         for _ in range(count):
             async with client.stream("openai/gpt-4o", "hi") as stream:
                 async for _ in stream:
                     pass
             if stream.message.text != expected_text(DELTAS[kind]):
                 raise AssertionError(f"{kind}: the text is not what was sent")
+
+
+def observer(name: str) -> Any:
+    """Make an observer at work, which keeps its figures in memory."""
+    match name:
+        case "log":
+            from swink_observer_log.observer import LogObserver
+
+            logger = logging.Logger("calls", logging.INFO)
+            logger.addHandler(logging.NullHandler())
+            return LogObserver(logger)
+        case "prometheus":
+            from prometheus_client import CollectorRegistry
+
+            from swink_observer_prometheus.observer import PrometheusObserver
+
+            return PrometheusObserver(CollectorRegistry())
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from swink_observer_otel.observer import OTelObserver
+
+    meters = MeterProvider([InMemoryMetricReader()])
+    return OTelObserver(tracer_provider=TracerProvider(), meter_provider=meters)
 
 
 async def converse(kind: str, count: int) -> None:
@@ -85,18 +119,44 @@ async def converse(kind: str, count: int) -> None:
                 raise AssertionError(f"{name}: the text is not what was sent")
 
 
-def _plant(where: str) -> None:
-    """Make a part slower, by about a twentieth of what a delta takes."""
-    owner: Any = {"writer": EventWriter, "decoder": SSEDecoder}[where]
-    name = {"writer": "text", "decoder": "feed"}[where]
-    honest = getattr(owner, name)
+STAGES: dict[str, tuple[Any, str]] = {
+    "decoder": (SSEDecoder, "feed"),
+    "writer": (EventWriter, "text"),
+    "targets": (Client, "_targets"),
+    "validation": (client_module, "check_context"),
+    "plan": (HTTPProvider, "_planned"),
+    "conversion": (MessageConverter, "messages"),
+    "request": (HTTPProvider, "json_request"),
+    "source": (EventSource, "__init__"),
+    "message": (MessageBuilder, "message"),
+    "price": (Attempt, "price"),
+    "end": (Driver, "_end"),
+}
+"""The function of each stage of a call, by its owner and its name."""
 
-    def slower(self: Any, data: Any) -> Any:
-        for _ in range(len(data) // 55 if where == "decoder" else 0):
+ITERATIONS = 800
+"""Rounds of an empty loop: about a twentieth of the instructions of a short call."""
+
+
+def _plant(stage: str) -> None:
+    """Make a stage slower, by about a twentieth of the unit that is counted."""
+    owner, name = STAGES[stage]
+    given = vars(owner)[name]
+    honest: Any = given.fget if isinstance(given, property) else given
+
+    def slower(*arguments: Any, **named: Any) -> Any:
+        for _ in range(_iterations(stage, arguments)):
             pass
-        return honest(self, data)
+        return honest(*arguments, **named)
 
-    setattr(owner, name, slower)
+    setattr(owner, name, property(slower) if isinstance(given, property) else slower)
+
+
+def _iterations(stage: str, arguments: tuple[Any, ...]) -> int:
+    """Return the size of a slowdown; the decoder and the writer are counted for each delta."""
+    if stage == "writer":
+        return 0  # another call of a function is enough
+    return len(arguments[1]) // 55 if stage == "decoder" else ITERATIONS
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ SHORTEST_SECRET = 6
 _HIDDEN = "[hidden]"
 
 
+@lru_cache(maxsize=64)
 def public_url(url: str) -> str:
     """Return a URL without what may be secret in it: user information and query."""
     try:

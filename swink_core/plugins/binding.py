@@ -45,7 +45,7 @@ class Binding:
             if each.wrapper or each.hookwrapper:
                 return caller(**arguments)
         for each in reversed(implementations):
-            result = each.function(*[arguments[argument] for argument in each.argnames])
+            result = each.function(*map(arguments.__getitem__, each.argnames))
             if result is not None:
                 return result
         return None

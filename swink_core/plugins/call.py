@@ -21,7 +21,7 @@ from swink_core.failures.faults import not_a_body
 from swink_core.failures.kinds import CODES
 from swink_core.failures.redaction import credentials_in, redact
 from swink_core.plugins.attempt import Attempt, Leg, Plan, TokenCounter
-from swink_core.plugins.changes import gathered_changes
+from swink_core.plugins.changes import gather_changes, gathered_notices
 from swink_core.plugins.client_tasks import ClientTasks
 from swink_core.vocabulary.clock import Clock
 from swink_core.vocabulary.events import Error
@@ -158,11 +158,15 @@ class Call:
         plan = self.attempt.plan
         if plan is None:
             plan = Plan(self.context, self.options)
-        with gathered_changes(self.model) as notices:
+        gathering = gather_changes()
+        try:
             body = target.binding.first_result(
                 "convert_messages", model=target.model, context=plan.context, options=plan.options
             )
-        self.attempt.tell_changes(notices)
+        finally:
+            notices = gathered_notices(gathering, self.model)
+        if notices:
+            self.attempt.tell_changes(notices)
         if not isinstance(body, dict):
             raise ProviderFailure(not_a_body(target.binding.converters(), body))
         return body

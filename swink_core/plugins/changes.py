@@ -6,16 +6,16 @@ notices. A plan has its own notices, made before the conversion.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
+from typing import TypeAlias
 
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.models import Model
 
-_gathered: ContextVar[dict[tuple[str, str], list[str]] | None] = ContextVar(
-    "swink_changes", default=None
-)
+Gathered: TypeAlias = dict[tuple[str, str], list[str]]
+"""Paths by the code and the words of their notice."""
+
+_gathered: ContextVar[Gathered | None] = ContextVar("swink_changes", default=None)
 
 
 def report_change(path: str, what: str, code: str = "content_left_out") -> None:
@@ -30,20 +30,18 @@ def report_change(path: str, what: str, code: str = "content_left_out") -> None:
         gathered.setdefault((code, what), []).append(path)
 
 
-@contextmanager
-def gathered_changes(model: Model) -> Iterator[list[Notice]]:
-    """Gather what converters report within the block, for a call of `model`.
+def gather_changes() -> Token[Gathered | None]:
+    """Gather what converters report from now on, until `gathered_notices` gets the result."""
+    return _gathered.set({})
 
-    The list that the block gets holds the notices after it.
-    """
+
+def gathered_notices(token: Token[Gathered | None], model: Model) -> list[Notice]:
+    """Return the notices of what was reported since `gather_changes`, for a call of `model`."""
+    gathered = _gathered.get()
+    _gathered.reset(token)
     notices: list[Notice] = []
-    gathered: dict[tuple[str, str], list[str]] = {}
-    token = _gathered.set(gathered)
-    try:
-        yield notices
-    finally:
-        _gathered.reset(token)
-    for (code, what), paths in gathered.items():
+    for (code, what), paths in gathered.items() if gathered else ():
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         detail = f"{model}: {what} ({paths[0]}{more})"
         notices.append(Notice(code, detail, tuple(paths)))
+    return notices

@@ -17,22 +17,23 @@ from swink_core.plugins.limits import LimitGate
 from swink_core.providers.aiohttp_client import AiohttpClient
 from swink_core.providers.clock import LoopClock
 from swink_core.providers.commands import end_group, not_started
-from swink_core.providers.conversion import (
-    SENT_ELSEWHERE,
-    LeftOut,
-    MessageConverter,
-    accepted_id,
-    arguments_object,
+from swink_core.providers.contexts import (
     folded_system,
-    marked_system,
-    merged_turns,
-    normalise,
     paths_inside,
     required_features,
     system_blocks,
     text_of,
     without_leading,
 )
+from swink_core.providers.conversion import (
+    SENT_ELSEWHERE,
+    LeftOut,
+    accepted_id,
+    arguments_object,
+    marked_system,
+    normalise,
+)
+from swink_core.providers.converter import MessageConverter, merged_turns
 from swink_core.providers.exchange import Exchange
 from swink_core.providers.features import API, context_notices
 from swink_core.providers.fields import with_extra, with_metadata

@@ -141,7 +141,9 @@ def _word(value: Any) -> str | None:
 
 def override(headers: dict[str, str], own: Mapping[str, str]) -> None:
     """Let headers of the caller's own win, whatever the case of their names."""
+    if not own:
+        return
     names = {name.lower() for name in own}
-    for name in [name for name in headers if name.lower() in names] if own else ():
+    for name in [name for name in headers if name.lower() in names]:
         del headers[name]
     headers.update(own)

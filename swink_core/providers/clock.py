@@ -6,12 +6,31 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from math import ceil
+from typing import TypeAlias
+
+COARSE_FROM = 100.0
+"""Seconds of a delay from which on a timer is coarse: it waits for the end of a `GRAIN`."""
+
+GRAIN = 1.0
+"""Seconds by which a coarse timer may be late."""
+
+Timers: TypeAlias = dict[object, Callable[[], None]]
+"""Callbacks that one timer of an event loop calls, by keys that cancel them."""
 
 
 class LoopClock:
-    """The running event loop's time."""
+    """The running event loop's time.
+
+    Most timers are the time limits of calls: minutes away, and cancelled soon. A timer of the
+    event loop stays in its queue when it is cancelled, and every other timer is compared with it,
+    so those that are due in the same second share one.
+    """
 
     time = staticmethod(time.monotonic)
+
+    # the loop and its timers are one pair, since threads with a loop each may share a clock
+    _shared: tuple[object, dict[float, Timers]] = (None, {})
 
     def now(self) -> datetime:
         """Return the date and the time in UTC."""
@@ -24,7 +43,41 @@ class LoopClock:
     def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` in the running loop when `time()` has reached `when`.
 
+        It may be called up to `GRAIN` seconds late if that is `COARSE_FROM` seconds away or more.
         Return a function that cancels it.
         """
+        loop = asyncio.get_running_loop()
         delay = max(0.0, when - self.time())
-        return asyncio.get_running_loop().call_later(delay, callback).cancel
+        if delay < COARSE_FROM:
+            return loop.call_later(delay, callback).cancel
+        of_loop, shared = self._shared
+        if of_loop is not loop:
+            shared = {}
+            self._shared = (loop, shared)
+        moment = ceil(when / GRAIN) * GRAIN
+        timers = shared.get(moment)
+        if timers is None:
+            timers = shared[moment] = {}
+            loop.call_later(delay + moment - when, self._fire, loop, shared, moment)
+        key = object()
+        timers[key] = callback
+
+        def cancel() -> None:
+            timers.pop(key, None)
+
+        return cancel
+
+    def _fire(
+        self, loop: asyncio.AbstractEventLoop, shared: dict[float, Timers], moment: float
+    ) -> None:
+        """Have the callbacks of a moment called, each by the loop, which reports an exception."""
+        timers = shared.pop(moment)
+        for key in [*timers]:
+            loop.call_soon(_call, timers, key)
+
+
+def _call(timers: Timers, key: object) -> None:
+    """Call a callback, unless it was cancelled."""
+    callback = timers.pop(key, None)
+    if callback is not None:
+        callback()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterator
 from typing import Protocol
 
-from swink_core.providers.conversion import paths_inside
+from swink_core.providers.contexts import paths_inside
 from swink_core.providers.source import Parser
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.messages import (

@@ -94,7 +94,8 @@ def _replace(body: dict[str, Any], over: Mapping[str, Any]) -> None:
 
 def with_metadata(native: Mapping[str, Any], tool: Tool, provider: str) -> dict[str, Any]:
     """Return a tool in a provider's terms, with what its metadata holds for that provider."""
-    return merge_fields(native, (tool.metadata or {}).get(provider, {}))
+    own = tool.metadata.get(provider) if tool.metadata else None
+    return merge_fields(native, own) if own else {**native}
 
 
 def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:

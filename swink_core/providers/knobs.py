@@ -28,7 +28,8 @@ def sent_options(knobs: Knobs, model: Model, options: StreamOptions) -> dict[str
     fields: dict[str, Any] = {}
     for name, place in knobs.items():
         if callable(place):
-            fields = merge_fields(fields, place(model, options))
+            if converted := place(model, options):
+                fields = merge_fields(fields, converted)
         elif place is not None and (value := getattr(options, name)) is not None:
             *path, last = place.split(".")
             inner = fields

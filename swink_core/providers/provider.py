@@ -34,7 +34,7 @@ from swink_core.plugins.hookspecs import hookimpl
 from swink_core.plugins.package_data import package_catalog
 from swink_core.providers.answers import read_error
 from swink_core.providers.buffered import BufferedDecoder, BufferedParser
-from swink_core.providers.conversion import FittedContext, is_text
+from swink_core.providers.contexts import FittedContext, is_text
 from swink_core.providers.exchange import DrivenExchange, Exchange
 from swink_core.providers.features import API
 from swink_core.providers.fields import layered_extra

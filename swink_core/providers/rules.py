@@ -19,16 +19,16 @@ from attrs import define, evolve, field
 from msgspec.structs import asdict
 
 from swink_core.failures.failure import Failure
-from swink_core.providers.conversion import (
+from swink_core.providers.contexts import (
     ASSISTANT,
     FittedContext,
-    accepted_id,
     assistant_media,
     first_of,
     folded_system,
     last_text_path,
     required_features,
 )
+from swink_core.providers.conversion import accepted_id
 from swink_core.providers.features import API, PER_MODEL, context_notices
 from swink_core.providers.media import unsupported
 from swink_core.providers.schemas import joined_root, rewritten_schema
@@ -106,10 +106,13 @@ class Fitted:
     notices: list[Notice] = field(factory=list)
     names: dict[str, str] = field(factory=dict)
     failure: Failure | None = None
-    _wanted: set[str] = field(init=False)
+    _wanted: set[str] | None = field(default=None, init=False)
 
-    def __attrs_post_init__(self) -> None:
-        self._wanted = required_features(self.context, self.options, self.model.provider)
+    def _features(self) -> set[str]:
+        """Return the features that the call needs before it is fitted."""
+        if self._wanted is None:
+            self._wanted = required_features(self.context, self.options, self.model.provider)
+        return self._wanted
 
     def words(self, name: str) -> set[Any]:
         """Say in words what the call has of an option, a feature or a shape; see `Rule`."""
@@ -124,7 +127,7 @@ class Fitted:
         if value not in (None, ()) and not (name == "cache" and value.mode == "none"):
             return {"set", value} if isinstance(value, str | int | float) else {"set"}
         own = name == "tools" and self.options.extra.get(name)
-        return {"set"} if own or name in self._wanted else {"unset"}
+        return {"set"} if own or name in self._features() else {"unset"}
 
     def meets(self, rule: Rule) -> bool:
         """Tell whether the call meets a rule's condition."""
@@ -184,7 +187,7 @@ class Fitted:
             has -= {name for name in (*PER_MODEL, "thinking") if model.lacks(name)}
             has -= {name for name, taken in rule.takes.items() if taken is False}
             has |= {name for name, taken in rule.takes.items() if taken is True}
-        wanted = {*self._wanted}
+        wanted = {*self._features()}
         if (transport := self.options.transport) != "auto" and not getattr(api, transport, True):
             wanted.add(f"{transport}_transport")
         thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
@@ -213,7 +216,7 @@ class Fitted:
 
     def _refuse_media(self, has: set[str]) -> None:
         """Refuse media in assistant messages where the API has no place for them."""
-        if not any(feature.startswith(ASSISTANT) for feature in self._wanted):
+        if not any(feature.startswith(ASSISTANT) for feature in self._features()):
             return
         for feature, path in assistant_media(self.context):
             if feature not in has:
@@ -348,7 +351,9 @@ class Fitted:
         given = {tool.name for tool in self.context.tools}
         for message in self.context.messages:
             if isinstance(message, AssistantMessage):
-                given.update([b.name for b in message.content if isinstance(b, ToolCallBlock)])
+                for block in message.content:
+                    if isinstance(block, ToolCallBlock):
+                        given.add(block.name)
             elif isinstance(message, ToolResultMessage):
                 given.add(message.tool_name)
         given.discard("")  # the result of an unknown tool

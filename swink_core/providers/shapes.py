@@ -10,7 +10,7 @@ from itertools import dropwhile
 
 from attrs import define
 
-from swink_core.providers.conversion import text_of
+from swink_core.providers.contexts import text_of
 from swink_core.providers.schemas import has_object_root, is_recursive
 from swink_core.vocabulary.messages import (
     AssistantMessage,

@@ -77,7 +77,7 @@ class Timeouts(Checked):
     and chunks without content do not count. After that, `idle` limits the time between network
     reads, and `no_progress` the time between events (keep-alive comments do not count). `total`
     limits the whole call. With `min_chars_per_second`, an answer that stays slower over `window`
-    seconds times out too.
+    seconds times out too. A limit of 100 seconds or more may pass up to a second late.
     """
 
     connect: PositiveFloat | None = 10.0

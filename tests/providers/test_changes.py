@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -27,7 +29,7 @@ from swink_core import (
     dump,
     load,
 )
-from swink_core.plugins.changes import gathered_changes
+from swink_core.plugins.changes import gather_changes, gathered_notices
 from swink_core.providers import (
     SENT_ELSEWHERE,
     LeftOut,
@@ -37,12 +39,23 @@ from swink_core.providers import (
     report_change,
     without_leading,
 )
-from swink_core.providers.conversion import FittedContext
+from swink_core.providers.contexts import FittedContext
 
 MODEL = Model("toy", "one")
 WORDS = TextBlock("words")
 CALL = ToolCallBlock("call_1", "look")
 NO_SOUND = LeftOut("sound has no place", "content_left_out")
+
+
+@contextmanager
+def gathered_changes(model: Model) -> Iterator[list[Notice]]:
+    """Gather what is reported within the block; the list holds the notices after it."""
+    notices: list[Notice] = []
+    gathering = gather_changes()
+    try:
+        yield notices
+    finally:
+        notices += gathered_notices(gathering, model)
 
 
 def told(context: Context, provider: str = "toy") -> list[tuple[str, str]]:
@@ -208,6 +221,28 @@ def test_a_converter_cannot_drop_a_block_without_a_report(
     with pytest.raises(PluginError, match="call leave_out") as caught:
         converter("toy").messages(context)
     assert what in str(caught.value)
+
+
+def test_a_block_of_two_messages_is_accounted_for_in_each() -> None:
+    sound = ExtensionBlock("toy", "sound", {})
+    context = Context(
+        [answer(WORDS, CALL), ToolResultMessage("call_1", "look", [sound]), UserMessage([sound])]
+    )
+    with pytest.raises(PluginError, match="neither converted nor left out") as caught:
+        Forgetful("toy").messages(context)
+    assert "messages[2].content[0]" in str(caught.value)
+
+
+def test_the_blocks_of_results_that_come_together_are_accounted_for_one_by_one() -> None:
+    class Hasty(Careful):
+        def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+            return super().tool_results(messages[:1])
+
+    calls = answer(CALL, ToolCallBlock("call_2", "look"))
+    first = ToolResultMessage("call_1", "look", [WORDS])
+    second = ToolResultMessage("call_2", "look", [TextBlock("others"), TextBlock("more")])
+    with pytest.raises(PluginError, match=r"left out messages\[2\]\.content\[0\]"):
+        Hasty("toy").messages(Context([calls, first, second]))
 
 
 def test_a_block_that_goes_out_at_another_place_makes_no_notice() -> None:

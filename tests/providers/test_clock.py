@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from swink_core.providers import clock as clocks
 from swink_core.providers.clock import LoopClock
 
 
@@ -29,3 +31,65 @@ async def test_cancelling_a_sleep_ends_it_at_once() -> None:
     sleeping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await sleeping
+
+
+@pytest.fixture
+def coarse(monkeypatch: pytest.MonkeyPatch) -> LoopClock:
+    """Return a clock all of whose timers share those of the loop, due in the same moment."""
+    monkeypatch.setattr(clocks, "COARSE_FROM", 0.0)
+    monkeypatch.setattr(clocks, "GRAIN", 0.02)
+    return LoopClock()
+
+
+async def test_timers_that_are_due_in_the_same_moment_share_one_of_the_loop(
+    coarse: LoopClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    made: list[float] = []
+    call_later = loop.call_later
+
+    def counted(delay: float, *rest: Any) -> asyncio.TimerHandle:
+        made.append(delay)
+        return call_later(delay, *rest)
+
+    monkeypatch.setattr(loop, "call_later", counted)
+    called: list[str] = []
+    done = asyncio.Event()
+    start = (coarse.time() // clocks.GRAIN + 2) * clocks.GRAIN
+    due = start + clocks.GRAIN / 2
+    coarse.call_at(due, lambda: called.append("first"))
+    cancel = coarse.call_at(due, lambda: called.append("cancelled"))
+    coarse.call_at(due, lambda: called.append("second"))
+    coarse.call_at(due, done.set)
+    cancel()
+    cancel()
+    assert len(made) == 1
+    await done.wait()
+    assert called == ["first", "second"]
+    assert coarse.time() >= due
+
+
+async def test_a_coarse_timer_may_be_cancelled_by_another_of_its_moment_and_outlives_an_exception(
+    coarse: LoopClock,
+) -> None:
+    loop = asyncio.get_running_loop()
+    reports: list[Any] = []
+    loop.set_exception_handler(lambda _, context: reports.append(context["exception"]))
+    done = asyncio.Event()
+    due = coarse.time()
+    cancels: list[Any] = []
+    coarse.call_at(due, lambda: cancels[0]())
+    coarse.call_at(due, lambda: 1 / 0)  # type: ignore[arg-type, return-value]  # never returns
+    cancels.append(coarse.call_at(due, pytest.fail))
+    coarse.call_at(due, done.set)
+    await done.wait()
+    assert [type(error) for error in reports] == [ZeroDivisionError]
+
+
+def test_a_clock_serves_one_loop_after_another(coarse: LoopClock) -> None:
+    async def wait() -> bool:
+        done = asyncio.Event()
+        coarse.call_at(coarse.time(), done.set)
+        return await done.wait()
+
+    assert [asyncio.run(wait()) for _ in range(2)] == [True, True]

@@ -24,7 +24,7 @@ from swink_core import (
     UserMessage,
     replace,
 )
-from swink_core.providers.conversion import folded_system
+from swink_core.providers.contexts import folded_system
 from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.ollama.protocol import OllamaGenerateProtocol, OllamaProtocol
 from swink_testing.strategies import contexts

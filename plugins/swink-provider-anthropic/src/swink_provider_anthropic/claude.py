@@ -105,6 +105,8 @@ def placed(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     follows the user's turn, and an answer or nothing follows it. Where the user says nothing
     beside it, the instruction is the user's turn.
     """
+    if "system" not in [turn["role"] for turn in turns]:
+        return [*turns]
     found: list[dict[str, Any]] = []
     for answers, run in groupby(turns, lambda turn: turn["role"] == "assistant"):
         said = list(run)

@@ -115,12 +115,13 @@ class _Converter(MessageConverter):
         return [{"role": "user", "content": content}] if content else []
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
-        unanswered: set[int] = set()
         if message.stop_reason in _CUT:
             unanswered = unanswered_calls(message, _asked_of_server, _answered_by_server)
-        content = self._content(
-            message, lambda block: NEVER_RAN if id(block) in unanswered else _answered(block)
-        )
+            content = self._content(
+                message, lambda block: NEVER_RAN if id(block) in unanswered else _answered(block)
+            )
+        else:
+            content = self._content(message, _answered)
         return [{"role": "assistant", "content": content}] if content else []
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
@@ -147,7 +148,10 @@ class _Converter(MessageConverter):
         """
         content = message.content
         blocks = [TextBlock(content)] if isinstance(content, str) else content
-        worded = any(text.strip() for block in blocks if (text := _text_of(block)) is not None)
+        texts = [text for block in blocks if (text := _text_of(block)) is not None]
+        if all(map(str.strip, texts)):
+            return self.blocks(message, convert)
+        worded = any(map(str.strip, texts))
 
         def checked(block: Block) -> dict[str, Any] | LeftOut:
             text = _text_of(block)
@@ -167,8 +171,9 @@ def _text_of(block: Block) -> str | None:
     """Return the text of a block that goes out as one of text; `None` for others."""
     if isinstance(block, TextBlock):
         return block.text
-    data = block.data if isinstance(block, ExtensionBlock) else None
-    text = data.get("text") if isinstance(data, dict) and data.get("type") == "text" else None
+    if not isinstance(block, ExtensionBlock) or not isinstance(block.data, dict):
+        return None
+    text = block.data.get("text") if block.data.get("type") == "text" else None
     return text if isinstance(text, str) else None
 
 
@@ -179,10 +184,6 @@ def _answered(block: Block) -> dict[str, Any] | LeftOut:
     match block:
         case TextBlock():
             return _text(block)
-        case ThinkingBlock(redacted=True):
-            return {"type": "redacted_thinking", "data": block.signature or ""}
-        case ThinkingBlock(signature=str(signature)):
-            return {"type": "thinking", "thinking": block.thinking, "signature": signature}
         case ToolCallBlock():
             return {
                 "type": "tool_use",
@@ -191,6 +192,10 @@ def _answered(block: Block) -> dict[str, Any] | LeftOut:
                 "input": arguments_object(block),
                 **(block.metadata or {}),
             }
+        case ThinkingBlock(redacted=True):
+            return {"type": "redacted_thinking", "data": block.signature or ""}
+        case ThinkingBlock(signature=str(signature)):
+            return {"type": "thinking", "thinking": block.thinking, "signature": signature}
         case ExtensionBlock(kind=kind) if kind == CONTAINER:
             return SENT_ELSEWHERE  # the request names it beside the turns
         case ExtensionBlock(data=dict(data)):

@@ -182,15 +182,14 @@ class ChatConverter(OpenAIConverter):
         """Convert what the model said, with its reasoning where the dialect wants it."""
         calls = [self.tool_call(call) for call in self.take(message, ToolCallBlock)]
         texts = [block.text for block in self.take(message, TextBlock)]
-        media: dict[str, Any] = {}
         text = "".join(texts)
-        if len(texts) + len(calls) < len(message.content):  # there is something else
-            media = self._media(message)
+        has_others = len(texts) + len(calls) < len(message.content)
+        media = self._media(message) if has_others else {}
         empty = None if calls or media else ""
         native: dict[str, Any] = {"role": "assistant", "content": text or empty, **media}
         if self.dialect.replay is not None:
             native.update(self.reasoning(message))
-        else:
+        elif has_others:
             self.leave_out_reasoning(message)
         if calls:
             native["tool_calls"] = calls
@@ -257,8 +256,8 @@ class ChatConverter(OpenAIConverter):
         media: list[Any] = []
         for message in messages:
             text = self.text(message)
-            shown = self.blocks(message, self._shown)
-            if shown:
+            is_text = isinstance(message.content, str)
+            if shown := [] if is_text else self.blocks(message, self._shown):
                 media.append({"type": "text", "text": f"From {message.tool_name}:"})
                 media.extend(shown)
                 text = text or "The result follows."

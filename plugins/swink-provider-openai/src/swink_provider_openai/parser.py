@@ -3,7 +3,7 @@
 Nearly every frame of an answer carries a piece of text and nothing else. `feed` tests for that
 frame with as few attribute reads as it can and hands its text on; everything else takes the
 thorough way through `_take`. While the answer's id, its model or a think tag are still expected,
-every frame does (`_plain` is false).
+and after the reason why it stopped, every frame does (`_plain` is false).
 
 An answer is complete when its `finish_reason` has come; some servers never send `[DONE]`. With
 `[DONE]` and no reason it is complete only if its usage came: gateways send `[DONE]` too when they
@@ -73,6 +73,9 @@ class ChatParser:
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a frame says."""
+        if not self._plain and frame == DONE:  # most servers add nothing to it
+            self._done(out)
+            return
         try:
             chunk = self._decode(frame)
         except msgspec.DecodeError:
@@ -176,8 +179,11 @@ class ChatParser:
             out.fail(failure)
         elif out.stop_reason is not None:
             self._end(out)
-        self._plain = not (
-            self._details or self._beside.is_about_reasoning or self._tags or not self._identified
+        self._plain = self._identified and not (
+            self._details
+            or self._beside.is_about_reasoning
+            or self._tags
+            or out.stop_reason is not None
         )
 
     def _note(self, choice: AnyChoice, out: EventWriter) -> None:

@@ -65,6 +65,8 @@ NOT_KEPT = LeftOut(
     "reasoning that the service neither kept nor encrypted was left out", "thinking_left_out"
 )
 
+_OF_SWINK = frozenset({TextBlock, ThinkingBlock, ToolCallBlock})
+
 _CUT = (StopReason.ERROR, StopReason.ABORTED, StopReason.LENGTH)
 
 
@@ -101,11 +103,11 @@ class ResponsesConverter(OpenAIConverter):
             kept = [getattr(m, "response_id", None) == self._previous for m in context.messages]
             if True in kept:
                 context = without_leading(context, len(kept) - kept[::-1].index(True))
-        said = [b for m in context.messages if isinstance(m, AssistantMessage) for b in m.content]
-        own = [b for b in said if isinstance(b, ExtensionBlock) and b.provider == self.provider]
-        data = [block.data for block in own if isinstance(block.data, Mapping)]
-        ids = [each.get(name) for each in data for name in ("call_id", "id")]
-        self._asked = {id for id in ids if isinstance(id, str)}
+        for message in context.messages:
+            if isinstance(message, AssistantMessage):
+                for block in message.content:
+                    if type(block) not in _OF_SWINK and isinstance(block, ExtensionBlock):
+                        self._note_asked(block)
         items = without_unanswered(self.messages(context), self._left_out)
         native: dict[str, Any] = {"input": items}
         if context.system_prompt:
@@ -113,6 +115,12 @@ class ResponsesConverter(OpenAIConverter):
         if context.tools:
             native["tools"] = [self.tool(tool) for tool in context.tools]
         return native
+
+    def _note_asked(self, block: ExtensionBlock) -> None:
+        """Keep the ids by which results may answer an item of the service's own."""
+        if block.provider == self.provider and isinstance(block.data, Mapping):
+            ids = (block.data.get("call_id"), block.data.get("id"))
+            self._asked.update(id for id in ids if isinstance(id, str))
 
     def tool(self, tool: Tool) -> dict[str, Any]:
         """Convert a tool on offer. Left unsaid, `strict` would be true."""
@@ -152,16 +160,16 @@ class ResponsesConverter(OpenAIConverter):
 
         def add(block: Block) -> dict[str, Any] | LeftOut:
             match block:
+                case TextBlock():
+                    _add_text(native, block, keep_ids)
+                case ToolCallBlock():
+                    native.append(self.tool_call(block, keep_ids))
                 case ThinkingBlock() if self._goes_back(block):
                     place = (block.metadata or {}).get("place", len(native))
                     native.insert(place, self._known(_item(block), block))
                 case ThinkingBlock():
                     is_empty = not (block.thinking or block.signature or _item(block))
                     return SENT_ELSEWHERE if is_empty else NOT_KEPT
-                case TextBlock():
-                    _add_text(native, block, keep_ids)
-                case ToolCallBlock():
-                    native.append(self.tool_call(block, keep_ids))
                 case ExtensionBlock():
                     native.append(self._known(block.data, block))
                 case _:

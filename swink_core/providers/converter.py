@@ -1,0 +1,231 @@
+"""`MessageConverter`: writes a conversation in a provider's form, and accounts for every block.
+
+A block is converted, or reported with its path. The converter remembers the identities of the
+blocks that a method has taken, and compares them with those of the messages that it was given.
+Paths are worked out when a report needs one, since most conversations go out whole.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Sequence
+from typing import Any, TypeVar
+
+from swink_core.failures.exceptions import PluginError
+from swink_core.plugins.changes import report_change
+from swink_core.providers.contexts import text_of
+from swink_core.providers.conversion import (
+    CHANGED,
+    METADATA,
+    SENT_ELSEWHERE,
+    LeftOut,
+    PlacedTurns,
+    Turn,
+    placed_turns,
+)
+from swink_core.vocabulary.messages import (
+    AssistantMessage,
+    Block,
+    Context,
+    ExtensionBlock,
+    SystemMessage,
+    TextBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+
+T = TypeVar("T")
+B = TypeVar("B")
+
+
+def merged_turns(
+    messages: Sequence[dict[str, Any]], parts: str = "content"
+) -> list[dict[str, Any]]:
+    """Join native messages of one role that follow one another, where turns alternate.
+
+    `parts` is the key of the list that each message holds beside its `role`.
+    """
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if turns and turns[-1]["role"] == message["role"]:
+            turns[-1] = {**turns[-1], parts: [*turns[-1][parts], *message[parts]]}
+        else:
+            turns.append(message)
+    return turns
+
+
+class MessageConverter(ABC):
+    """Converts a conversation message by message; a provider says how each kind is written.
+
+    Each method returns the list of native messages for one message. Consecutive
+    tool results come together, since many APIs want them in one turn. `native_system`: the API
+    takes instructions inside a conversation, which `system` writes.
+
+    Every block of a message goes through `blocks` or `take`, or is reported by `leave_out`: a
+    method that forgets one breaks the call with a PluginError that names the block's path.
+    """
+
+    native_system = False
+    """Whether `system` says how instructions inside the conversation are written; otherwise they
+    come as the user's."""
+
+    block_fields: Container[str] | None = None
+    """The fields of a block's metadata that have a place in the request, of blocks in what the
+    user says and in results. Others are left out with a notice; `None`: none is."""
+
+    _placed: PlacedTurns
+
+    def __init__(self, provider: str) -> None:
+        self.provider = provider
+        self._turns: Sequence[Turn] = ()  # those under conversion
+        self._first = 0  # the index of the first of them
+        self._taken: set[int] = set()  # the id() of blocks that were converted or reported
+        self._paths: dict[int, str] = {}  # by the id() of turns and blocks; made when asked for
+
+    def messages(self, context: Context) -> list[Any]:
+        """Return the native messages of a whole conversation.
+
+        Raises PluginError for a block that a method neither converted nor reported.
+        """
+        native: list[Any] = []
+        results: list[Turn] = []
+        self._placed = placed_turns(context, self.provider, self.native_system, self.has_place)
+        turns = self._placed.turns
+        for number, turn in enumerate(turns):
+            if isinstance(turn, ToolResultMessage):
+                results.append(turn)
+                continue
+            if results:
+                native += self._converted(number - len(results), results)
+                results = []
+            native += self._converted(number, [turn])
+        if results:
+            native += self._converted(len(turns) - len(results), results)
+        return native
+
+    def _converted(self, first: int, turns: list[Any]) -> Sequence[Any]:
+        """Convert turns that belong together, and check that no block was forgotten.
+
+        `first` is the index of the first of them in the conversation.
+        """
+        self._first = first
+        self._turns = turns
+        self._taken.clear()
+        if self._paths:
+            self._paths = {}
+        if self.block_fields is not None:
+            for turn in turns:
+                if type(turn.content) is not str and not isinstance(turn, AssistantMessage):
+                    self._report_fields(turn, self.block_fields)
+        if isinstance(turns[0], ToolResultMessage):
+            native: Sequence[Any] = self.tool_results(turns)
+        else:
+            native = getattr(self, turns[0].role)(turns[0])
+        for turn in turns:
+            content = turn.content
+            if type(content) is not str and not self._taken.issuperset(map(id, content)):
+                block = next(block for block in content if id(block) not in self._taken)
+                what = f"{type(self).__name__} neither converted nor left out {self.path(block)}"
+                raise PluginError(f"{what} (type {block.type})", resolution=UNTAKEN)
+        return native
+
+    def _report_fields(self, turn: Any, fields: Container[str]) -> None:
+        """Report the metadata of blocks for which the request has no field.
+
+        `context_notices` reports that of instructions.
+        """
+        for block in turn.content if not isinstance(turn, SystemMessage) else ():
+            if not block.metadata or isinstance(block, ExtensionBlock):
+                continue
+            for name in block.metadata:
+                if name not in fields:
+                    report_change(f"{self.path(block)}.metadata.{name}", NO_FIELD, METADATA)
+
+    def blocks(self, message: Turn, convert: Callable[[Block], T | LeftOut]) -> list[T]:
+        """Convert the blocks of a message in order; a string is one block of text.
+
+        `convert` returns what a block becomes, or `LeftOut` with the reason why it has no place.
+        Raises PluginError where it returns `None`.
+        """
+        content = message.content
+        is_text = isinstance(content, str)
+        native: list[T] = []
+        for block in [TextBlock(content)] if isinstance(content, str) else content:
+            found = convert(block)
+            if found is None:
+                path = self.path(message if is_text else block)
+                what = f"{type(self).__name__} returned nothing for {path}"
+                raise PluginError(f"{what} (type {block.type})", resolution=UNTAKEN)
+            if not isinstance(found, LeftOut):
+                native.append(found)
+            elif found is SENT_ELSEWHERE:
+                continue
+            elif not is_text:
+                self.leave_out(block, found.what, found.code)
+            elif content:
+                report_change(f"{self.path(message)}.content", found.what, found.code)
+        if not is_text:
+            self._taken.update(map(id, content))
+        return native
+
+    def take(self, message: Turn, kind: type[B]) -> list[B]:
+        """Return the blocks of one kind that a message holds, which the caller then converts."""
+        if isinstance(message.content, str):
+            return []
+        found: list[B] = [block for block in message.content if isinstance(block, kind)]
+        self._taken.update(map(id, found))
+        return found
+
+    def text(self, message: Turn) -> str:
+        """Join the text of a message, which its blocks of text are then converted by."""
+        if isinstance(message.content, str):
+            return message.content
+        return text_of(self.take(message, TextBlock))
+
+    def leave_out(self, block: Block, what: str, code: str = "content_left_out") -> None:
+        """Report that a block has no place in the request; `what` is a short explanation."""
+        self._taken.add(id(block))
+        if not isinstance(block, TextBlock) or block.text:
+            report_change(self.path(block), what, code)
+
+    def path(self, part: Turn | Block) -> str:
+        """Return the path of a message under conversion, or of a block of one.
+
+        `messages` where it has none.
+        """
+        if not self._paths:
+            for number, turn in enumerate(self._turns, self._first):
+                self._paths[id(turn)] = self._placed.path(number)
+                if not isinstance(turn.content, str):
+                    paths = self._placed.paths_of_blocks(number)
+                    self._paths.update(zip(map(id, turn.content), paths, strict=True))
+        return self._paths.get(id(part), "messages")
+
+    def report(self, part: Turn | Block, what: str, code: str = CHANGED) -> None:
+        """Report that a message or block goes out in another form; `what` is the explanation."""
+        report_change(self.path(part), what, code)
+
+    def has_place(self, message: ToolResultMessage) -> bool:
+        """Tell whether a result stays one that answers no tool call of the conversation."""
+        return False
+
+    def system(self, message: SystemMessage) -> list[Any]:
+        """Convert an instruction inside the conversation, where `native_system` is set."""
+        raise NotImplementedError("system() has to be written")
+
+    @abstractmethod
+    def user(self, message: UserMessage) -> list[Any]:
+        """Convert what the user says."""
+
+    @abstractmethod
+    def assistant(self, message: AssistantMessage) -> list[Any]:
+        """Convert what the model said."""
+
+    @abstractmethod
+    def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
+        """Convert results that follow one another."""
+
+
+NO_FIELD = "the API has no field for this metadata; it was left out"
+
+UNTAKEN = "Convert it, or report it: return LeftOut from blocks(), or call leave_out()."
