@@ -64,7 +64,11 @@ UNFIT: list[tuple[str, Any, str]] = [
     ("empty", lambda path: _sparse(path, 0), "is empty"),
     ("too_large", lambda path: _sparse(path, MOST_FILE_BYTES + 1), "52,428,800 more may be sent"),
     ("a_nul_in_its_name", lambda _: FileSource("\0.png"), "null"),
-    ("of_unknown_kind", lambda path: _sparse(path.with_suffix(".unheard-of"), 1), "cannot be told"),
+    (
+        "of_unknown_kind",
+        lambda path: _sparse(path.with_suffix(".unheard-of"), 1),
+        "does not determine the media type",
+    ),
 ]
 
 
