@@ -66,7 +66,8 @@ help:
 	@echo '                  instructions (with valgrind), and measure each protocol at the gateway,'
 	@echo '                  the start of the command line, and many prompts (CALLS=100000 for all)'
 	@echo 'make chaos        kill workers and Redis under gateways for ten minutes (MINUTES=1)'
-	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal'
+	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal, and at'
+	@echo '                  every line while a batch is submitted to each vendor'
 	@echo 'make reality      compare with recorded traffic of other projects: FOLDERS="one two"'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, flip every bit of'
@@ -154,6 +155,7 @@ chaos: $(VENV)/.installed-dev
 kills: $(VENV)/.installed-dev
 	$(PY) contrib/swink-batch/tests/kills.py --engine files
 	$(PY) contrib/swink-batch/tests/kills.py --engine sqlite
+	$(PY) contrib/swink-batch/tests/kill_submissions.py
 
 reality: $(VENV)/.installed-dev
 	$(PY) -m lab.reality $(FOLDERS)
