@@ -409,25 +409,39 @@ def _is_chain(models: Any) -> bool:
 
 
 @takes_options(Options)
-def stream(model: ModelChain | None, context: Prompt, **options: Unpack[Options]) -> EventStream:
+def stream(
+    model: ModelChain | None,
+    context: Prompt,
+    *,
+    limits: Limits | LimitGate | None = None,
+    **options: Unpack[Options],
+) -> EventStream:
     """Stream one call with a client of its own, closed with the stream."""
     client = Client()
     client._on_close = client.aclose
-    return client.stream(model, context, **options)
+    return client.stream(model, context, limits=limits, **options)
 
 
 @takes_options(Options)
 async def complete(
-    model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+    model: ModelChain | None,
+    context: Prompt,
+    *,
+    limits: Limits | LimitGate | None = None,
+    **options: Unpack[Options],
 ) -> AssistantMessage:
     """Make one call with a client of its own and return its message."""
     async with Client() as client:
-        return await client.complete(model, context, **options)
+        return await client.complete(model, context, limits=limits, **options)
 
 
 @takes_options(Options)
 def complete_sync(
-    model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+    model: ModelChain | None,
+    context: Prompt,
+    *,
+    limits: Limits | LimitGate | None = None,
+    **options: Unpack[Options],
 ) -> AssistantMessage:
     """Make one call and return its message, for scripts without an event loop.
 
@@ -436,6 +450,6 @@ def complete_sync(
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(complete(model, context, **options))
+        return asyncio.run(complete(model, context, limits=limits, **options))
     hint = "Use: await swink.complete(…)"
     raise UsageError("complete_sync() was called inside a running event loop", resolution=hint)
