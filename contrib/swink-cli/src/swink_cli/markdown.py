@@ -9,13 +9,12 @@ end where the answer ends them. Control characters and the like are shown as esc
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from markdown_it.token import Token
-from rich.cells import cell_len, split_graphemes
+from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
@@ -23,8 +22,9 @@ from rich.syntax import Syntax
 
 from swink_cli.markdown_tokens import parsed
 from swink_cli.terminal import printable
+from swink_cli.wrapping import breaks, folds
 
-__all__ = ["Line", "breaks", "joined", "render"]
+__all__ = ["Line", "joined", "render"]
 
 LEAST = 16
 """Columns that nested text needs; with fewer, it is not indented."""
@@ -150,7 +150,7 @@ class _Renderer:
             text = Syntax(code, "text").highlight(code)
         background = text.style if isinstance(text.style, Style) else PLAIN
         for line in _logical_lines(text.render(self._console))[: code.count("\n") + 1]:
-            for row in _cut(line, _folds("".join(piece.text for piece in line), width)):
+            for row in _cut(line, folds("".join(piece.text for piece in line), width)):
                 blank = width - sum(piece.cell_length for piece in row)
                 lines.append([*row, Segment(" " * blank, background)])
         return lines
@@ -331,44 +331,6 @@ def _logical_lines(pieces: Iterable[Segment]) -> list[Line]:
             if part:
                 lines[-1].append(Segment("".join(runs), style))
     return lines
-
-
-_IDEOGRAPHS = r"\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003fffd"
-_WORD = re.compile(rf"[{_IDEOGRAPHS}] *|[^ {_IDEOGRAPHS}]+ *| +")
-
-
-def breaks(text: str, width: int) -> list[int]:
-    """Return where lines of wrapped text begin, but for the first."""
-    if cell_len(text) <= width:
-        return []
-    found = []
-    column = 0
-    for match in _WORD.finditer(text):
-        word = match[0]
-        length = cell_len(word.rstrip(" "))
-        if column and length and column + length > width:
-            found.append(match.start())
-            column = 0
-        if length > width:
-            folds = _folds(word.rstrip(" "), width)
-            found += [match.start() + at for at in folds]
-            length = cell_len(word[folds[-1] :].rstrip(" ")) if folds else length
-        column += length + len(word) - len(word.rstrip(" "))
-    return found
-
-
-def _folds(text: str, width: int) -> list[int]:
-    """Return where lines of text broken between any two characters begin, but for the first."""
-    if cell_len(text) <= width:
-        return []
-    folds = []
-    column = 0
-    for begin, _, length in split_graphemes(text)[0]:
-        if column and column + length > width:
-            folds.append(begin)
-            column = 0
-        column += length
-    return folds
 
 
 def _cut(line: Line, offsets: Sequence[int]) -> list[Line]:

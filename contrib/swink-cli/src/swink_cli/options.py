@@ -140,7 +140,7 @@ class CallOptions:
             self.system = context.system_prompt
         return context.messages
 
-    def limit(self, **limits: float | None) -> None:
+    def limit(self, **limits: Any) -> None:
         """Set limits beside those there are; `None` for none. Raises InvalidOption."""
         wanted = {name: value for name, value in limits.items() if value is not None}
         if not wanted:

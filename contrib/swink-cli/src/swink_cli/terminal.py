@@ -210,7 +210,7 @@ def columns_of(text: str) -> int:
 def _wrap(line: str, width: int) -> str:
     margin = " " * (len(line) - len(line.lstrip(" ")))
     if not line.isascii():
-        from swink_cli.markdown import breaks
+        from swink_cli.wrapping import breaks
 
         text = line[len(margin) :]
         starts = [0, *breaks(text, max(1, width - len(margin)))]
