@@ -77,7 +77,8 @@ help:
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq");'
 	@echo 'make mutants      mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
-	@echo 'make moving       run the programs of the pages of moving to swink, installing what they move from'
+	@echo 'make moving       run the programs of the pages of moving to swink, and of the page that compares'
+	@echo '                  programs, installing the other libraries'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, put gateways behind'
 	@echo '                  haproxy and before a real Redis, drive the claude command,'
 	@echo '                  the gateway with every vendor'\''s newest SDK, and them beside the'
@@ -176,7 +177,7 @@ scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m lab.peers.scoreboard
 	$(PY) -m lab.peers.judged
 
-moving: $(VENV)/.installed-dev $(foreach peer,litellm langchain llm,$(PEERS)/$(peer)/.installed)
+moving: $(VENV)/.installed-dev $(foreach peer,litellm langchain llm pydantic-ai,$(PEERS)/$(peer)/.installed)
 	$(PY) -m pytest -q tests/test_moving.py
 
 $(PEERS)/%/.installed: lab/peers/%.txt $(VENV)/.checkout

@@ -97,9 +97,9 @@ class Client:
             ("plugins", plugins, Iterable), ("host", host, Host | None), ("breaker", breaker, bool),
             ("http", http, HTTPClient | None), ("clock", clock, Clock | None),
             ("gates", gates, Iterable), ("providers", providers, Mapping | None),
-            ("limits", limits, Limits | LimitGate | None),
         ):  # fmt: skip
             expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
+        expect(limits, Limits | LimitGate | None, "limits is", _LIMITS, UsageError)
         classes = {name: each for name, each in (providers or {}).items() if callable(each)}
         if host is not None and classes:
             raise UsageError(
@@ -180,7 +180,7 @@ class Client:
         asked = full_options(options)
         system_prompt = asked.pop("system_prompt", None)
         tools = asked.pop("tools", None)
-        expect(limits, Limits | LimitGate | None, "limits is", "Pass Limits(cost=…).", UsageError)
+        expect(limits, Limits | LimitGate | None, "limits is", _LIMITS, UsageError)
         limit = gate_of(limits)
         conversation = context_of(context, system_prompt, tools)
         targets = self._targets(model, asked)
@@ -334,6 +334,8 @@ class Client:
             given=merged,
         )
 
+
+_LIMITS = "Pass Limits(cost=…)."
 
 MOST_REMEMBERED = 256
 """Chains of models with options whose targets a client remembers."""

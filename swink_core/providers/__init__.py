@@ -1,5 +1,6 @@
 """What a provider is made of, from bytes to events; no provider is here."""
 
+from swink_core.failures.asynchronous import AsyncOnly, AsyncPieces
 from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase
 from swink_core.failures.kinds import CODES, KINDS, health_of
@@ -79,6 +80,8 @@ __all__ = [
     "SHAPES",
     "TUNING",
     "AiohttpClient",
+    "AsyncOnly",
+    "AsyncPieces",
     "Attempt",
     "Automaton",
     "Catalog",

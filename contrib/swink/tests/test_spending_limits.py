@@ -6,10 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import aiohttp
 import pytest
 from scripted_turns import Turns
 
 import swink
+from swink_recorder.loopback import Exchange, LoopbackServer
 
 NONE = swink.Limits(requests=0)
 
@@ -117,3 +119,37 @@ def test_a_client_without_await_takes_a_token_counter() -> None:
         pytest.raises(swink.LimitReached, match="may take 1,00"),
     ):
         client.complete(ECHO, "Hi")
+
+
+class Counting(LoopbackServer):
+    """A vendor's endpoint that counts 40 tokens, or fails."""
+
+    status = 200
+
+    async def respond(self, exchange: Exchange) -> None:
+        await exchange.start(self.status, {"Content-Type": "application/json"})
+        await exchange.write(b'{"input_tokens": 40}')
+        await exchange.end()
+
+
+# (status of the endpoint, tokens that a limit has to admit, with an answer of 100)
+COUNTED = [(200, 140), (500, 210)]
+
+
+@pytest.mark.parametrize(("status", "reserved"), COUNTED)
+async def test_a_vendors_count_is_reserved_and_the_estimate_if_it_fails(
+    status: int, reserved: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Counting() as server:
+        server.status = status
+
+        async def count(model: swink.Model, context: swink.Context) -> int:
+            async with aiohttp.ClientSession() as session, session.post(server.url) as response:
+                response.raise_for_status()
+                return int((await response.json())["input_tokens"])
+
+        async with swink.Client(count_tokens=count, max_tokens=100) as client:
+            with pytest.raises(swink.LimitReached, match=f"may take {reserved}"):
+                await client.complete(ECHO, "Hi", limits=swink.Limits(tokens=reserved - 1))
+            await client.complete(ECHO, "Hi", limits=swink.Limits(tokens=reserved))
+    assert ("the token counter failed" in caplog.text) == (status != 200)

@@ -38,7 +38,7 @@ from swink_core import (
     UserMessage,
     replace,
 )
-from swink_core.providers import closed_schema
+from swink_core.providers import AsyncOnly, AsyncPieces, closed_schema
 
 __all__ = [
     "ANSWER",
@@ -225,7 +225,7 @@ Ask: TypeAlias = Callable[[Prompt, bool], EventStream]
 """Asks for an answer; the second argument says whether by a tool."""
 
 
-class AnswerStream(OfStream, Generic[T]):
+class AnswerStream(OfStream, AsyncOnly, Generic[T]):
     """The stream of a typed answer: iterate over its events, its `text` or `partials`, and take
     the `Answer` from `result()`.
 
@@ -268,7 +268,7 @@ class AnswerStream(OfStream, Generic[T]):
     def partials(self) -> AsyncGenerator[Any, None]:
         """What the answer says so far, as JSON data that grows. Raises what `result()` raises of
         the call; whether the whole fits the type, `result()` says."""
-        return self._partials()
+        return AsyncPieces(self._partials())
 
     async def _partials(self) -> AsyncGenerator[Any, None]:
         growing = Growing(self._form)

@@ -230,8 +230,9 @@ class Client(swink_core.Client):
         `PausedRun` as `context`, with the same tools.
 
         `limits` are those of the whole run, within the client's: `cost`, `tokens` and `requests` of
-        all turns, `turns` and `tool_calls`. At a limit the run ends with an error, and
-        `Run.result` raises LimitReached with the last message in `partial`.
+        all turns, `turns` and `tool_calls`. A run that was paused counts its turns, tokens and
+        cost from before the pause. At a limit the run ends with an error, and `Run.result` raises
+        LimitReached with the last message in `partial`.
 
         Raises UsageError for a run that cannot begin.
         """
@@ -242,6 +243,9 @@ class Client(swink_core.Client):
         named = tools_by_name(tools)
         asked: Options = {**options, "tools": [one.definition for one in named.values()]}
         resumed = context if isinstance(context, PausedRun) else None
+        if gate is not None and gate is not limits and resumed is not None:
+            gate.charge = resumed.charge
+            gate.turns = resumed.turn
         prompt: Any = context if resumed is None else context_after(resumed)
 
         def ask(context: Prompt, asked: Options) -> EventStream:
