@@ -14,12 +14,12 @@ import json
 import random
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
 from rich._emoji_codes import EMOJI
-from test import cjkencodings  # type: ignore[attr-defined]  # a folder of samples
 
 from swink_core.vocabulary.tokens import text_tokens
 
@@ -59,7 +59,7 @@ def classes() -> dict[str, list[str]]:
     """Return the pieces of text of each class."""
     pages = (path.read_text("utf-8") for path in sorted((ROOT / "docs/explanation").glob("*.md")))
     modules = (path.read_text("utf-8") for path in sorted((ROOT / "swink_core").rglob("*.py")))
-    folder = Path(next(iter(cjkencodings.__path__)))
+    folder = Path(sysconfig.get_path("stdlib")) / "test/cjkencodings"
     samples = (
         "".join(each for each in path.read_text("utf-8") if ord(each) > 0x2E7F)
         for path in sorted(folder.glob("*-utf8.txt"))

@@ -127,7 +127,8 @@ def work() -> None:
         pid = os.fork()
         if not pid:
             tracer = Tracer(asked["kill_at"])
-            via_batch.BatchRunner.run = tracer.traced(via_batch.BatchRunner.run)  # type: ignore[method-assign]  # in this fork
+            runner: Any = via_batch.BatchRunner
+            runner.run = tracer.traced(runner.run)
             client = {"providers": asked["providers"]}
             asyncio.run(run(asked["model"], ROWS, asked["output"], via="batch", client=client))
             Path(asked["output"]).with_suffix(".lines").write_text("\n".join(tracer.lines))

@@ -30,7 +30,7 @@ def amount(count: int | None) -> str:
 
 def money(dollars: float, estimated: bool = False) -> str:
     """Write US dollars: cents at least, and two figures that mean something."""
-    if estimated:
+    if estimated and dollars:
         return f"{money(dollars)} (estimated)"
     if dollars == 0:
         return "$0"
