@@ -66,7 +66,8 @@ help:
 	@echo '                  instructions (with valgrind), and measure each protocol at the gateway,'
 	@echo '                  the start of the command line, and many prompts (CALLS=100000 for all)'
 	@echo 'make chaos        kill workers and Redis under gateways for ten minutes (MINUTES=1)'
-	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal'
+	@echo 'make kills        kill runs of `swink batch` two hundred times, with each engine of its journal, and at'
+	@echo '                  every line while a batch is submitted to each vendor'
 	@echo 'make reality      compare with recorded traffic of other projects: FOLDERS="one two"'
 	@echo 'make fuzz         feed 1,000,000 broken answers (STREAMS=…) and 100,000 broken errors'
 	@echo '                  (REFUSALS=…) to all providers, half over HTTP, flip every bit of'
@@ -76,7 +77,8 @@ help:
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq");'
 	@echo 'make mutants      mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
-	@echo 'make moving       run the programs of the pages of moving to swink, installing what they move from'
+	@echo 'make moving       run the programs of the pages of moving to swink, and of the page that compares'
+	@echo '                  programs, installing the other libraries'
 	@echo 'make counterparts show traces to Phoenix and metrics to Prometheus, put gateways behind'
 	@echo '                  haproxy and before a real Redis, drive the claude command,'
 	@echo '                  the gateway with every vendor'\''s newest SDK, and them beside the'
@@ -154,6 +156,7 @@ chaos: $(VENV)/.installed-dev
 kills: $(VENV)/.installed-dev
 	$(PY) contrib/swink-batch/tests/kills.py --engine files
 	$(PY) contrib/swink-batch/tests/kills.py --engine sqlite
+	$(PY) contrib/swink-batch/tests/kill_submissions.py
 
 reality: $(VENV)/.installed-dev
 	$(PY) -m lab.reality $(FOLDERS)
@@ -174,7 +177,7 @@ scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m lab.peers.scoreboard
 	$(PY) -m lab.peers.judged
 
-moving: $(VENV)/.installed-dev $(foreach peer,litellm langchain llm,$(PEERS)/$(peer)/.installed)
+moving: $(VENV)/.installed-dev $(foreach peer,litellm langchain llm pydantic-ai,$(PEERS)/$(peer)/.installed)
 	$(PY) -m pytest -q tests/test_moving.py
 
 $(PEERS)/%/.installed: lab/peers/%.txt $(VENV)/.checkout

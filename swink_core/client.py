@@ -97,9 +97,9 @@ class Client:
             ("plugins", plugins, Iterable), ("host", host, Host | None), ("breaker", breaker, bool),
             ("http", http, HTTPClient | None), ("clock", clock, Clock | None),
             ("gates", gates, Iterable), ("providers", providers, Mapping | None),
-            ("limits", limits, Limits | LimitGate | None),
         ):  # fmt: skip
             expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
+        expect(limits, Limits | LimitGate | None, "limits is", _LIMITS, UsageError)
         classes = {name: each for name, each in (providers or {}).items() if callable(each)}
         if host is not None and classes:
             raise UsageError(
@@ -180,7 +180,7 @@ class Client:
         asked = full_options(options)
         system_prompt = asked.pop("system_prompt", None)
         tools = asked.pop("tools", None)
-        expect(limits, Limits | LimitGate | None, "limits is", "Pass Limits(cost=…).", UsageError)
+        expect(limits, Limits | LimitGate | None, "limits is", _LIMITS, UsageError)
         limit = gate_of(limits)
         conversation = context_of(context, system_prompt, tools)
         targets = self._targets(model, asked)
@@ -335,6 +335,8 @@ class Client:
         )
 
 
+_LIMITS = "Pass Limits(cost=…)."
+
 MOST_REMEMBERED = 256
 """Chains of models with options whose targets a client remembers."""
 
@@ -409,25 +411,39 @@ def _is_chain(models: Any) -> bool:
 
 
 @takes_options(Options)
-def stream(model: ModelChain | None, context: Prompt, **options: Unpack[Options]) -> EventStream:
+def stream(
+    model: ModelChain | None,
+    context: Prompt,
+    *,
+    limits: Limits | LimitGate | None = None,
+    **options: Unpack[Options],
+) -> EventStream:
     """Stream one call with a temporary client, which closes with the stream."""
     client = Client()
     client._on_close = client.aclose
-    return client.stream(model, context, **options)
+    return client.stream(model, context, limits=limits, **options)
 
 
 @takes_options(Options)
 async def complete(
-    model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+    model: ModelChain | None,
+    context: Prompt,
+    *,
+    limits: Limits | LimitGate | None = None,
+    **options: Unpack[Options],
 ) -> AssistantMessage:
     """Make one call with a temporary client and return its message."""
     async with Client() as client:
-        return await client.complete(model, context, **options)
+        return await client.complete(model, context, limits=limits, **options)
 
 
 @takes_options(Options)
 def complete_sync(
-    model: ModelChain | None, context: Prompt, **options: Unpack[Options]
+    model: ModelChain | None,
+    context: Prompt,
+    *,
+    limits: Limits | LimitGate | None = None,
+    **options: Unpack[Options],
 ) -> AssistantMessage:
     """Make one call and return its message, for scripts without an event loop.
 
@@ -436,6 +452,6 @@ def complete_sync(
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(complete(model, context, **options))
+        return asyncio.run(complete(model, context, limits=limits, **options))
     hint = "Use: await swink.complete(…)"
     raise UsageError("complete_sync() was called inside a running event loop", resolution=hint)

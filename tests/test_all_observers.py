@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client import CollectorRegistry
 
 import swink_core as swink
+from swink_core.vocabulary.prices import Prices
 from swink_observer_log.observer import LogObserver
 from swink_observer_otel.observer import OTelObserver
 from swink_observer_prometheus.observer import PrometheusObserver
@@ -153,3 +154,47 @@ async def test_each_is_told_of_every_event_in_order(
     assert names.count("end") == 1
     said = "".join(json.loads(record.data)["text"] for record in told if record.name == "content")
     assert said == "".join(event.get("delta", "") for event in first.events)
+
+
+async def test_each_shows_that_a_cost_is_an_estimate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "swink_observer_log")
+    spans = InMemorySpanExporter()
+    tracers = TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    registry, feed = CollectorRegistry(), Feed()
+    recorder = Recorder(tmp_path / "calls")
+    otel = OTelObserver(tracer_provider=tracers, meter_provider=MeterProvider())
+    observers = [LogObserver(), PrometheusObserver(registry), otel, feed, recorder]
+    info = swink.ModelInfo("large", "acme", prices=Prices(input=1.0, output=2.0))
+    own = {"acme": {"api_key": KEY, "base_url": "http://acme.invalid"}}
+    http = MemoryHTTPClient(acme_answer({"text": "Hello"}))  # cut off, without its usage
+    model = swink.Model("acme", "large", info)
+    async with (
+        swink.Client(host=acme_host(observers), http=http, providers=own) as client,
+        client.stream(model, "Hi") as stream,
+    ):
+        async for _ in stream:
+            pass
+    await recorder.aclose()
+    feed.end()
+
+    assert stream.call.cost is not None
+    assert stream.call.cost.total is not None
+    dollars = stream.call.cost.total
+    assert dollars > 0
+    [logged] = [r.swink for r in caplog.records if getattr(r, "swink", {}).get("cost_usd")]  # type: ignore[attr-defined]  # the observer's
+    assert logged["cost_estimated"] is True
+    [*_, span] = spans.get_finished_spans()
+    assert span.attributes is not None
+    assert span.attributes["swink.cost.estimated"] is True
+    counted = {s.name: s.value for metric in registry.collect() for s in metric.samples}
+    assert counted["llm_estimated_cost_dollars_total"] == counted["llm_cost_dollars_total"]
+    assert counted["llm_cost_dollars_total"] == pytest.approx(dollars)
+    [entry] = open_store(tmp_path / "calls").entries()
+    assert entry.estimated
+    assert entry.cost == pytest.approx(dollars)
+    told = [record async for record in feed.follow(last=1000) if record is not None]
+    [end] = [json.loads(record.data) for record in told if record.name == "end"]
+    assert end["estimated"] is True

@@ -150,12 +150,15 @@ LAYERS: dict[str, tuple[frozenset[str], ...]] = {
                 "extraction",
                 "files",
                 "listing",
+                "live_markdown",
                 "markdown",
+                "markdown_tokens",
                 "pairs",
                 "schemas",
                 "summary",
                 "terminal",
                 "troubles",
+                "wrapping",
             }
         ),
         # what commands share: settings, keys, options, calls

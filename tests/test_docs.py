@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from documents import MOVING, PAGES, ROOT, name_of, programs_of, python_blocks, vendors
+from documents import COMPARED, MOVING, PAGES, ROOT, name_of, programs_of, python_blocks, vendors
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ from swink_gateway.policy.config import Source
 from swink_gateway.policy.routing import usable
 from swink_gateway.protocols.table import PROTOCOLS
 
-RUNNABLE = [page for page in PAGES if page not in MOVING and python_blocks(page)]
+RUNNABLE = [page for page in PAGES if page not in (*MOVING, COMPARED) and python_blocks(page)]
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from documents import MOVING, ROOT, programs_of
+from documents import COMPARED, MOVING, ROOT, programs_by_library, programs_of
 
 import swink_core as swink
 from swink_core.vocabulary.habits import HABITS
@@ -29,6 +29,7 @@ ROUTES = {
     "claude-haiku-4-5": ["echo/echo"],
     "gpt-6-sol": ["echo/tool"],  # calls what is on offer
     "claude-sonnet-5-5": ["echo/tool"],
+    "gpt-4o": ["echo/fail-overloaded"],  # the first model of a fallback
 }
 
 HERE = {"openai", "anthropic"}
@@ -101,6 +102,46 @@ def test_both_programs_of_a_pair_print_the_same(
         pytest.skip(f"{peer} is not installed; `make moving` installs it")
     theirs = run(python, [old for old, _ in pairs.values()], gateway, tmp_path)
     assert dict(zip(pairs, theirs, strict=True)) == printed
+
+
+LIBRARIES = ("swink", "pydantic-ai", "llm", "openai")
+
+
+@pytest.fixture(scope="module")
+def compared(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The output of swink's programs on the page that compares libraries, by section."""
+    programs = [each["swink"] for each in programs_by_library(COMPARED).values()]
+    return run(sys.executable, programs, gateway, tmp_path_factory.mktemp("compared"))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_compared_programs_print_the_same(
+    library: str, gateway: str, compared: list[str], tmp_path: Path
+) -> None:
+    assert [said for said in compared if "Traceback" in said or not said.strip()] == []
+    is_here = library in (*HERE, "swink")
+    python = sys.executable if is_here else str(ROOT / ".venv-peers" / library / "bin" / "python")
+    if not Path(python).exists():
+        pytest.skip(f"{library} is not installed; `make moving` installs it")
+    programs = [each[library] for each in programs_by_library(COMPARED).values()]
+    assert run(python, programs, gateway, tmp_path) == compared
+
+
+def lines_of(program: str) -> int:
+    """Count the lines of a program, without blank ones."""
+    return sum(bool(line.strip()) for line in program.splitlines())
+
+
+def test_the_table_of_compared_programs_has_their_lines() -> None:
+    counts = {
+        title: [lines_of(programs[name]) for name in LIBRARIES]
+        for title, programs in programs_by_library(COMPARED).items()
+    }
+    counts["All"] = [sum(column) for column in zip(*counts.values(), strict=True)]
+    rows = re.findall(
+        r"^\| \[?([^|\]]+?)(?:\]\([^)]*\))? \|((?: \d+ \|)+)$", COMPARED.read_text("utf-8"), re.M
+    )
+    assert {title: [*map(int, re.findall(r"\d+", row))] for title, row in rows} == counts
 
 
 # (page, options of the library that its table must show)

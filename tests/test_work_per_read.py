@@ -11,7 +11,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from swink_cli.markdown import render, settled
+from swink_cli.markdown import render
+from swink_cli.markdown_tokens import settled
 from swink_test_helpers import work_per_read
 from swink_test_helpers.work_per_read import FLAT, PARTS, Part, growth, growth_of_end
 from swink_testing import freeze

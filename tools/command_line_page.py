@@ -34,7 +34,7 @@ CODES = (
         "the answer ended early: at the token limit, by a filter, paused, or calling tools after "
         "--max-turns turns; "
         "or it is not the JSON that was asked for",
-        "the run ended before the last row: the budget is used up, or nothing but failures came",
+        "the run ended before the last row: a limit is reached, or nothing but failures came",
     ),
     (
         exits.EXIT_INTERRUPTED,

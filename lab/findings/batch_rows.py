@@ -136,15 +136,15 @@ def full_disk(runs: Runs) -> None:
 
 
 def budget(runs: Runs) -> None:
-    """Give a budget for a part of the rows."""
+    """Give a limit for a part of the rows."""
     dollars = Decimal("0.005")
-    status, last = runs.run("--budget", str(dollars))
+    status, last = runs.run("--max-cost", str(dollars))
     billed = Decimal(runs.vendor.state.bill()["total"]["cost"])
     file = runs.folder / "answers.jsonl"
     lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     shown = sum(Decimal(str(line.get("cost") or 0)) for line in lines)
     text = f"${dollars}: billed ${billed:.5f}, ${shown:.5f} in the output, exit {status}, {last!r}"
-    verdict(0 < billed <= dollars, f"a budget of {text}")
+    verdict(0 < billed <= dollars, f"a limit of {text}")
 
 
 ODD: list[Any] = [

@@ -15,6 +15,7 @@ from swink_core.plugins.binding import Target
 from swink_core.vocabulary.events import Done, Error
 from swink_core.vocabulary.http import ResponseHead
 from swink_core.vocabulary.limits import Limits
+from swink_core.vocabulary.models import Model
 from swink_core.vocabulary.outcome import NOTHING, Charge
 
 
@@ -37,7 +38,9 @@ class LimitGate:
         reservation = NOTHING
         if self.limits.cost is not None or self.limits.tokens is not None:
             reservation = await attempt.reserve()
-        self._check(target, reservation)
+        refusal = self.refusal(target.model, reservation)
+        if refusal is not None:
+            raise refusal
         self._reserved[attempt] = reservation
         self.requests += 1
 
@@ -68,10 +71,14 @@ class LimitGate:
             raise _reached(made, f"tool_calls={most}")
         self.tool_calls += number
 
-    def _check(self, target: Target, reservation: Charge) -> None:
+    def refusal(self, model: Model, reservation: Charge, requests: int = 1) -> LimitReached | None:
+        """Return the error for a reservation that does not fit; `None` if it fits.
+
+        `requests` is the number of attempts that the reservation is for.
+        """
         limits = self.limits
-        if limits.requests is not None and self.requests >= limits.requests:
-            raise _reached(f"{self.requests} requests were made", f"requests={limits.requests}")
+        if limits.requests is not None and self.requests + requests > limits.requests:
+            return _reached(f"{self.requests} requests were made", f"requests={limits.requests}")
         under_way = sum(self._reserved.values(), NOTHING)
         if limits.tokens is not None:
             taken = self.charge.tokens + under_way.tokens
@@ -80,12 +87,13 @@ class LimitGate:
                     f"{self.charge.tokens:,} tokens are spent, {under_way.tokens:,} reserved, and "
                     f"this call may take {reservation.tokens:,}"
                 )
-                raise _reached(what, f"tokens={limits.tokens}")
+                return _reached(what, f"tokens={limits.tokens}", _SMALLER)
         if limits.cost is None:
-            return
+            return None
         if reservation.cost is None:
-            raise LimitReached(
-                f"the price of {target.model} is not known, so a limit of its cost cannot hold",
+            return LimitReached(
+                f"the price of {model} is not known, so a limit of its cost cannot hold",
+                title=_TITLE,
                 resolution="Limit its tokens instead, or choose a model with prices.",
                 code="limit",
             )
@@ -96,14 +104,18 @@ class LimitGate:
                 f"${spent:.4g} is spent, ${held:.4g} reserved, and this call may cost "
                 f"${reservation.cost:.4g}"
             )
-            raise _reached(what, f"cost={limits.cost:g}")
+            return _reached(what, f"cost={limits.cost:g}", _SMALLER)
+        return None
 
 
-def _reached(what: str, limit: str) -> LimitReached:
+_TITLE = "The limit is reached"
+
+_SMALLER = "Raise the limit, lower max_tokens, or send a shorter prompt."
+
+
+def _reached(what: str, limit: str, resolution: str = "Raise the limit.") -> LimitReached:
     return LimitReached(
-        f"{what} (limit: {limit})",
-        resolution="Raise the limit, lower max_tokens, or send a shorter prompt.",
-        code="limit",
+        f"{what} (limit: {limit})", title=_TITLE, resolution=resolution, code="limit"
     )
 
 

@@ -1,5 +1,6 @@
 """Building blocks of providers, from bytes to events."""
 
+from swink_core.failures.asynchronous import AsyncOnly, AsyncPieces
 from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase
 from swink_core.failures.kinds import KINDS, health_of
@@ -68,6 +69,8 @@ __all__ = [
     "SHAPES",
     "TUNING",
     "AiohttpClient",
+    "AsyncOnly",
+    "AsyncPieces",
     "Attempt",
     "Automaton",
     "Catalog",

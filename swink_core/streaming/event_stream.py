@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Iterator
 from types import AsyncGeneratorType
 from typing import Self, cast
 
+from swink_core.failures.asynchronous import AsyncOnly, AsyncPieces
 from swink_core.failures.exceptions import LimitReached, StreamError
 from swink_core.plugins.call import Call
 from swink_core.streaming.driver import Batch, Driver
@@ -24,7 +25,7 @@ _SAID_OF_FAILURES = ("phase", "status", "request_id", "retry_after", "code")
 READ_BY_ANOTHER = "the stream is being read by another task"
 
 
-class EventStream:
+class EventStream(AsyncOnly):
     """The events of a call, in order, ending with exactly one `Done` or `Error`.
 
         async with client.stream("acme/large", "Why?") as stream:
@@ -54,12 +55,15 @@ class EventStream:
         return self._driver.message
 
     @property
-    async def text(self) -> AsyncGenerator[str, None]:
+    def text(self) -> AsyncGenerator[str, None]:
         """The text of the answer, piece by piece, each what one network read brought.
 
         Raises like `result()`, and also raises a `StreamError` that would restart the call after
         text was delivered.
         """
+        return AsyncPieces(self._text())
+
+    async def _text(self) -> AsyncGenerator[str, None]:
         is_said = False
         async for batch in self.batches():
             if isinstance(retry := batch[-1], ev.Retry):

@@ -83,12 +83,14 @@ def _table() -> tuple[Habit, ...]:
     }
     instead = {
         "attachments": 'Put them into the prompt: ["What is this?", image("a.png")].',
+        "budget": _LIMITED,
         "callbacks": "Write Client(plugins=[…]) with an observer.",
         "default_headers": 'Write Client(providers={"acme": {"headers": {…}}}).',
         "fallbacks": "Pass a list of models in place of the model.",
         "function_call": "Write tool_choice='auto', 'none', 'required' or the name of a tool.",
         "functions": "Write tools=[…].",
         "images": 'Put them into the prompt: ["What is this?", image("a.png")].',
+        "limit": f"{_LIMITED} gather(…) takes limit=10 for the calls at a time.",
         "max_budget": _LIMITED,
         "max_cost": _LIMITED,
         "max_tool_calls": "Write limits=Limits(tool_calls=…) for a run.",

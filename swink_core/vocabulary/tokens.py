@@ -136,7 +136,7 @@ def _other_scripts(text: str) -> Estimate:
     two = len(two_bytes) - astral
     return Estimate(
         cjk * 1.0 + astral * 2.5 + two * 0.5 + three * 1.0,
-        cjk * 1.6 + astral * 4.0 + two * 1.0 + three * 2.5,
+        cjk * 2.0 + astral * 4.0 + two * 1.0 + three * 2.5,
     )
 
 

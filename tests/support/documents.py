@@ -23,6 +23,9 @@ PAGES = [
 MOVING = sorted((ROOT / "docs/how-to").glob("move-from-*.md"))
 """Pages of programs in pairs, in another library and in swink, which tests/test_moving.py runs."""
 
+COMPARED = ROOT / "docs/explanation/programs-compared.md"
+"""The page of the same programs in several libraries, which tests/test_moving.py runs too."""
+
 _FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _MODEL = re.compile(r"[\"' ]([a-z][a-z-]*)/[\w]")
@@ -57,14 +60,18 @@ def files_of(page: Path) -> dict[str, str]:
 def programs_of(page: Path) -> dict[str, tuple[str, str]]:
     """Return the pairs of programs of a page, the old and the new, by the section they are in."""
     found: dict[str, tuple[str, str]] = {}
-    _, *sections = _SECTION.split(page.read_text("utf-8"))
-    for title, text in zip(sections[::2], sections[1::2], strict=True):
-        programs = _TITLED.findall(text)
-        if programs:
-            (_, old), (library, new) = programs
-            assert library == "swink", f"{page.name}: {title}"
-            found[title] = (old, new)
+    for title, programs in programs_by_library(page).items():
+        (_, old), (library, new) = programs.items()
+        assert library == "swink", f"{page.name}: {title}"
+        found[title] = (old, new)
     return found
+
+
+def programs_by_library(page: Path) -> dict[str, dict[str, str]]:
+    """Return the programs of a page by the section they are in, and the library they are for."""
+    _, *sections = _SECTION.split(page.read_text("utf-8"))
+    found = zip(sections[::2], sections[1::2], strict=True)
+    return {title: dict(programs) for title, text in found if (programs := _TITLED.findall(text))}
 
 
 def shell_lines(page: Path) -> list[str]:

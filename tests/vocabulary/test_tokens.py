@@ -42,6 +42,11 @@ def test_a_text_is_estimated_by_its_script(text: str, least: int, most: int) -> 
     assert estimate.tokens <= estimate.most
 
 
+def test_the_upper_bound_of_cjk_admits_the_most_tokens_that_were_measured() -> None:
+    text = "既有的拿到的環境中測" * 10
+    assert text_tokens(text).most >= 1.89 * len(text)  # cl100k_base, for a piece of Chinese
+
+
 @given(st.text())
 def test_an_upper_bound_is_not_below_the_letters_of_a_word_and_never_negative(text: str) -> None:
     estimate = text_tokens(text)

@@ -50,7 +50,7 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
         (["--report", "x.pdf"], "x.pdf says no form of report"),
         (["--shard", "3/2"], "there is no shard 3 of 2"),
         (["--shard", "half"], "'half' is not I/N"),
-        (["--budget", "-1"], "budget is -1"),
+        (["--max-cost", "-1"], "-1.0 is not in the range"),
         (["--rpm", "nan"], "rpm is nan"),
         (["--prompt", "{"], "the prompt is no template"),
         (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),

@@ -16,11 +16,13 @@ from typing import Any, Literal
 
 import pytest
 from attrs import define
-from row_server import Rows, reply, stream_of
+from row_server import Rows, frame, reply, stream_of
 
 from swink_batch import Answer, Job, Tally, answers, run
 from swink_batch.answers import as_json
-from swink_core import MediaError, RetryPolicy, SwinkError, Timeouts, UsageError
+from swink_batch.report import lines
+from swink_cli.summary import money
+from swink_core import Limits, MediaError, RetryPolicy, SwinkError, Timeouts, UsageError
 from swink_testing.clock import ManualClock
 
 EVENTS = "text/event-stream"
@@ -297,8 +299,12 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
         ({"prompt": "{txt}"}, "the row has no 'txt', which the prompt names"),
         ({"prompt": "{text"}, "the prompt is no template"),
         ({"rows": "nowhere.jsonl"}, r"nowhere\.jsonl: there is no such file"),
-        ({"models": "openai/rows", "budget": 1.0}, "the price of openai/rows is not known"),
-        ({"budget": float("nan")}, "budget is nan"),
+        (
+            {"models": "openai/rows", "limits": Limits(cost=1.0)},
+            "the price of openai/rows is not known",
+        ),
+        ({"limits": 5.0}, "limits is of type float"),
+        ({"limits": Limits(turns=5)}, "limits.turns is set"),
         ({"models": ["echo/echo", "echo/think"], "via": "batch"}, "a batch has one model"),
         ({"models": []}, "the chain of models is empty"),
         ({"models": ()}, "the chain of models is empty"),
@@ -308,7 +314,7 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
         ({"models": [["echo/echo"]]}, "not one of type list"),
         ({"models": [("echo/echo", "echo/think")]}, "not one of type tuple"),
         ({"models": {"echo/echo": {}}}, "not one of type dict"),
-        ({"budget": 1.0, "via": "batch"}, "no budget stops a batch"),
+        ({"limits": Limits(cost=1.0), "via": "batch"}, "no limit stops a batch"),
         ({"via": "foo"}, "via is 'foo'\n.*'calls' or 'batch'"),
         ({"via": ["batch"]}, r"via is \['batch'\]"),
         ({"order": "foo"}, "order is 'foo'\n.*'completion' or 'input'"),
@@ -477,11 +483,11 @@ async def test_a_run_that_stops_at_its_budget_lets_others_have_their_turn(tmp_pa
         await run(model, path, output, prompt="{text}", **settings)
         path.write_text("\n".join(map(json.dumps, some(2001))))
         beating = asyncio.ensure_future(beat())
-        less = {**settings, "budget": 1e-9, "concurrency": 1}
+        less = {**settings, "limits": Limits(cost=1e-9), "concurrency": 1}
         tally = await run(model, path, output, prompt="{text}", **less)
         beating.cancel()
     assert tally.stopped is not None
-    assert "budget of $1e-09 is used up" in tally.stopped
+    assert "(limit: cost=1e-09)" in tally.stopped
     assert (tally.kept, len(written(output))) == (1, 1)
     assert beats > 200
 
@@ -671,7 +677,7 @@ async def test_a_budget_ends_a_run_before_it_is_spent(tmp_path: Path) -> None:
     async with server() as (asked, settings):
         job = Job(
             models="openai/gpt-5.4-mini",
-            budget=0.001,
+            limits=Limits(cost=0.001),
             concurrency=4,
             **settings,
             options={"max_tokens": 10},
@@ -679,8 +685,8 @@ async def test_a_budget_ends_a_run_before_it_is_spent(tmp_path: Path) -> None:
         tally = await job.run(rows, output)
         assert 0 < tally.answered < 300
         assert tally.stopped is not None
-        assert "budget of $0.001" in tally.stopped
-        assert 0.0009 < tally.cost <= 0.001
+        assert "(limit: cost=0.001)" in tally.stopped
+        assert 0.00087 < tally.cost <= 0.001  # a call may cost 0.00013
         count = asked.asked.total()
         again = await job.run(rows, output)
     assert (again.answered, asked.asked.total()) == (0, count)
@@ -688,11 +694,14 @@ async def test_a_budget_ends_a_run_before_it_is_spent(tmp_path: Path) -> None:
 
 async def test_a_budget_that_pays_for_no_call_says_so_and_how_to_go_on(tmp_path: Path) -> None:
     async with server() as (asked, settings):
-        given: dict[str, Any] = {"budget": 0.0015, **settings}
+        given: dict[str, Any] = {"limits": Limits(cost=0.0015), **settings}
         model, output = "openai/gpt-5.4-mini", tmp_path / "answers.jsonl"
         tally = await run(model, ["row a"], output, **given)
         assert tally.stopped is not None
-        assert re.match(r"a call may cost \$0.00\d+, which the budget of \$0.0015", tally.stopped)
+        assert re.match(
+            r"\$0 is spent, \$0 reserved, and this call may cost \$0\.0\d+ \(limit: cost=0\.0015\)",
+            tally.stopped,
+        )
         assert "lower max_tokens" in tally.stopped
         assert (tally.done, asked.asked.total()) == (0, 0)
         bounded = await run(model, ["row a"], tmp_path / "o", options={"max_tokens": 10}, **given)
@@ -701,7 +710,62 @@ async def test_a_budget_that_pays_for_no_call_says_so_and_how_to_go_on(tmp_path:
 
 async def test_a_budget_needs_a_price() -> None:
     with pytest.raises(UsageError, match="the price of openai/rows is not known"):
-        _ = [a async for a in answers("openai/rows", ["Hi"], budget=1.0)]
+        _ = [a async for a in answers("openai/rows", ["Hi"], limits=Limits(cost=1.0))]
+
+
+# (limits, rows answered in a first run and in a second)
+SPENT = [
+    (Limits(requests=3), 3),
+    (Limits(tokens=400), 30),
+    (Limits(cost=0.0), 0),
+]
+
+
+@pytest.mark.parametrize(("limits", "most"), SPENT)
+async def test_limits_count_all_runs_of_a_journal(
+    limits: Limits, most: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    output, rows = tmp_path / "answers.jsonl", tmp_path / "rows.jsonl"
+    rows.write_text("\n".join(map(json.dumps, some(100))))
+    async with server() as (asked, settings):
+        settings["prompt"] = "{text}"
+        given: dict[str, Any] = {**settings, "limits": limits, "options": {"max_tokens": 10}}
+        first = await run("openai/gpt-5.4-mini", rows, output, **given)
+        assert first.stopped is not None
+        assert "(limit: " in first.stopped
+        assert (first.answered, first.failed) == (asked.asked.total(), 0)
+        assert first.answered <= most
+        again = await run("openai/gpt-5.4-mini", rows, output, **given)
+        assert (again.answered, again.failed, again.kept) == (0, 0, first.answered)
+        assert first.answered == asked.asked.total()
+        assert first.answered >= most // 2
+        whole = await run("openai/gpt-5.4-mini", rows, output, **{**given, "limits": Limits()})
+    assert (whole.kept, whole.stopped) == (first.answered, None)
+    assert whole.answered == 100 - first.answered
+    core = [each for each in caplog.records if each.name.startswith("swink_core")]
+    refused = [each for each in core if each.levelname == "ERROR"]
+    assert len(refused) == 2  # the row that ended each run, and none of those that waited
+
+
+async def test_an_answer_without_usage_is_kept_with_an_estimated_cost(tmp_path: Path) -> None:
+    body = frame({"role": "assistant", "content": "good"}) + frame({}, "stop") + b"data: [DONE]\n\n"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(reply("200 OK", body, EVENTS))
+        writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    client = {"providers": {"openai": {"base_url": url, "api_key": "x", "api": "chat"}}}
+    output = tmp_path / "answers.jsonl"
+    limits = Limits(cost=1.0)
+    tally = await run("openai/gpt-5.4-mini", ["Hi"], output, client=client, limits=limits)
+    listening.close()
+    [line] = written(output)
+    assert line["estimated"] is True
+    assert tally.estimated == tally.cost == line["cost"] > 0
+    assert any(f"cost: {money(tally.cost)} (" in each for each in lines(tally))
 
 
 @pytest.mark.parametrize("wrap", [lambda pair: pair, lambda pair: [pair], lambda pair: (pair,)])

@@ -50,7 +50,7 @@ def test_what_was_added_is_there_when_it_is_opened_again(path: Path) -> None:
     add(journal, Answer(id="b", error=Failed("timeout", "late"), cost=0.25), 8)
     journal.close()
     again = opened(path)
-    assert (again.cost, again.dearest) == (0.75, 0.5)
+    assert (again.charge.cost, again.requests) == (0.75, 2)
     assert text(again, "a", 7) == "line\nbreak ü"
     assert again.kept(key_of("c"), 7) is None
     kept = [again.kept(key_of(id), check) for id, check in (("a", 7), ("a", 6), ("b", 8), ("c", 0))]
@@ -114,7 +114,7 @@ def test_a_journal_that_stays_open_counts_at_each_reading_what_was_added(path: P
     add(other, Answer(id="c", cost=1.0), 7)
     for _ in range(2):
         journal.read()
-        assert (journal.cost, journal.dearest) == (8.0, 5.0)
+        assert (journal.charge.cost, journal.requests) == (8.0, 3)
     for each in (journal, other):
         each.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,27 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kill_submissions import ANSWERS, ROWS, VENDORS, environment_of, job_of, series
 from vendor_server import VendorServer
-from vendor_servers import (
-    AnthropicServer,
-    BedrockServer,
-    GeminiServer,
-    MistralServer,
-    OpenAIServer,
-)
 
 from swink_batch import run, via_batch
 from swink_core import SwinkError
-
-VENDORS: dict[str, tuple[str, type[VendorServer], str, dict[str, str]]] = {
-    "openai": ("gpt-5.4-mini", OpenAIServer, "/v1", {"api": "chat"}),
-    "mistral": ("mistral-small-latest", MistralServer, "/v1", {}),
-    "anthropic": ("claude-haiku-4-5", AnthropicServer, "/v1", {}),
-    "gemini": ("gemini-2.5-flash", GeminiServer, "/v1beta", {}),
-    "bedrock": ("us.anthropic.claude-fable-5-2", BedrockServer, "", {"region": "us-east-1"}),
-}
-
-ROWS = [{"id": f"r{number}", "prompt": f"row r{number}"} for number in range(4)]
 
 PROGRAM = """
 import asyncio, json, sys
@@ -51,18 +36,13 @@ class Vendors:
     def __init__(self, stack: ExitStack, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.servers: dict[str, VendorServer] = {}
         self.jobs: dict[str, tuple[str, str, dict[str, Any]]] = {}
-        for name, (model, kind, path, settings) in VENDORS.items():
+        for name, (_, kind, _, _) in VENDORS.items():
             server = self.servers[name] = stack.enter_context(kind())
-            root = server.url.removesuffix("/v1")
-            own = {"base_url": f"{root}{path}", "api_key": "key", **settings}
+            model, providers = job_of(name, server)
             if name == "bedrock":
-                del own["api_key"]
-                monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
-                monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-                monkeypatch.setenv("AWS_ENDPOINT_URL_S3", root)
-                monkeypatch.setenv("SWINK_BEDROCK_BATCH_S3", "s3://bucket/folder")
-                monkeypatch.setenv("SWINK_BEDROCK_BATCH_ROLE", "arn:aws:iam::1:role/batch")
-            self.jobs[name] = f"{name}/{model}", str(folder / f"{name}.jsonl"), {name: own}
+                for variable, value in environment_of(server).items():
+                    monkeypatch.setenv(variable, value)
+            self.jobs[name] = model, str(folder / f"{name}.jsonl"), providers
 
     def kill_while_submitting(self, withholds: str) -> None:
         """Start a run for each vendor, and kill them once every submission waits."""
@@ -96,9 +76,6 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 def _child(jobs: Any) -> subprocess.Popen[bytes]:
     arguments = json.dumps([*jobs]), json.dumps(ROWS)
     return subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments])
-
-
-ANSWERS = {f"r{number}": f"answer to row r{number}" for number in range(4)}
 
 
 @pytest.fixture
@@ -180,3 +157,9 @@ async def test_a_ledger_without_tokens_is_read_as_before(
         file.write_bytes(head)  # the job, without answers
     assert await vendors.resume(name) == ANSWERS
     assert len(vendors.servers[name].batches) == 1
+
+
+def test_a_run_that_is_killed_at_some_line_submits_no_row_twice(tmp_path: Path) -> None:
+    [found] = series(["openai"], tmp_path, random.Random(1), most=3)
+    assert found.faults == []
+    assert found.kills == 6

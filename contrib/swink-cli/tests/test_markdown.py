@@ -18,7 +18,9 @@ from rich.console import Console
 from screen import seen
 
 from swink_cli import markdown
-from swink_cli.markdown import LiveMarkdown, render, settled
+from swink_cli.live_markdown import LiveMarkdown
+from swink_cli.markdown import render
+from swink_cli.markdown_tokens import settled
 from swink_cli.terminal import printable
 
 WIDTHS = (40, 80, 200)
@@ -129,6 +131,10 @@ CONSTRUCTS: dict[str, tuple[str, list[str]]] = {
     ),
     "second definition": ("[a]: /b\n\n[A]: /c", ["[a]: /b", "", "[A]: /c"]),
     "reference": ("[a][b] [b] [c][]\n\n[b]: /d", ["[a][b] [b] [c][]", "", "[b]: /d"]),
+    "emphasis across a reference": (
+        "*[foo*][ref] **a [b** c] *[d]* [*e*][f]\n\n[ref]: /u",
+        ["*[foo*][ref] **a [b** c] [d] [e][f]", "", "[ref]: /u"],
+    ),
     "definition in a quotation": ("> [a]: /b\n> c", ["▌ [a]: /b", "▌", "▌ c"]),
     "footnote": ("a[^1]\n\n[^1]: b c", ["a[^1]", "", "[^1]: b c"]),
     "entities": ("&lt;a&gt; &copy; &nosuch; &#x41;", ["<a> © &nosuch; A"]),
@@ -222,10 +228,19 @@ def content(text: str) -> str:
 
 
 @given(hostile.filter(lambda text: "]:" not in text), widths)
+@example("*a [b*] c*", 80)
 def test_all_that_html_shows_is_on_the_screen_in_order(text: str, width: int) -> None:
     """Punctuation too; markdown-it-py's HTML has no list numbers, definitions and info strings."""
     shown = visible("".join(lines_of(text, width)))
     assert is_within(visible(content(text)), shown)
+
+
+@given(hostile.filter(lambda text: "]:" not in text), widths)
+@example("*[foo*][b]", 80)
+def test_marks_that_a_reference_makes_text_are_on_the_screen(text: str, width: int) -> None:
+    defined = f"{text}\n\n[b]: /c"
+    marks = re.sub(r"[^*_]", "", content(defined))
+    assert is_within(marks, re.sub(r"[^*_]", "", "".join(lines_of(defined, width))))
 
 
 @given(hostile | st.text(max_size=60), st.sampled_from((4, 17, *WIDTHS)))

@@ -11,6 +11,8 @@ import pytest
 from chat_service import CUT, ChatService, Gate
 from screen import seen
 
+from swink_cli import terminal
+
 KEY = "sk-canary-0123456789"
 TERMINAL = (60, 20)
 
@@ -246,3 +248,27 @@ def test_a_redirected_answer_is_plain_though_a_person_watches_stderr(
         assert running.finish() == 0
     assert file.read_text() == "**Hi**\n"
     assert b"\x1b[2m\x1b[3mI" in running.output
+
+
+# (rows, columns of the terminal, lines)
+WIDE_TABLES: list[tuple[list[tuple[str, ...]], int, list[str]]] = [
+    (
+        [("漢字", "a", "x"), ("name", "bc", "y"), ("👩\u200d💻", "d", "z")],
+        40,
+        ["漢字  a   x", "name  bc  y", "👩\u200d💻    d   z"],
+    ),
+    (
+        [("한국어", "표의 마지막 열은 아래로 내려간다"), ("ab", "c")],
+        28,
+        ["한국어  표의 마지막 열은 아", "        래로 내려간다", "ab      c"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "columns", "lines"), WIDE_TABLES)
+def test_columns_of_wide_characters_are_aligned(
+    rows: list[tuple[str, ...]], columns: int, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(terminal, "is_terminal", lambda file: True)
+    assert terminal.table(rows) == lines

@@ -16,6 +16,55 @@ PNG = "swink.image(b'\\x89PNG\\r\\n\\x1a\\n')"
 
 FORGOTTEN_AWAIT = ASYNC.format("client.complete('echo/echo', 'Hi').text")
 
+RUN = "client.run('echo/echo', 'Hi', tools=[])"
+
+WITHOUT_ASYNC: list[tuple[str, str, str]] = [
+    ("no await, and the text", FORGOTTEN_AWAIT, "write (await complete(…)).text"),
+    (
+        "no await, and the value",
+        ASYNC.format("client.answer('echo/echo', 'Hi', type=int).parsed"),
+        "write (await answer(…)).parsed",
+    ),
+    (
+        "no await, and a loop",
+        ASYNC.format("for each in client.gather('echo/echo', ['Hi']): pass"),
+        "Write for … in await gather(…).",
+    ),
+    (
+        "no await of a function of the module",
+        ASYNC.format("swink.complete('echo/echo', 'Hi').text"),
+        "write (await complete(…)).text",
+    ),
+    (
+        "for over a stream",
+        ASYNC.format("for event in client.stream('echo/echo', 'Hi'): pass"),
+        "EventStream is read with async for",
+    ),
+    (
+        "for over partial answers",
+        ASYNC.format("for so in client.stream_answer('echo/echo', 'Hi', type=int).partials: pass"),
+        "Write async for … in ….",
+    ),
+    ("for over a run", ASYNC.format(f"for event in {RUN}: pass"), "Run is read with async for"),
+    ("for over a run's text", ASYNC.format(f"for p in {RUN}.text: pass"), "Write async for"),
+    ("await of a run", ASYNC.format(f"await {RUN}"), "await its result() for the whole"),
+    (
+        "with over a stream",
+        ASYNC.format("with client.stream('echo/echo', 'Hi') as stream: pass"),
+        "Write async with … as ….",
+    ),
+    (
+        "async for over a stream of SyncClient",
+        ASYNC.format("async for p in swink.SyncClient().stream('echo/echo', 'Hi'): pass"),
+        "Write for … in …, or use Client.",
+    ),
+    (
+        "async with over a stream of SyncClient",
+        ASYNC.format("async with swink.SyncClient().stream('echo/echo', 'Hi'): pass"),
+        "Write with … as …, or use Client.",
+    ),
+]
+
 # (name, program, part of the last lines of its traceback)
 FIRST: list[tuple[str, str, str]] = [
     ("a misspelt option", CALL.format("'Hi', temprature=.2"), "did you mean 'temperature'?"),
@@ -47,7 +96,7 @@ FIRST: list[tuple[str, str, str]] = [
     (
         "for in place of async for",
         ASYNC.format("for text in client.stream('echo/echo', 'Hi').text: pass"),
-        "'async_generator' object is not iterable",
+        "Write async for … in …. SyncClient has the same without await.",
     ),
     (
         "with in place of async with",
@@ -57,7 +106,7 @@ FIRST: list[tuple[str, str, str]] = [
     (
         "await of a stream",
         ASYNC.format("await client.stream('echo/echo', 'Hi')"),
-        "can't be used in 'await' expression",
+        "await its result() for the whole",
     ),
     (
         "a closed client",

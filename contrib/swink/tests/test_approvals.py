@@ -252,3 +252,15 @@ async def test_a_run_goes_on_in_another_process() -> None:
         check=True,
     )
     assert "['a is there', 'b is deleted', 'c is deleted']" in result.stdout
+
+
+@pytest.mark.parametrize("limits", [swink.Limits(turns=1), swink.Limits(tokens=3)])
+async def test_limits_count_what_a_run_spent_before_its_pause(limits: swink.Limits) -> None:
+    paused = await paused_run()
+    for call in paused.pending:
+        paused.approve(call)
+    assert paused.charge == swink.Charge(3, 0.0)
+    with pytest.raises(swink.LimitReached):
+        await resume(paused, "Done.", limits=limits)
+    run, _ = await resume(paused, "Done.", limits=swink.Limits(turns=2, tokens=10_000))
+    assert (run.turns, run.outcome) == (2, "done")

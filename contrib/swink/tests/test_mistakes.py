@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import subprocess
@@ -11,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program_mistakes import FIRST, FORGOTTEN_AWAIT, SECOND, UNDERSTOOD
+from program_mistakes import FIRST, FORGOTTEN_AWAIT, SECOND, UNDERSTOOD, WITHOUT_ASYNC
 
 import swink
 
 MOST_LINES = 12
 """Lines of swink's in the traceback of a mistake."""
+
+MISTAKES = [*FIRST, *SECOND, *WITHOUT_ASYNC]
 
 _OF_SWINK = re.compile(r'^  File "[^"]*/(src|site-packages|swink_core)/[^"]*", line \d+')
 
@@ -43,10 +46,11 @@ def run(program: str) -> None:
     exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})
 
 
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.parametrize(
     ("program", "answer"),
-    [row[1:] for row in (*FIRST, *SECOND)],
-    ids=[row[0] for row in (*FIRST, *SECOND)],
+    [row[1:] for row in MISTAKES],
+    ids=[row[0] for row in MISTAKES],
 )
 def test_a_mistake_is_answered_with_what_to_do(program: str, answer: str) -> None:
     with pytest.raises(Exception) as caught:  # noqa: PT011  # whichever it is: its text counts
@@ -66,6 +70,17 @@ def test_a_forgotten_await_is_named_by_python() -> None:
         [sys.executable, "-c", FORGOTTEN_AWAIT], capture_output=True, text=True, check=False
     )
     assert "coroutine 'Client.complete' was never awaited" in done.stderr
+
+
+async def test_a_call_that_is_not_awaited_shows_what_to_write() -> None:
+    async with swink.Client() as client:
+        waiting = client.complete("echo/echo", "Hi")
+        assert repr(waiting) == "<complete(…) was not awaited: write await complete(…)>"
+        assert asyncio.iscoroutinefunction(client.complete)
+        assert asyncio.iscoroutine(waiting)
+        task = asyncio.create_task(waiting)
+        assert "Client.complete" in repr(task)
+        assert (await task).text == "Hi"
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,25 @@ def test_a_stream_without_await_is_drawn_while_it_comes(notebook: Notebook) -> N
     assert stream.result().text == "a b c"
 
 
+async def test_a_run_on_display_is_drawn_turn_by_turn_and_result_waits_for_it(
+    notebook: Notebook,
+) -> None:
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    async with swink.Client() as client:
+        run = client.run("echo/tools", "a b c", tools=[add])
+        notebooks._show(run)
+        await asyncio.sleep(0)
+        message = await run.result()
+
+    assert run.outcome == "done"
+    assert run.turns == 2
+    [pictures] = notebook.outputs
+    assert pictures[-1].count("<code>add(") == 1
+    assert message.text.split()[-1] in pictures[-1]
+
+
 async def test_a_stream_on_display_is_read_by_a_task_and_result_waits_for_it(
     notebook: Notebook,
 ) -> None:

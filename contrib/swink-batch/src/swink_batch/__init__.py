@@ -7,7 +7,7 @@ rows.py       rows of JSONL, CSV, Parquet or any iterable; forms.py makes reques
 answers.py    what becomes of a row
 journal/      what has been answered, kept through every kind of end
 limits/       how many calls at a time, and how fast
-budget.py     dollars
+spending.py   the limits of what a run may cost
 tally.py      the state of a run, and its report
 """
 

@@ -47,7 +47,8 @@ class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
     `id` is the row's, a number where it is one there. `value` is the answer read as JSON, where a
     type or a schema was asked for; `message` the whole message in its JSON form, where there is
     more than text to it; of a failed row, `text` and `message` are what had come. `cost` is in US
-    dollars, `seconds` what it took with its retries.
+    dollars, `estimated` where the provider reported no usage of a part; `seconds` is what it took
+    with its retries.
     """
 
     id: Id
@@ -59,6 +60,7 @@ class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
     message: dict[str, Any] | None = None
     usage: dict[str, int] = {}
     cost: float | None = None
+    estimated: bool = False
     seconds: float = 0.0
     attempts: int = 1
 
@@ -123,6 +125,7 @@ def _told(
         message=None if plain else dump(message),
         usage=_counts(usage) if usage is not None else {},
         cost=cost.total if cost is not None else None,
+        estimated=cost is not None and cost.estimated,
     )
 
 

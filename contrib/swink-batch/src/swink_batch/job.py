@@ -16,6 +16,7 @@ from swink_batch.limits import Limiter
 from swink_batch.rows import Rows
 from swink_batch.runner import Deliver, Runner, Watch
 from swink_batch.settings import Settings, check_one_of
+from swink_batch.spending import Spending
 from swink_batch.tally import Tally
 from swink_batch.via_batch import BatchRunner
 from swink_core import InvalidContext, RetryPolicy, StreamErrorKind, SwinkError
@@ -100,14 +101,16 @@ class Job(Settings):
     def _runner(self, rows: Rows, deliver: Deliver, watch: Watch | None) -> Runner:
         clock: Clock = self.client.get("clock") or LoopClock()
         limiter = Limiter(clock, self.concurrency, rpm=self.rpm, tpm=self.tpm, turns=self.turns)
-        gates = [limiter, *self.client.get("gates", ())]
+        spending = Spending(self.limits) if self.limits is not None else None
+        own = [limiter] if spending is None else [spending, limiter]
+        gates = [*own, *self.client.get("gates", ())]
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
         client = Client(**given)
         with suppress(InvalidContext):  # nothing is said: all else is right
             self.stream(client, "", self.options)
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner
-        return kind(self, client, limiter, journal, clock, rows, deliver, watch)
+        return kind(self, client, limiter, journal, clock, rows, deliver, watch, spending)
 
 
 def check_place(path: Path) -> None:

@@ -47,13 +47,13 @@ def ask(
     At most `actors` work at a time, each on `batch` rows and with the job's own concurrency. With
     `limits`, they keep to the job's `rpm` and `tpm` together, and share what headers allow:
     `actor` has a Ray actor count, anything else is a Redis server's address. Each row has an id.
-    Raises UsageError for a job that has a journal, a shard or a budget of its own: they are one
+    Raises UsageError for a job that has a journal, a shard or limits of spending: they are one
     process's.
     """
-    if job.journal is not None or job.shard != (1, 1) or job.budget is not None:
+    if job.journal is not None or job.shard != (1, 1) or job.limits is not None:
         raise UsageError(
-            "a job on Ray has no journal, shard or budget of its own",
-            resolution="Pass journal=… here. Ray divides the rows; a budget needs one process.",
+            "a job on Ray has no journal, shard or limits of spending",
+            resolution="Pass journal=… here. Ray divides the rows; limits need one process.",
         )
     from ray.data import ActorPoolStrategy
 

@@ -50,8 +50,9 @@ def lines(tally: Tally) -> list[str]:
         told.append(f"  {count:,} {kind}{', the first' if count > 1 else ''}: {first}")
     used = ", ".join(f"{count:,} {name}" for name, count in tally.tokens.items() if count)
     told.append(f"tokens: {used or 'none that were told'}")
+    estimated = f" ({money(tally.estimated)} of it estimated)" if tally.estimated else ""
     unpriced = f", and {tally.unpriced:,} answers whose price is not known"
-    told.append(f"cost: {money(tally.cost)}{unpriced if tally.unpriced else ''}")
+    told.append(f"cost: {money(tally.cost)}{estimated}{unpriced if tally.unpriced else ''}")
     if len(tally.models) > 1:
         told.append("models: " + ", ".join(f"{n:,} {m}" for m, n in tally.models.most_common()))
     if tally.retries or tally.refused:
@@ -68,7 +69,7 @@ def data(tally: Tally) -> dict[str, Any]:
     """Return the report as JSON data; times in seconds, money in US dollars."""
     names = (
         "total", "answered", "failed", "kept", "kept_failed", "retries", "refused", "seconds",
-        "cost", "kept_cost", "unpriced", "stopped", "kinds", "models", "tokens",
+        "cost", "kept_cost", "estimated", "unpriced", "stopped", "kinds", "models", "tokens",
     )  # fmt: skip
     latency = {f"p{share * 100:g}": tally.latency.quantile(share) for share in QUANTILES}
     return {**{name: getattr(tally, name) for name in names}, "latency": latency}

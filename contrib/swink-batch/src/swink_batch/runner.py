@@ -13,16 +13,16 @@ import msgspec
 
 from swink import Client
 from swink_batch.answers import Answer, as_json, bad_row, failed, succeeded
-from swink_batch.budget import Budget
 from swink_batch.failures import HOPELESS, MOST_HOPELESS, PASSING, refusal_of
 from swink_batch.forms import Form, Request, unasked
 from swink_batch.journal import Index, Journal, Kept
 from swink_batch.limits import Limiter
 from swink_batch.rows import Rows, count_rows, read_rows
 from swink_batch.settings import Settings
+from swink_batch.spending import Spending
 from swink_batch.tally import Tally
-from swink_core import SwinkError, UsageError
-from swink_core.providers import Clock
+from swink_core import LimitReached, SwinkError, Usage, UsageError
+from swink_core.providers import Clock, cost_of
 
 __all__ = ["Deliver", "Runner", "Watch", "together"]
 
@@ -64,6 +64,7 @@ class Runner:
         rows: Rows,
         deliver: Deliver,
         watch: Watch | None,
+        spending: Spending | None,
     ) -> None:
         self.tally = Tally(clock.time(), now=clock.time())
         self._job, self._client, self._limiter = job, client, limiter
@@ -77,14 +78,13 @@ class Runner:
         self._rows: Iterator[Request] = self._requests()
         self._waiting: set[asyncio.Task[Any]] = set()  # for a call's turn, or for a batch's end
         self.tally.on_stop = self._wait_no_more
-        self._ended = asyncio.Event()  # set whenever a call has ended
         self._hopeless = 0
         self._refusal: UsageError | None = None
-        self._budget: Budget | None = None
-        kept, dearest = (journal.cost, journal.dearest) if journal is not None else (0.0, 0.0)
-        if job.budget is not None:
-            self._budget = Budget(job.budget, kept, dearest)
-        self.tally.kept_cost = kept
+        self._spending = spending
+        if journal is not None:
+            self.tally.kept_cost = journal.charge.cost or 0.0
+            if spending is not None:
+                spending.add(journal.charge, journal.requests)
         self._model = str(job.each_model()[0])
         self._reads_json = job.type is None and bool(job.options.get("response_format"))
 
@@ -111,10 +111,16 @@ class Runner:
     async def prepare(self) -> None:
         """See that the run can begin. Raises UsageError where it cannot, as where the first row
         cannot be asked."""
-        if self._budget is not None:
-            for model in self._job.each_model():
-                known = self._client.catalog.resolve(model)
-                self._budget.expect(known, self._job.options.get("max_tokens"))
+        if self._job.limits is not None and self._job.limits.cost is not None:
+            for name in self._job.each_model():
+                model = self._client.catalog.resolve(name)
+                cost = cost_of(Usage(1, 1), model.info.prices if model.info else None)
+                if cost is None or cost.total is None:
+                    raise UsageError(
+                        f"the price of {model} is not known, so a limit of its cost cannot hold",
+                        resolution="Limit tokens or requests, or choose a model with prices "
+                        "(swink models).",
+                    )
         await self._limiter.join()
         self._look_at_rows()
 
@@ -182,8 +188,6 @@ class Runner:
             if (kept := self._kept(request)) is not None:
                 await self._keep(kept)
                 continue
-            if self._budget is not None:
-                await self._wait_for(self._budget)
             if self.tally.stopped is not None:
                 await self._leave(request)
                 continue
@@ -192,7 +196,6 @@ class Runner:
                 answer = await self._ask(request)
             finally:
                 self.tally.under_way -= 1
-                self._ended.set()
             if answer is not None:
                 self._despair(answer)
                 await self._take(request, answer)
@@ -262,15 +265,6 @@ class Runner:
             self.stop(refusal.message)
         return self._refusal is not None
 
-    async def _wait_for(self, budget: Budget) -> None:
-        """Wait until a further call can be paid for, or the run is stopped, as where none can."""
-        while self.tally.stopped is None and not budget.admits():
-            if not budget.under_way:
-                self.stop(budget.refusal)
-                return
-            self._ended.clear()
-            await self._ended.wait()
-
     async def _wait(self, waiting: Awaitable[T]) -> tuple[T] | None:
         """Wait for something that a run which is stopped does without; `None`: it was stopped."""
         me = asyncio.current_task()
@@ -292,6 +286,20 @@ class Runner:
 
     async def _ask(self, request: Request) -> Answer | None:
         """Return what becomes of a row; `None` where the run was stopped before it was asked."""
+        while True:
+            try:
+                return await self._asked(request)
+            except LimitReached as reached:
+                if self._spending is None:
+                    return failed(request.id, reached, self._model)
+                if self._spending.is_idle:
+                    self.stop(f"{reached.message}\n{reached.resolution}")
+                is_over = self.tally.stopped is not None
+                if is_over or await self._wait(self._spending.change()) is None:
+                    return None
+
+    async def _asked(self, request: Request) -> Answer | None:
+        """As `_ask`. Raises LimitReached for a row for which no request was made."""
         if request.why is not None:
             return bad_row(request.id, request.why)
         options: dict[str, Any] = {**self._job.options, **request.options}
@@ -301,9 +309,9 @@ class Runner:
         except UsageError as error:
             return failed(request.id, error, self._model)
         call, target = stream.call, stream.call.attempt.target
-        if self._budget is not None:
-            self._budget.begin()
         try:
+            if self._spending and await self._wait(self._spending.admit(call)) is None:
+                return None
             if await self._wait(self._limiter.admit(target)) is None:
                 return None
             began = self._clock.time()
@@ -311,14 +319,15 @@ class Runner:
             if self._reads_json and stream.call.options.response_format is not None:
                 answer = as_json(answer)
         except SwinkError as error:
+            if isinstance(error, LimitReached) and not call.attempts:
+                raise
             if self._is_refused(error):
                 return None
             answer = failed(request.id, error, self._model)
         finally:
             self._limiter.give_up(target)
-            cost = call.cost.total if call.cost is not None else None
-            if self._budget is not None:
-                self._budget.end(cost)
+            if self._spending is not None:
+                self._spending.give_up(target)
             if not call.ended_at:
                 await stream.aclose()
         answer.attempts = call.attempts

@@ -12,7 +12,8 @@ from swink import AnswerStream, Client, Prompt
 from swink_batch.forms import Form
 from swink_batch.journal import Journal, engine_of
 from swink_batch.limits import Turns
-from swink_core import EventStream, InvalidModel, InvalidOption, Model, Options, UsageError
+from swink_batch.spending import check_limits
+from swink_core import EventStream, InvalidModel, InvalidOption, Limits, Model, Options, UsageError
 
 __all__ = ["CONCURRENCY", "Settings", "check_one_of"]
 
@@ -104,6 +105,16 @@ def _cancel(job: Settings, attribute: Any, value: bool) -> None:
         )
 
 
+def _limits(job: Settings, attribute: Any, value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, Limits):
+        raise UsageError(
+            f"limits is of type {type(value).__name__}", resolution="Give swink.Limits(cost=…)."
+        )
+    check_limits(value)
+
+
 def _positive(job: Settings, attribute: Any, value: float | None) -> None:
     if value is not None and not value > 0:  # nor is NaN
         raise UsageError(f"{attribute.name} is {value}", resolution="Give a number above 0.")
@@ -119,8 +130,8 @@ class Settings:
     are those of each call. `id_field` names the field that tells rows apart.
 
     At most `concurrency` calls of a model are under way; `rpm` and `tpm` are requests and tokens a
-    minute, where they are known; `turns` shares limits with other processes (`None`: nobody). No
-    call begins that `budget`, in US dollars over all runs of the journal, might not pay for.
+    minute, where they are known; `turns` shares these with other processes (`None`: nobody).
+    `limits` are the most to spend, over all runs of the journal: `cost`, `tokens`, `requests`.
 
     `journal` keeps what was answered: a database (`.db`, `.sqlite`, `.sqlite3`) or a folder, or a
     journal that is open, and stays so; `None` is none. Rows that failed in an earlier run by no
@@ -142,7 +153,7 @@ class Settings:
     rpm: float | None = field(default=None, validator=_positive)
     tpm: float | None = field(default=None, validator=_positive)
     turns: Turns | None = field(default=None, validator=_turns, repr=False)
-    budget: float | None = field(default=None, validator=_positive)
+    limits: Limits | None = field(default=None, validator=_limits)
     journal: str | Path | Journal | None = None
     resume: bool = True
     retry_failed: bool = False

@@ -54,8 +54,9 @@ class Tally:
     those of this run, `kept` and `kept_failed` those of earlier ones, which were not asked again;
     `kinds` counts failures by kind, and `told` has what the first of each said; `models` counts
     answers by model. `cost` is in US dollars, of this run alone, `kept_cost` that of earlier ones;
-    `unpriced` counts answers whose cost nobody knows. `stopped` says why the run ended before the
-    last row, and in a second line what to do, if something can be done.
+    `estimated` is the part of `cost` for which the provider reported no usage; `unpriced` counts
+    answers whose cost nobody knows. `stopped` says why the run ended before the last row, and in a
+    second line what to do, if something can be done.
     """
 
     began: float
@@ -73,6 +74,7 @@ class Tally:
     tokens: Counter[str] = field(factory=Counter)
     cost: float = 0.0
     kept_cost: float = 0.0
+    estimated: float = 0.0
     unpriced: int = 0
     latency: Latency = field(factory=Latency)
     stopped: str | None = None
@@ -105,6 +107,7 @@ class Tally:
             self.tokens[name] += count
         if answer.cost is not None:
             self.cost += answer.cost
+            self.estimated += answer.cost if answer.estimated else 0.0
         elif answer.usage:
             self.unpriced += 1
         self.now = now

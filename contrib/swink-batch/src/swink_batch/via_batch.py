@@ -53,10 +53,10 @@ class BatchRunner(Runner):
                 "a batch needs the path of a journal, to come back to",
                 resolution="Name one: journal=…",
             )
-        if self._job.budget is not None:
+        if self._job.limits is not None:
             raise UsageError(
-                "no budget stops a batch, which is handed over as a whole",
-                resolution="Leave the budget out, or --via batch.",
+                "no limit stops a batch, which is handed over as a whole",
+                resolution="Leave the limits out, or --via batch.",
             )
         self._look_at_rows()
 
@@ -223,6 +223,7 @@ class BatchRunner(Runner):
         except SwinkError as error:
             answer = failed(request.id, error, self._model)
         answer.cost = batch_price(stream.call, stream.call.usage, vendor.api.share)
+        answer.estimated = False
         return answer
 
     def _stream(self, vendor: Vendor, request: Request) -> Any:

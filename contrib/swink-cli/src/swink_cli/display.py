@@ -181,7 +181,7 @@ def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
     `held` keeps it back until it is complete, where it could not be taken back.
     """
     if not plain and is_terminal(stdout()) and not is_dumb():
-        from swink_cli.markdown import LiveMarkdown
+        from swink_cli.live_markdown import LiveMarkdown
 
         return LiveMarkdown()
     return HeldText() if held else PlainText()

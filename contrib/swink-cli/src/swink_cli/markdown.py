@@ -1,62 +1,31 @@
-"""Markdown on a terminal, as it arrives, with nothing left out.
+"""Markdown as lines of a terminal, with nothing left out.
 
-*Rendering.* The tokens of markdown-it-py become lines of segments. Every token has a form here: a
-token of an unknown kind shows its source, and so does HTML. What CommonMark drops is kept:
-
-* `definition`: a link definition stands where it was written, and is not resolved. It may arrive
-  after the paragraph that refers to it, when that is on the screen already.
-* `table`: the parser drops the cells of a row beyond those of the heading.
-* `too deep`: the parser drops blocks below `maxNesting`.
-
-A link shows its target after its text, where the two differ; a code block shows the opening line
-that has its info string; a list shows the numbers that were written; lines end where the answer
-ends them. Control characters and the like are shown as escapes (`terminal.printable`), also those
-that entities stand for.
-
-*Streaming.* An answer may be longer than the screen, and lines that have scrolled off cannot be
-drawn again. So only the last top-level block of the text (a paragraph, a list, a code block) is
-drawn live; blocks before it can no longer change, and are printed once, for good. Of a last block
-that is taller than the screen only the end is drawn. Drawing is held to a few times a second, fewer
-for a long block: its cost does not depend on the number of deltas. A drawing is one change to the
-terminal (private mode 2026, "synchronized output"), so that no terminal shows a state between;
-a terminal without that mode ignores the marks.
+The tokens of `markdown_tokens` become lines of segments. A token of an unknown kind shows its
+source, and so does HTML. A link shows its target after its text, where the two differ; a code block
+shows the opening line that has its info string; a list shows the numbers that were written; lines
+end where the answer ends them. Control characters and the like are shown as escapes
+(`terminal.printable`), also those that entities stand for.
 """
 
 from __future__ import annotations
 
-import asyncio
-import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TypeAlias
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
-from markdown_it.rules_block import table as parse_table
-from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
-from rich.cells import cell_len, split_graphemes
+from rich.cells import cell_len
 from rich.console import Console
-from rich.live import Live
-from rich.segment import Segment, Segments
+from rich.segment import Segment
 from rich.style import Style
 from rich.syntax import Syntax
 
-from swink_cli.terminal import PrintableStream, printable
+from swink_cli.markdown_tokens import parsed
+from swink_cli.terminal import printable
+from swink_cli.wrapping import breaks, folds
 
-__all__ = ["LiveMarkdown", "joined", "render", "settled"]
+__all__ = ["Line", "joined", "render"]
 
-REDRAW = 1 / 15
-"""Seconds between two drawings, at least."""
-SHARE = 0.2
-"""The part of the time that drawing may take, however long the last block has become."""
-
-BEGIN_CHANGE, END_CHANGE = "\x1b[?2026h", "\x1b[?2026l"
-
-DEEPEST = 40
-"""Levels of nesting (a quotation is one, a list is two) below which blocks show their source."""
 LEAST = 16
 """Columns that nested text needs; with fewer, it is not indented."""
 LEAST_CELL = 8
@@ -83,106 +52,12 @@ HEADINGS = {
 }
 SPANS = {"em": Style(italic=True), "strong": Style(bold=True), "link": Style(color="bright_blue")}
 
-# -- parsing ---------------------------------------------------------------------------------------
-
-
-class _Parser(MarkdownIt):
-    """CommonMark and tables; link targets stay as they were written."""
-
-    def __init__(self) -> None:
-        options = {"maxNesting": DEEPEST + 2, "inline_definitions": True}
-        super().__init__("commonmark", options)
-        self.block.ruler.before("table", "too deep", _too_deep)
-        self.block.ruler.at("table", _table_with_all_cells, {"alt": ["paragraph", "reference"]})
-        self.core.ruler.after("block", "unresolved", _forget_definitions)
-        self.enable("table")
-
-    def normalizeLink(self, url: str) -> str:
-        return url
-
-    def normalizeLinkText(self, link: str) -> str:
-        return link
-
-
-def _too_deep(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    if state.level < DEEPEST or silent:
-        return False
-    token = state.push("source", "", 0)
-    token.content = state.getLines(start, end, state.blkIndent, False)
-    token.map = [start, end]
-    state.line = end
-    return True
-
-
-def _table_with_all_cells(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    begin = len(state.tokens)
-    if not parse_table(state, start, end, silent):
-        return False
-    parsed = state.tokens[begin:]
-    del state.tokens[begin:]
-    cells = line = 0
-    for token in parsed:
-        if token.type == "tr_open" and token.map:
-            cells, line = 0, token.map[0]
-        elif token.type == "inline":
-            cells += 1
-        elif token.type == "tr_close":
-            for content in _cells(state, line)[cells:]:
-                extra = Token("inline", "", 0, content=content, level=token.level + 1, children=[])
-                state.tokens.append(extra)
-        state.tokens.append(token)
-    return True
-
-
-def _cells(state: StateBlock, line: int) -> list[str]:
-    source = state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].strip()
-    cells = re.split(r"(?<!\\)\|", source)
-    if cells and not cells[0]:
-        del cells[0]
-    if cells and not cells[-1]:
-        del cells[-1]
-    return [cell.replace(r"\|", "|").strip() for cell in cells]
-
-
-def _forget_definitions(state: StateCore) -> None:
-    state.env.pop("references", None)
-
-
-_parser = _Parser()
-
-
-_NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
-"""How an incomplete line below a blank one begins that cannot continue a list."""
-
-
-def settled(text: str) -> int:
-    """Return the length of the part of printable Markdown text whose blocks can no longer change.
-
-    It ends where the last block begins. An incomplete line may still become another kind of block,
-    and a definition may have a title on the line after it.
-    """
-    *lines, last = text.split("\n")
-    if lines and not lines[-1].strip(" \t") and _NEW_BLOCK.match(last):
-        lines.append(last)
-    tokens: list[Token] = []
-    _parser.block.parse("\n".join([*lines, ""]), _parser, {}, tokens)
-    starts = [0]
-    previous = ""
-    for token in tokens:
-        if token.level == 0 and token.map:
-            start = token.map[0]
-            if previous != "definition" or not lines[start - 1].strip(" \t"):
-                starts.append(start)
-            previous = token.type
-    return sum(len(line) + 1 for line in lines[: starts[-1]])
-
-
 # -- blocks ----------------------------------------------------------------------------------------
 
 
 def render(text: str, console: Console) -> list[Line]:
     """Render Markdown as lines that fit the console, without line ends or final blanks."""
-    return _Renderer(console).blocks(_parser.parse(printable(text)), console.width)
+    return _Renderer(console).blocks(parsed(printable(text)), console.width)
 
 
 class _Renderer:
@@ -275,7 +150,7 @@ class _Renderer:
             text = Syntax(code, "text").highlight(code)
         background = text.style if isinstance(text.style, Style) else PLAIN
         for line in _logical_lines(text.render(self._console))[: code.count("\n") + 1]:
-            for row in _cut(line, _folds("".join(piece.text for piece in line), width)):
+            for row in _cut(line, folds("".join(piece.text for piece in line), width)):
                 blank = width - sum(piece.cell_length for piece in row)
                 lines.append([*row, Segment(" " * blank, background)])
         return lines
@@ -432,8 +307,8 @@ def _wrapped(pieces: Iterable[Segment], width: int) -> list[Line]:
     """Break lines at spaces and between ideographs; break longer words anywhere."""
     lines = []
     for line in _logical_lines(pieces):
-        breaks = _breaks("".join(piece.text for piece in line), width)
-        lines += [_without_final_blanks(each) for each in _cut(line, breaks)]
+        offsets = breaks("".join(piece.text for piece in line), width)
+        lines += [_without_final_blanks(each) for each in _cut(line, offsets)]
     return lines
 
 
@@ -456,44 +331,6 @@ def _logical_lines(pieces: Iterable[Segment]) -> list[Line]:
             if part:
                 lines[-1].append(Segment("".join(runs), style))
     return lines
-
-
-_IDEOGRAPHS = r"\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff\uff01-\uff60\U00020000-\U0003fffd"
-_WORD = re.compile(rf"[{_IDEOGRAPHS}] *|[^ {_IDEOGRAPHS}]+ *| +")
-
-
-def _breaks(text: str, width: int) -> list[int]:
-    """Return where lines of wrapped text begin, but for the first."""
-    if cell_len(text) <= width:
-        return []
-    breaks = []
-    column = 0
-    for match in _WORD.finditer(text):
-        word = match[0]
-        length = cell_len(word.rstrip(" "))
-        if column and length and column + length > width:
-            breaks.append(match.start())
-            column = 0
-        if length > width:
-            folds = _folds(word.rstrip(" "), width)
-            breaks += [match.start() + at for at in folds]
-            length = cell_len(word[folds[-1] :].rstrip(" ")) if folds else length
-        column += length + len(word) - len(word.rstrip(" "))
-    return breaks
-
-
-def _folds(text: str, width: int) -> list[int]:
-    """Return where lines of text broken between any two characters begin, but for the first."""
-    if cell_len(text) <= width:
-        return []
-    folds = []
-    column = 0
-    for begin, _, length in split_graphemes(text)[0]:
-        if column and column + length > width:
-            folds.append(begin)
-            column = 0
-        column += length
-    return folds
 
 
 def _cut(line: Line, offsets: Sequence[int]) -> list[Line]:
@@ -524,122 +361,6 @@ def _without_final_blanks(line: Line) -> Line:
             break
         kept.pop()
     return kept
-
-
-# -- drawing ---------------------------------------------------------------------------------------
-
-
-class LiveMarkdown:
-    """The answer as formatted text; see the module."""
-
-    def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console()
-        self._text = ""
-        self._parts: list[str] = []
-        self._printable = PrintableStream()
-        self._live: Live | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._pause = REDRAW
-        self._printed = self._voidable = False
-        self._erasable = 0
-
-    def write(self, text: str) -> None:
-        """Show text at the next drawing."""
-        self._parts.append(self._printable.feed(text))
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._pause, self._draw)
-
-    def flush(self) -> None:
-        """Nothing to do: a drawing is due."""
-
-    def step_aside(self) -> None:
-        """Take the live block off the screen; it comes back below."""
-        self._join()
-        with self._one_change():
-            self._stop()
-        self._erasable = 0
-
-    def end_block(self) -> None:
-        """Print the rest for good."""
-        self._parts.append(self._printable.close())
-        self._printable = PrintableStream()
-        self._join()
-        with self._one_change():
-            self._stop()
-            self._print(self._text)
-        self._text = ""
-
-    def end_turn(self) -> None:
-        """Forget; what is on the screen is valid."""
-        self._voidable, self._erasable = False, 0
-
-    def discard(self) -> bool:
-        """Wipe what was printed since anyone else wrote, if it is still on the screen."""
-        self._join()
-        self._stop()
-        self._text = ""
-        self._printable = PrintableStream()
-        gone = not self._voidable or 0 < self._erasable < self._console.height
-        if gone and self._erasable:
-            # to the start of the line so many above, and clear from there
-            self._console.file.write(f"\x1b[{self._erasable}F\x1b[J")
-            self._console.file.flush()
-        self._printed, self._voidable, self._erasable = False, False, 0
-        return gone
-
-    def close(self) -> None:
-        """Print what is left."""
-        self.end_block()
-
-    @contextmanager
-    def _one_change(self) -> Iterator[None]:
-        self._console.file.write(BEGIN_CHANGE)
-        try:
-            yield
-        finally:
-            self._console.file.write(END_CHANGE)
-            self._console.file.flush()
-
-    def _join(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._text += "".join(self._parts)
-        self._parts.clear()
-
-    def _draw(self) -> None:
-        began = time.perf_counter()
-        self._join()
-        start = settled(self._text)
-        with self._one_change():
-            if start:
-                done, self._text = self._text[:start], self._text[start:]
-                self._stop()
-                self._print(done)
-            if self._text.strip():
-                if self._live is None:
-                    self._live = Live(console=self._console, auto_refresh=False, transient=True)
-                    self._live.start()
-                lines = joined(self._rendered(self._text)[1 - self._console.height :])
-                self._live.update(Segments(lines), refresh=True)
-        self._pause = max(REDRAW, (time.perf_counter() - began) / SHARE)
-
-    def _print(self, text: str) -> None:
-        lines = self._rendered(text)
-        if lines:
-            self._console.print(Segments(joined(lines)), end="")
-            self._erasable += len(lines)
-            self._printed = self._voidable = True
-
-    def _rendered(self, text: str) -> list[Line]:
-        """Render blocks, with a blank line between them and what was printed before."""
-        lines = render(text, self._console)
-        return [[], *lines] if lines and self._printed else lines
-
-    def _stop(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
 
 
 def joined(lines: list[Line]) -> list[Segment]:

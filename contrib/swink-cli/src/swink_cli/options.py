@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import click
-from attrs import define, field
+from attrs import define, evolve, field
 from click.core import ParameterSource
 
 import swink_core as swink
@@ -21,6 +21,7 @@ from swink_cli.files import read_text, tools_of
 from swink_cli.pairs import parse_pairs
 from swink_cli.settings import MODEL_ENV, read_settings
 from swink_cli.templates import fill_template, template_options
+from swink_core.providers import LimitGate
 
 __all__ = ["CallOptions", "Function", "apply_options", "call_options"]
 
@@ -72,7 +73,28 @@ _CALL_OPTIONS = (
         help="The key; others see it in the process list, so prefer the provider's variable.",
     ),
     click.option("--timeout", type=float, metavar="SECONDS", help="The most time for the call."),
+    click.option(
+        "--max-cost",
+        type=click.FloatRange(0),
+        metavar="DOLLARS",
+        help="The most to spend: no request is sent that may cost more than is left.",
+    ),
+    click.option(
+        "--max-total-tokens",
+        type=click.IntRange(0),
+        metavar="N",
+        help="The most tokens of all prompts and answers together.",
+    ),
+    click.option(
+        "--max-requests",
+        type=click.IntRange(0),
+        metavar="N",
+        help="The most requests, with retries and fallbacks.",
+    ),
 )
+
+_LIMITS = {"cost": "max_cost", "tokens": "max_total_tokens", "requests": "max_requests"}
+"""The fields of `Limits`, and the options that set them."""
 
 _PAIRS: dict[str, Any] = {
     "multiple": True,
@@ -100,6 +122,8 @@ class CallOptions:
     """Whether the models are those of calls that name none."""
     is_default_system: bool = False
     """Whether the system prompt is the configured one."""
+    limits: LimitGate | None = None
+    """The limits of all calls of the command together; `None` without limits."""
 
     def context(self, messages: list[swink.Message]) -> swink.Context:
         """Make a conversation of messages with the system prompt and tools given."""
@@ -115,6 +139,17 @@ class CallOptions:
         if self.system is None or self.is_default_system:
             self.system = context.system_prompt
         return context.messages
+
+    def limit(self, **limits: Any) -> None:
+        """Set limits beside those there are; `None` for none. Raises InvalidOption."""
+        wanted = {name: value for name, value in limits.items() if value is not None}
+        if not wanted:
+            return
+        earlier = self.limits.limits if self.limits is not None else swink.Limits()
+        try:
+            self.limits = LimitGate(evolve(earlier, **wanted))
+        except ValueError as error:
+            raise swink.InvalidOption(str(error), resolution="Correct the limit.") from error
 
     def options_for(self, models: list[str]) -> dict[str, Any]:
         """Return the options of a call of other models, without what is the first provider's."""
@@ -163,7 +198,9 @@ def call_options(command: Function, *, without: str = "") -> Function:
         models = given.pop("models")
         is_default = source in (ParameterSource.ENVIRONMENT, ParameterSource.DEFAULT)
         chains = [chosen(models)] if is_default else [chosen(one.split(",")) for one in models]
+        limits = {name: given.pop(option) for name, option in _LIMITS.items()}
         call = _parse(**{name: given.pop(name) for name in names})
+        call.limit(**limits)
         call.models, call.others, call.is_default = chains[0], chains[1:], is_default
         return command(call=call, **given)
 

@@ -28,8 +28,10 @@ def amount(count: int | None) -> str:
     return "?" if count is None else f"{count:,}"
 
 
-def money(dollars: float) -> str:
+def money(dollars: float, estimated: bool = False) -> str:
     """Write US dollars: cents at least, and two figures that mean something."""
+    if estimated and dollars:
+        return f"{money(dollars)} (estimated)"
     if dollars == 0:
         return "$0"
     decimals = 2
@@ -68,7 +70,7 @@ def summary(stream: swink.EventStream, display: Display) -> str:
     complete = isinstance(display.terminal, swink.Done)
     parts = [asked if named else f"{asked} ({answered})", tokens(call.usage, complete=complete)]
     if call.cost is not None and call.cost.total is not None:
-        parts.append(money(call.cost.total))
+        parts.append(money(call.cost.total, call.cost.estimated))
     first, end = display.first_token_at, display.ended_at
     if first is not None:
         parts.append(f"first token {seconds(first - call.started_at)}")
@@ -87,7 +89,7 @@ def run_summary(run: Run) -> str:
     parts = [str(run.call.model), f"{run.turns} turn{'' if run.turns == 1 else 's'}"]
     parts.append(tokens(run.usage, complete=run.outcome == "done"))
     if run.cost is not None and run.cost.total is not None:
-        parts.append(money(run.cost.total))
+        parts.append(money(run.cost.total, run.cost.estimated))
     if run.outcome == "done" and run.message.stop_reason in _REASONS:
         parts.append(_REASONS[run.message.stop_reason])
     return " · ".join(parts)

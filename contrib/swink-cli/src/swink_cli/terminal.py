@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import IO, Any, TextIO
 
@@ -20,6 +20,7 @@ __all__ = [
     "HelpFormatter",
     "PrintableStream",
     "as_unicode",
+    "columns_of",
     "fitted",
     "is_dumb",
     "is_terminal",
@@ -193,14 +194,30 @@ def fitted(text: str, to_stdout: bool = False) -> str:
         return text
     width = shutil.get_terminal_size().columns
     return "\n".join(
-        line if len(line) <= width else _wrap(line, width) for line in text.split("\n")
+        line if columns_of(line) <= width else _wrap(line, width) for line in text.split("\n")
     )
 
 
+def columns_of(text: str) -> int:
+    """Return the columns that a line takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
 def _wrap(line: str, width: int) -> str:
+    margin = " " * (len(line) - len(line.lstrip(" ")))
+    if not line.isascii():
+        from swink_cli.wrapping import breaks
+
+        text = line[len(margin) :]
+        starts = [0, *breaks(text, max(1, width - len(margin)))]
+        parts = [text[begin:end].rstrip() for begin, end in pairwise([*starts, len(text)])]
+        return "\n".join(margin + part for part in parts)
     from textwrap import fill
 
-    margin = " " * (len(line) - len(line.lstrip()))
     return fill(
         line, width, subsequent_indent=margin, break_long_words=False, break_on_hyphens=False
     )
@@ -266,7 +283,7 @@ def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> 
     if not cells:
         return []
     indent = 2 if any(isinstance(row, str) for row in rows) else 0
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(columns_of, column)) for column in zip(*cells, strict=True)]
     columns = shutil.get_terminal_size().columns if is_terminal(stdout()) else 0
     ends = [indent + end for end in accumulate(width + GAP for width in widths[:-1])]
     if columns and ends and ends[-1] - GAP > columns:
@@ -279,8 +296,11 @@ def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> 
         if isinstance(row, str):
             lines.append(styled(row, bold=True))
             continue
-        head = "".join(f"{cell:<{width + GAP}}" for cell, width in zip(row, widths, strict=True))
-        made = _with_tail(" " * indent + head[: start - indent], row[-1], start, columns)
+        head = "".join(
+            cell + " " * (width + GAP - columns_of(cell))
+            for cell, width in zip(row[:-1], widths[:-1], strict=True)
+        )
+        made = _with_tail(" " * indent + head, row[-1], start, columns)
         lines += [styled(line, bold=True) for line in made] if row is headings else made
     return lines
 
@@ -291,7 +311,7 @@ def _merged(row: Sequence[str], fit: int) -> tuple[str, ...]:
 
 
 def _with_tail(head: str, tail: str, start: int, columns: int) -> list[str]:
-    if not columns or start + len(tail) <= columns:
+    if not columns or start + columns_of(tail) <= columns:
         return [(head + tail).rstrip()]
     if columns - start < LEAST_TAIL:
         return [head.rstrip(), *_wrap(" " * 4 + tail, columns).split("\n")]

@@ -21,7 +21,7 @@ from swink_cli.exits import EXIT_FAILURE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from swink_cli.memory import Memory
 from swink_cli.options import CallOptions
 from swink_cli.summary import run_summary
-from swink_cli.terminal import is_terminal, one_screen, printable, say
+from swink_cli.terminal import is_terminal, one_screen, printable, say, show_error
 from swink_cli.tools import ToolOptions
 
 __all__ = ["CODES", "OpenTools", "ask_with_tools", "show_run"]
@@ -68,7 +68,13 @@ async def ask_with_tools(
     async with Client(**parts) as client, memory, tools.opened() as found:
         given: Any = call.options
         run = client.run(
-            call.models, context, tools=found, max_turns=tools.max_turns, approve=approval, **given
+            call.models,
+            context,
+            tools=found,
+            max_turns=tools.max_turns,
+            approve=approval,
+            limits=call.limits,
+            **given,
         )
         name_broken_plugins(client)
         if "base_url" not in given:
@@ -132,6 +138,11 @@ async def show_run(run: Run, sink: Sink) -> None:
         say("stopped")
     elif run.outcome == "max_turns":
         say(f"stopped after turn {run.turns}: the model still calls tools (--max-turns)")
+    elif run.outcome == "error":
+        try:
+            await run.result()
+        except swink.SwinkError as error:  # a limit of the run, which no call reports
+            show_error(error.title, error.message, error.resolution)
     say(run_summary(run))
 
 

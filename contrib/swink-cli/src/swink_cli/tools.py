@@ -68,6 +68,12 @@ _TOOL_OPTIONS = (
         show_default=True,
         help="The most calls of the model for one answer, where tools are carried out.",
     ),
+    click.option(
+        "--max-tool-calls",
+        type=click.IntRange(0),
+        metavar="N",
+        help="The most tool calls to carry out.",
+    ),
 )
 
 
@@ -112,8 +118,14 @@ def tool_options(command: Function) -> Function:
 
     @functools.wraps(command)
     def with_tools(
-        files: Sequence[str], servers: Sequence[str], yes: bool, max_turns: int, **given: Any
+        files: Sequence[str],
+        servers: Sequence[str],
+        yes: bool,
+        max_turns: int,
+        max_tool_calls: int | None,
+        **given: Any,
     ) -> Any:
+        given["call"].limit(tool_calls=max_tool_calls)
         tools = ToolOptions(given["call"].tool_names, files, servers, yes, max_turns)
         if tools and given["call"].tools:
             raise swink.UsageError(

@@ -134,6 +134,7 @@ class _Call(CallState):
             "output_tokens": usage.output,
             "cached_tokens": usage.cache_read,
             "cost_usd": None if cost.total is None else round(cost.total, 9),
+            "cost_estimated": cost.estimated or None,
             "cached": self.cached or None,
             "response": event.response_id,
             "request": event.request_id,

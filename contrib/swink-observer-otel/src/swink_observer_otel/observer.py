@@ -240,6 +240,8 @@ class _Call(CallState):
             ended.cache_write_input_tokens = usage.cache_write
         if cost is not None and cost.total is not None and not self.cached:
             ended.attributes["swink.cost"] = cost.total  # US dollars
+            if cost.estimated:
+                ended.attributes["swink.cost.estimated"] = True
         if self._answer is not None:
             ended.input_messages = input_messages(call.context)
             ended.system_instruction = system_parts(call.context)

@@ -68,6 +68,10 @@ class Metrics:
         self.malformed = counter("malformed_frames", "Frames that could not be read.")
         self.cache_hits = counter("cache_hits", "Answers that came from swink's own cache.")
         self.cost = counter("cost_dollars", "US dollars, where the price is known.")
+        self.estimated_cost = counter(
+            "estimated_cost_dollars",
+            "The part of llm_cost_dollars for which the provider reported no final usage.",
+        )
         self.tokens = {
             name: counter(f"{name}_tokens", about) for name, about in TOKEN_COUNTERS.items()
         }

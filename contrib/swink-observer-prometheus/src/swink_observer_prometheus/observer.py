@@ -106,6 +106,8 @@ class _Call(CallState):
         for name, count in taken.tokens.items():
             self._metrics.tokens[name].labels(*self._labels).inc(count)
         self._metrics.cost.labels(*self._labels).inc(taken.cost)
+        if taken.estimated:
+            self._metrics.estimated_cost.labels(*self._labels).inc(taken.cost)
         output, first, end = taken.tokens.get("output"), self._first, call.attempt.ended_at
         if output and first is not None and end is not None and end > first:
             self._metrics.rate.labels(*self._labels).observe(output / (end - first))

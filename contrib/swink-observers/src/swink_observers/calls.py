@@ -72,6 +72,7 @@ class CallState:
         since = Taken()
         if not self.cached:
             since.cost = max(now.cost - before.cost, 0.0)
+            since.estimated = call.attempt.charge.estimated
             for name, count in now.tokens.items():
                 if count > before.tokens.get(name, 0):
                     since.tokens[name] = count - before.tokens.get(name, 0)
@@ -79,11 +80,15 @@ class CallState:
 
 
 class Taken:
-    """Tokens by their names in `Usage`, those that are known and not 0, and US dollars."""
+    """Tokens by their names in `Usage`, those that are known and not 0, and US dollars.
+
+    `estimated`: the provider reported no final usage, so that `cost` is an estimate.
+    """
 
     def __init__(self) -> None:
         self.tokens: dict[str, int] = {}
         self.cost = 0.0
+        self.estimated = False
 
 
 State = TypeVar("State", bound=CallState)

@@ -290,6 +290,8 @@ class _Call(CallState):
             told |= {"cached": True, "output": None, "rate": None}
         else:
             told |= {"input": usage.input, "output": usage.output, "cost": cost.total}
+            if cost.estimated:
+                told["estimated"] = True
             if event.usage is not None and event.usage.output is not None:
                 told["rate"] = self._rate(event.usage.output, end)
         if isinstance(event, swink.Error):

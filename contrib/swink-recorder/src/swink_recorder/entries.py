@@ -43,8 +43,9 @@ class _Kept(msgspec.Struct, kw_only=True):
 
 class Entry(_Kept, kw_only=True, omit_defaults=True):
     """What a list shows of a call. `at` is when it began (ISO 8601, UTC); `outcome` is `done`, or
-    the kind of its failure; `cost` is in US dollars; `conversation` is the id of the one that it is
-    part of, if it is part of one."""
+    the kind of its failure; `cost` is in US dollars, and `estimated` if the provider reported no
+    final usage of a part; `conversation` is the id of the one that it is part of, if it is part of
+    one."""
 
     model: str
     outcome: str
@@ -53,6 +54,7 @@ class Entry(_Kept, kw_only=True, omit_defaults=True):
     input: int | None = None
     output: int | None = None
     cost: float | None = None
+    estimated: bool = False
     notices: list[str] = []
     prompt: str = ""
     answer: str = ""

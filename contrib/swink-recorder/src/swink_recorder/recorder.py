@@ -131,6 +131,7 @@ class Recorder:
             input=usage.input,
             output=usage.output,
             cost=cost.total,
+            estimated=cost.estimated,
             conversation=running.conversation,
         )
         with self._lock:

@@ -24,6 +24,7 @@ from swink_core import (
     Cost,
     Event,
     EventStream,
+    LimitReached,
     Retry,
     StopReason,
     SwinkError,
@@ -37,7 +38,7 @@ from swink_core import (
     UserMessage,
     replace,
 )
-from swink_core.providers import closed_schema
+from swink_core.providers import AsyncOnly, AsyncPieces, closed_schema
 
 __all__ = [
     "ANSWER",
@@ -224,7 +225,7 @@ Ask: TypeAlias = Callable[[Prompt, bool], EventStream]
 """Asks for an answer; the second argument says whether by a tool."""
 
 
-class AnswerStream(OfStream, Generic[T]):
+class AnswerStream(OfStream, AsyncOnly, Generic[T]):
     """The stream of a typed answer: iterate over its events, its `text` or `partials`, and take
     the `Answer` from `result()`.
 
@@ -267,7 +268,7 @@ class AnswerStream(OfStream, Generic[T]):
     def partials(self) -> AsyncGenerator[Any, None]:
         """What the answer says so far, as JSON data that grows. Raises what `result()` raises of
         the call; whether the whole fits the type, `result()` says."""
-        return self._partials()
+        return AsyncPieces(self._partials())
 
     async def _partials(self) -> AsyncGenerator[Any, None]:
         growing = Growing(self._form)
@@ -286,7 +287,8 @@ class AnswerStream(OfStream, Generic[T]):
         One that does not fit is requested again, `corrections` times at most, unless it was cut off
         or the type's own code failed.
 
-        Raises the `StreamError` of a call that failed, and BadAnswer, which keeps the text.
+        Raises the `StreamError` of a call that failed, and BadAnswer, which keeps the text. Where
+        limits do not admit a further request, LimitReached has the last answer in `partial`.
         """
         try:
             message = await self._stream.result()
@@ -307,7 +309,11 @@ class AnswerStream(OfStream, Generic[T]):
             log.warning("call %s: requested again an answer that fits: %s", self.call.id, why)
             said = [*context.messages, message, *corrections_of(message, why)]
             context = replace(context, messages=said)
-            message = await self._again(context)
+            try:
+                message = await self._again(context)
+            except LimitReached as reached:
+                reached.partial = message  # the answer that does not fit
+                raise
 
     async def aclose(self) -> None:
         """Close the connection at once, from any task; a second call does nothing."""

@@ -14,6 +14,7 @@ import msgspec
 
 from swink_core import (
     AssistantMessage,
+    Charge,
     Context,
     Conversation,
     Cost,
@@ -77,6 +78,14 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
         """The calls without a decision, in order."""
         settled = {*self.decisions, *(each.tool_call_id for each in self.results)}
         return [call for call in self.answer.tool_calls if call.id not in settled]
+
+    @property
+    def charge(self) -> Charge:
+        """The known tokens and cost of the run so far."""
+        usage = self.usage if self.usage is not None else Usage()
+        cost = self.cost if self.cost is not None else Cost()
+        parts = (usage.input or 0) + (usage.output or 0)
+        return Charge(max(usage.total or 0, parts), cost.total or 0.0, cost.estimated)
 
     def approve(
         self, call: ToolCallBlock | str, *, arguments: Mapping[str, Any] | None = None

@@ -125,17 +125,20 @@ class Client(swink_core.Client):
         *,
         type: TypeForm[T],
         corrections: int = CORRECTIONS,
+        limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> AnswerStream[T]:
         """Return the stream of an answer of a type. Nothing is sent before it is read.
 
         `type` is a class, or any other annotation that has a JSON schema, such as `list[int]`. An
-        answer that does not fit is requested again up to `corrections` times. Raises UsageError
-        for a call that cannot be made, and for a type without a schema.
+        answer that does not fit is requested again up to `corrections` times; `limits` are those of
+        all of these requests together. Raises UsageError for a call that cannot be made, and for a
+        type without a schema.
         """
         if TYPE_CHECKING:
             self.stream(model, context, **options)
-        check_names(options, "corrections", "type")
+        check_names(options, "corrections", "limits", "type")
+        gate = _gate_of(limits)
         check_number("corrections", corrections, "Allow none, or some.", least=0)
         refuse_functions(options.get("tools"))
         if options.get("response_format") is not None:
@@ -154,7 +157,7 @@ class Client(swink_core.Client):
                 asked["tool_choice"] = form.tool.name if forced else None
             else:
                 asked["tools"], asked["response_format"] = tools or None, form.json
-            return super(Client, self).stream(model, context, **asked)
+            return super(Client, self).stream(model, context, limits=gate, **asked)
 
         def lacking(stream: EventStream) -> set[str | None]:
             return {self._refused(each, stream.call.options) for each in _models(model, stream)}
@@ -187,6 +190,7 @@ class Client(swink_core.Client):
         *,
         type: TypeForm[T],
         corrections: int = CORRECTIONS,
+        limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Answer[T]:
         """Make a call and return its answer as a value of a type.
@@ -194,7 +198,7 @@ class Client(swink_core.Client):
         See `stream_answer` and `AnswerStream.result`.
         """
         async with self.stream_answer(
-            model, context, type=type, corrections=corrections, **options
+            model, context, type=type, corrections=corrections, limits=limits, **options
         ) as stream:
             return await stream.result()
 
@@ -226,8 +230,9 @@ class Client(swink_core.Client):
         `PausedRun` as `context`, with the same tools.
 
         `limits` are those of the whole run, within the client's: `cost`, `tokens` and `requests` of
-        all turns, `turns` and `tool_calls`. At a limit the run ends with an error, and
-        `Run.result` raises LimitReached with the last message in `partial`.
+        all turns, `turns` and `tool_calls`. A run that was paused counts its turns, tokens and
+        cost from before the pause. At a limit the run ends with an error, and `Run.result` raises
+        LimitReached with the last message in `partial`.
 
         Raises UsageError for a run that cannot begin.
         """
@@ -238,6 +243,9 @@ class Client(swink_core.Client):
         named = tools_by_name(tools)
         asked: Options = {**options, "tools": [one.definition for one in named.values()]}
         resumed = context if isinstance(context, PausedRun) else None
+        if gate is not None and gate is not limits and resumed is not None:
+            gate.charge = resumed.charge
+            gate.turns = resumed.turn
         prompt: Any = context if resumed is None else context_after(resumed)
 
         def ask(context: Prompt, asked: Options) -> EventStream:
@@ -292,15 +300,19 @@ class Client(swink_core.Client):
         corrections: int = CORRECTIONS,
         limit: int = LIMIT,
         on_progress: Progress | None = None,
+        limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Batch[Answer[T]]:
         """Answer many prompts with values of a type; see `gather` and `stream_answer`."""
         if TYPE_CHECKING:
             self.stream(model, "Hi", **options)
-        check_names(options, "limit", "on_progress")
+        check_names(options, "corrections", "limit", "limits", "on_progress", "type")
+        gate = _gate_of(limits)
 
         def ask(prompt: Prompt) -> AnswerStream[T]:
-            return self.stream_answer(model, prompt, type=type, corrections=corrections, **options)
+            return self.stream_answer(
+                model, prompt, type=type, corrections=corrections, limits=gate, **options
+            )
 
         return await gathered(ask, prompts, limit, on_progress)
 
@@ -339,11 +351,17 @@ def _models(model: Models, first: EventStream) -> list[str | Model]:
 
 
 @takes_options(Options)
-def stream(model: Models, context: Prompt, **options: Unpack[Options]) -> EventStream:
+def stream(
+    model: Models,
+    context: Prompt,
+    *,
+    limits: Limits | LimitGate | None = None,
+    **options: Unpack[Options],
+) -> EventStream:
     """Stream one call with a client of its own, closed with the stream."""
     client = Client()
     client._on_close = client.aclose
-    return client.stream(model, context, **options)
+    return client.stream(model, context, limits=limits, **options)
 
 
 @takes_options(Options)
@@ -353,19 +371,28 @@ def stream_answer(
     *,
     type: TypeForm[T],
     corrections: int = CORRECTIONS,
+    limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> AnswerStream[T]:
     """Stream an answer of a type with a new client, closed with the stream."""
     client = Client()
     client._on_close = client.aclose
-    return client.stream_answer(model, context, type=type, corrections=corrections, **options)
+    return client.stream_answer(
+        model, context, type=type, corrections=corrections, limits=limits, **options
+    )
 
 
 @takes_options(Options)
-async def complete(model: Models, context: Prompt, **options: Unpack[Options]) -> AssistantMessage:
+async def complete(
+    model: Models,
+    context: Prompt,
+    *,
+    limits: Limits | LimitGate | None = None,
+    **options: Unpack[Options],
+) -> AssistantMessage:
     """Make one call with a client of its own and return its message."""
     async with Client() as client:
-        return await client.complete(model, context, **options)
+        return await client.complete(model, context, limits=limits, **options)
 
 
 @takes_options(Options)
@@ -375,13 +402,16 @@ async def answer(
     *,
     type: TypeForm[T],
     corrections: int = CORRECTIONS,
+    limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> Answer[T]:
     """Make one call with a new client and return its answer as a value of a type."""
     if TYPE_CHECKING:
         stream(model, context, **options)
     async with Client() as client:
-        return await client.answer(model, context, type=type, corrections=corrections, **options)
+        return await client.answer(
+            model, context, type=type, corrections=corrections, limits=limits, **options
+        )
 
 
 @takes_options(Options)
@@ -391,13 +421,16 @@ async def gather(
     *,
     limit: int = LIMIT,
     on_progress: Progress | None = None,
+    limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> Batch[AssistantMessage]:
     """Answer many prompts with a client of its own; see `Client.gather`."""
     if TYPE_CHECKING:
         stream(model, "Hi", **options)
     async with Client() as client:
-        return await client.gather(model, prompts, limit=limit, on_progress=on_progress, **options)
+        return await client.gather(
+            model, prompts, limit=limit, on_progress=on_progress, limits=limits, **options
+        )
 
 
 @takes_options(Options)
@@ -409,6 +442,7 @@ async def gather_answers(
     corrections: int = CORRECTIONS,
     limit: int = LIMIT,
     on_progress: Progress | None = None,
+    limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> Batch[Answer[T]]:
     """Answer many prompts with values of a type, with a new client."""
@@ -422,5 +456,6 @@ async def gather_answers(
             corrections=corrections,
             limit=limit,
             on_progress=on_progress,
+            limits=limits,
             **options,
         )

@@ -45,7 +45,7 @@ from swink_core import (
     UsageError,
     replace,
 )
-from swink_core.providers import LimitGate
+from swink_core.providers import AsyncOnly, AsyncPieces, LimitGate
 
 __all__ = ["Run", "TooManyTurns"]
 
@@ -56,7 +56,7 @@ class TooManyTurns(SwinkError, title="The run did not come to an end"):
     """A model that still called tools in the last turn it was given."""
 
 
-class Run(OfStream, Generic[V]):
+class Run(OfStream, AsyncOnly, Generic[V]):
     """A tool loop under way: the events of all its turns, in order, and those of its tools.
 
         async with client.run("acme/large", "What is 2 + 3?", tools=[add]) as run:
@@ -160,7 +160,7 @@ class Run(OfStream, Generic[V]):
     @property
     def text(self) -> AsyncGenerator[str, None]:
         """The text of all turns, piece by piece. Raises what `result()` raises."""
-        return self._text()
+        return AsyncPieces(self._text())
 
     async def _text(self) -> AsyncGenerator[str, None]:
         is_said = False
@@ -179,7 +179,7 @@ class Run(OfStream, Generic[V]):
     @property
     def partials(self) -> AsyncGenerator[Any, None]:
         """The typed answer so far, as JSON data that grows. Raises what `answer()` raises."""
-        return self._partials()
+        return AsyncPieces(self._partials())
 
     async def _partials(self) -> AsyncGenerator[Any, None]:
         growing = Growing(self._typed().form)
@@ -213,7 +213,13 @@ class Run(OfStream, Generic[V]):
 
         Raises the `StreamError` of a call that failed, LimitReached, TooManyTurns, RunPaused for a
         run that waits for decisions, and BadAnswer for a last message that does not fit the type.
+        While another task reads the run, this waits until that one has read to the end or left.
         """
+        driving = self._driving
+        pause = 0.0
+        while driving is not None and driving.ag_running:
+            await asyncio.sleep(pause)
+            pause = 0.01
         self._wants_result = True
         async for _ in self.batches():
             pass

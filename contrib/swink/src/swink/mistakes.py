@@ -6,11 +6,13 @@ and what to do, and the line to mend is the program's. The log has the whole tra
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from swink_core import SwinkError, UsageError
 from swink_core.providers import CONTEXT_WORDS
@@ -107,6 +109,9 @@ def _answering(function: F) -> F:
             raised = _misfit(function, args, options, error)
         raise raised
 
+    if not inspect.iscoroutinefunction(function):
+        return cast("F", call)
+
     @wraps(function)
     async def call_and_wait(*args: Any, **options: Any) -> Any:
         try:
@@ -117,7 +122,62 @@ def _answering(function: F) -> F:
             raised = _misfit(function, args, options, error)
         raise raised
 
-    return cast("F", call_and_wait if inspect.iscoroutinefunction(function) else call)
+    @wraps(function)
+    def begin(*args: Any, **options: Any) -> Unawaited:
+        return Unawaited(call_and_wait(*args, **options), function.__name__)
+
+    return cast("F", _marked(begin))
+
+
+def _marked(function: F) -> F:
+    """Mark a function so that `iscoroutinefunction` finds it."""
+    if sys.version_info >= (3, 12):
+        return inspect.markcoroutinefunction(function)
+    mark: Any = asyncio.coroutines
+    function._is_coroutine = mark._is_coroutine  # type: ignore[attr-defined]  # asyncio's own mark
+    return function
+
+
+class Unawaited(Coroutine[Any, Any, Any]):
+    """The coroutine of a call, which says what to write where it is used as the result."""
+
+    __slots__ = ("_coroutine", "_name")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+        self._coroutine = coroutine
+        self._name = name
+
+    def send(self, value: Any) -> Any:
+        """Resume the coroutine."""
+        return self._coroutine.send(value)
+
+    def throw(self, *raised: Any) -> Any:
+        """Raise an exception in the coroutine."""
+        return self._coroutine.throw(*raised)
+
+    def close(self) -> None:
+        """Close the coroutine."""
+        self._coroutine.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._coroutine.__await__()
+
+    def __repr__(self) -> str:
+        return f"<{self._name}(…) was not awaited: write await {self._name}(…)>"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith(("cr_", "__")):  # those of a coroutine, for asyncio and debuggers
+                return getattr(self._coroutine, name)
+            text = f"{self._name}(…) was not awaited; write (await {self._name}(…)).{name}"
+            raise AttributeError(text, name=name, obj=self)
+
+        def __iter__(self) -> Any:
+            name = self._name
+            raise UsageError(
+                f"{name}(…) was not awaited", resolution=f"Write for … in await {name}(…)."
+            )
 
 
 def shortened(error: SwinkError) -> SwinkError:

@@ -54,6 +54,7 @@ def register(shell: Any) -> None:
     live = shell.display_formatter.ipython_display_formatter
     live.for_type(EventStream, _show)
     live.for_type_by_name("swink.answers", "AnswerStream", _show)
+    live.for_type_by_name("swink.loop", "Run", _show)
     for name in ("SyncStream", "SyncAnswerStream", "SyncRun"):
         live.for_type_by_name("swink.sync_streams", name, _show_now)
     shell.events.register("post_run_cell", _draw_all)
@@ -232,7 +233,7 @@ async def _follow(stream: Any, screen: _Screen) -> None:
         async for _ in stream.batches():
             screen.draw()
     except RuntimeError:  # another task reads it, and this one looks on
-        while stream.message.stop_reason is None:
+        while getattr(stream, "outcome", stream.message.stop_reason) is None:
             await asyncio.sleep(FRAME)
             screen.draw()
     finally:

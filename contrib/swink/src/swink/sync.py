@@ -35,7 +35,7 @@ from swink_core import (
     Usage,
     UsageError,
 )
-from swink_core.providers import Catalog, Gate, LimitGate
+from swink_core.providers import Catalog, Gate, LimitGate, TokenCounter
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -80,6 +80,7 @@ class SyncClient:
         gates: Iterable[Gate] = (),
         breaker: bool = True,
         providers: Mapping[str, Mapping[str, Any] | Callable[[str], Any]] | None = None,
+        count_tokens: TokenCounter | None = None,
         limits: Limits | LimitGate | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
@@ -89,6 +90,7 @@ class SyncClient:
             gates=gates,
             breaker=breaker,
             providers=providers,
+            count_tokens=count_tokens,
             limits=limits,
             **defaults,
         )
@@ -136,11 +138,12 @@ class SyncClient:
         *,
         type: TypeForm[T],
         corrections: int = CORRECTIONS,
+        limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> SyncAnswerStream[T]:
         """Return the stream of an answer of a type; see `Client.stream_answer`."""
         stream = self._client.stream_answer(
-            model, context, type=type, corrections=corrections, **options
+            model, context, type=type, corrections=corrections, limits=limits, **options
         )
         return SyncAnswerStream(stream, self)
 
@@ -166,11 +169,14 @@ class SyncClient:
         *,
         type: TypeForm[T],
         corrections: int = CORRECTIONS,
+        limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Answer[T]:
         """Make a call and return its answer as a value of a type; see `Client.answer`."""
         return background_loop().run(
-            self._client.answer(model, context, type=type, corrections=corrections, **options)
+            self._client.answer(
+                model, context, type=type, corrections=corrections, limits=limits, **options
+            )
         )
 
     @takes_options(RunOptions)
@@ -229,6 +235,7 @@ class SyncClient:
         corrections: int = CORRECTIONS,
         limit: int = LIMIT,
         on_progress: Progress | None = None,
+        limits: Limits | LimitGate | None = None,
         **options: Unpack[Options],
     ) -> Batch[Answer[T]]:
         """Answer many prompts with values of a type; see `Client.gather_answers`."""
@@ -240,6 +247,7 @@ class SyncClient:
                 corrections=corrections,
                 limit=limit,
                 on_progress=on_progress,
+                limits=limits,
                 **options,
             )
         )
@@ -256,10 +264,16 @@ class SyncClient:
 
 
 @takes_options(Options)
-def complete_sync(model: Models, context: Prompt, **options: Unpack[Options]) -> AssistantMessage:
+def complete_sync(
+    model: Models,
+    context: Prompt,
+    *,
+    limits: Limits | LimitGate | None = None,
+    **options: Unpack[Options],
+) -> AssistantMessage:
     """Make one call with a client of its own; for more than one, keep a `SyncClient`."""
     with SyncClient() as client:
-        return client.complete(model, context, **options)
+        return client.complete(model, context, limits=limits, **options)
 
 
 @takes_options(Options)
@@ -269,8 +283,11 @@ def answer_sync(
     *,
     type: TypeForm[T],
     corrections: int = CORRECTIONS,
+    limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> Answer[T]:
     """Make one call with a new client and return its answer as a value of a type."""
     with SyncClient() as client:
-        return client.answer(model, context, type=type, corrections=corrections, **options)
+        return client.answer(
+            model, context, type=type, corrections=corrections, limits=limits, **options
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from swink.answers import Answer, AnswerStream
 from swink.approvals import PausedRun
@@ -54,6 +54,22 @@ def _iterated(
 
 class _SyncStream(OfStream, Generic[E, R]):
     """A stream whose every wait is a wait of the calling thread."""
+
+    if not TYPE_CHECKING:
+
+        def __aiter__(self) -> Any:
+            raise UsageError(
+                f"{type(self).__name__} is not asynchronous",
+                resolution="Write for … in …, or use Client.",
+            )
+
+        def __aenter__(self) -> Any:
+            raise UsageError(
+                f"{type(self).__name__} is not asynchronous",
+                resolution="Write with … as …, or use Client.",
+            )
+
+        def __aexit__(self, *raised: object) -> None: ...
 
     def __init__(self, stream: _Stream[E, R], client: object) -> None:
         self._stream: _Stream[E, R] = stream

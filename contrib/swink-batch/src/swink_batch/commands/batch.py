@@ -85,7 +85,6 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
     help="Ask all rows again that failed in an earlier run; those that failed by no fault of "
     "theirs (key, quota, rate, network) are asked again without it.",
 )
-@click.option("--budget", type=float, metavar="DOLLARS", help="The most to spend, over all runs.")
 @click.option(
     "--concurrency",
     type=int,
@@ -113,8 +112,9 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
 )
 @click.option(
     "--limits",
+    "shared_limits",
     metavar="redis://HOST",
-    help="Share limits with other processes through Redis.",
+    help="Share limits of the rate with other processes through Redis.",
 )
 @click.option(
     "--report",
@@ -129,7 +129,7 @@ def command(
     output: Path,
     prompt: str | None,
     order: Order,
-    limits: str | None,
+    shared_limits: str | None,
     report: Path | None,
     **settings: Any,
 ) -> int:
@@ -159,10 +159,12 @@ def command(
         options["system_prompt"] = call.system
     if call.tools:
         options["tools"] = call.tools
-    if limits is not None:
+    if shared_limits is not None:
         from swink_batch.shared import RedisTurns
 
-        settings["turns"] = RedisTurns(limits)
+        settings["turns"] = RedisTurns(shared_limits)
+    if call.limits is not None:
+        settings["limits"] = call.limits.limits
     job = Job(models=call.models, prompt=prompt, options=options, **settings)
     if prompt is not None and not names_fields(prompt):
         say("the prompt names no field of a row, as {text} does: all rows are asked the same")

@@ -17,7 +17,7 @@ from swink_batch.answers import Answer, Id
 from swink_batch.forms import key_of
 from swink_batch.journal.engines import Engine
 from swink_batch.journal.index import Index
-from swink_core import SwinkError, UsageError
+from swink_core import Charge, SwinkError, UsageError
 
 __all__ = ["Journal", "Kept"]
 
@@ -33,6 +33,8 @@ class _Head(msgspec.Struct):
     id: Id
     error: _Error | None = None
     cost: float | None = None
+    estimated: bool = False
+    attempts: int = 1
     usage: dict[str, int] = {}
 
 
@@ -54,8 +56,8 @@ class Kept(NamedTuple):
 
 
 class Journal:
-    """The answers of a job. `cost` is what those cost that were there when it was read last, and
-    `dearest` the most that one of them did.
+    """The answers of a job. `charge` and `requests` are those of the answers that were there when
+    it was read last.
 
     `job` says what the answers are of: another job's journal is refused with a UsageError.
     """
@@ -64,7 +66,8 @@ class Journal:
         self.index = Index()
         self._engine = engine
         self._job = _jsonable(job)
-        self.cost = self.dearest = 0.0
+        self.charge = Charge()
+        self.requests = 0
         try:
             self._is_begun = bool(self.read())
         except BaseException:
@@ -98,8 +101,9 @@ class Journal:
                 self._expect(written)
                 continue
             self._put(key_of(head.id), place, head.error is not None)
-            self.cost += head.cost or 0.0
-            self.dearest = max(self.dearest, head.cost or 0.0)
+            self.charge += Charge(_tokens_in(head.usage), head.cost or 0.0, head.estimated)
+            if head.error is None or head.error.kind != "bad_row":
+                self.requests += head.attempts
         return lines
 
     def _expect(self, written: dict[str, Any]) -> None:
@@ -142,6 +146,11 @@ class Journal:
     def close(self) -> None:
         """Have all written to the disk."""
         self._engine.close()
+
+
+def _tokens_in(usage: dict[str, int]) -> int:
+    parts = usage.get("input", 0) + usage.get("output", 0)
+    return max(usage.get("total", 0), parts)
 
 
 def _jsonable(job: dict[str, Any]) -> dict[str, Any]:

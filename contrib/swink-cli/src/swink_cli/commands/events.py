@@ -35,7 +35,8 @@ def command(
 
 async def _print_events(call: CallOptions, message: swink.UserMessage) -> int:
     async with make_client(call.models) as client:
-        stream = client.stream(call.models, call.context([message]), **call.options)
+        context = call.context([message])
+        stream = client.stream(call.models, context, limits=call.limits, **call.options)
         async with stream, interruptible(stream):
             async for batch in stream.batches():
                 sys.stdout.buffer.write(b"".join(encode_json(swink.dump(event)) for event in batch))

@@ -88,7 +88,8 @@ def record(
 
 async def _record(call: CallOptions, message: swink.UserMessage, folder: Path, note: str) -> int:
     async with make_client(call.models) as client:
-        stream = client.stream(call.models, call.context([message]), **call.options)
+        context = call.context([message])
+        stream = client.stream(call.models, context, limits=call.limits, **call.options)
         return await _keep(call, stream, folder, note)
 
 

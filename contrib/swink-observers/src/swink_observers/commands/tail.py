@@ -100,5 +100,6 @@ def _end(data: dict[str, Any]) -> str:
     if data["output"] is not None:
         said.append(f"{data['output']} tokens")
     if data.get("cost") is not None:
-        said.append(money(data["cost"]))
+        estimated = " (estimated)" if data.get("estimated") else ""
+        said.append(money(data["cost"]) + estimated)
     return ", ".join(said)

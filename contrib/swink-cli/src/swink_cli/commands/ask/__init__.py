@@ -133,7 +133,7 @@ async def _ask(
         code = CODES.get(run.outcome)
         return (run.message, 0) if code is None else (None, code)
     async with make_client(call.models, memory.plugins) as client, memory:
-        stream = client.stream(call.models, context, **call.options)
+        stream = client.stream(call.models, context, limits=call.limits, **call.options)
         name_broken_plugins(client)
         if "base_url" not in call.options:
             name_unknown_models(client, call.models)

@@ -140,7 +140,8 @@ async def _ask_all(
     async with make_client(*parts) as client, memory:
         asked = []
         for models in chains:
-            stream = client.stream(models, context, **call.options_for(models))
+            options = call.options_for(models)
+            stream = client.stream(models, context, limits=call.limits, **options)
             sink = _Kept(made)
             asked.append(_Asked(models, stream, sink, _Quiet(sink), time.monotonic()))
             name_unknown_models(client, models)

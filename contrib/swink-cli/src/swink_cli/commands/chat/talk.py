@@ -78,7 +78,7 @@ class Talk:
     def open(self, models: list[str], conversation: swink.Context | str) -> swink.EventStream:
         """Make a call, of which nothing is sent before it is read. Raises for a wrong one."""
         chain, options = self._asked(models)
-        return self.client.stream(chain, conversation, **options)
+        return self.client.stream(chain, conversation, limits=self._call.limits, **options)
 
     def answer(self) -> int:
         """Have the conversation answered, and return the exit code of the answer.
@@ -100,8 +100,9 @@ class Talk:
         """Say what the conversation has taken so far, attempts that failed too."""
         usage, cost = self._earlier
         usage, cost = added(usage, self.client.usage), added(cost, self.client.cost)
-        priced = cost.total if cost is not None else None
-        return tokens(usage) + (f" · {money(priced)}" if priced is not None else "")
+        if cost is None or cost.total is None:
+            return tokens(usage)
+        return f"{tokens(usage)} · {money(cost.total, cost.estimated)}"
 
     def _answer_with(self, tools: OpenTools) -> int:
         from swink_cli.tool_loop import CODES, show_run
@@ -109,7 +110,8 @@ class Talk:
         chain, options = self._asked(self.models)
         context = self.conversation.context
         client: Any = self.client
-        run: Run = client.run(chain, context, **tools.options, **options)
+        limits = self._call.limits
+        run: Run = client.run(chain, context, limits=limits, **tools.options, **options)
         tools.approval.sink = sink = make_sink(plain=self.plain)
         try:
             self._shown(show_run(run, sink))

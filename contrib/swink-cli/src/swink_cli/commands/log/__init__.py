@@ -200,7 +200,7 @@ def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
         *([("conversation", entry.conversation)] if entry.conversation else []),
         ("end", f"{entry.outcome} after {entry.seconds:g} s"),
         ("tokens", _tokens(entry)),
-        ("cost", "-" if entry.cost is None else money(entry.cost)),
+        ("cost", "-" if entry.cost is None else money(entry.cost, entry.estimated)),
         ("notices", ", ".join(entry.notices) or "-"),
     ]
     print_lines(table(rows))

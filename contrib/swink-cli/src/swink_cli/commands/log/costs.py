@@ -14,8 +14,9 @@ __all__ = ["Sum", "costs_cells", "summed", "sums"]
 
 
 class Sum(msgspec.Struct):
-    """What some calls took; `cost` is in US dollars, of those whose cost is known, and `unpriced`
-    counts the others. `day` is local; it or `model` is empty where all are summed up."""
+    """What some calls took; `cost` is in US dollars, of those whose cost is known, `estimated` the
+    part for which the provider reported no usage; `unpriced` counts the others. `day` is local; it
+    or `model` is empty where all are summed up."""
 
     day: str = ""
     model: str = ""
@@ -23,6 +24,7 @@ class Sum(msgspec.Struct):
     input: int = 0
     output: int = 0
     cost: float = 0.0
+    estimated: float = 0.0
     unpriced: int = 0
 
     def add(self, other: Sum) -> None:
@@ -31,6 +33,7 @@ class Sum(msgspec.Struct):
         self.input += other.input
         self.output += other.output
         self.cost += other.cost
+        self.estimated += other.estimated
         self.unpriced += other.unpriced
 
 
@@ -51,6 +54,7 @@ def sums(entries: Iterable[Entry], by: str | None, days: int | None) -> list[Sum
             input=entry.input or 0,
             output=entry.output or 0,
             cost=entry.cost or 0.0,
+            estimated=(entry.cost or 0.0) if entry.estimated else 0.0,
             unpriced=int(entry.cost is None),
         )
         found.setdefault(key, Sum(*key)).add(took)
@@ -74,6 +78,8 @@ def costs_cells(row: Sum | None, by: str | None) -> Sequence[str]:
     else:
         heads = (row.day, row.model)
         cost = money(row.cost) if row.unpriced < row.calls else "-"
+        if row.estimated:
+            cost += f" ({money(row.estimated)} estimated)"
         least = f" ({row.unpriced} of unknown cost)" if 0 < row.unpriced < row.calls else ""
         numbers = (amount(row.calls), amount(row.input), amount(row.output), cost + least)
     shown = heads if by is None else (heads[0] or heads[1],) if row else (heads[by == "model"],)

@@ -1,0 +1,119 @@
+"""The limits of a run: a gate of the core's, at which calls wait for what others may leave over.
+
+An attempt under way holds the most that it is expected to cost, and mostly costs less. A call that
+does not fit beside the others waits, before it begins (`admit`), so that its time limits do not
+count the wait; a retry waits in the gate. A call that does not fit alone is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from swink_core import (
+    Call,
+    Charge,
+    Done,
+    Error,
+    LimitReached,
+    Limits,
+    ResponseHead,
+    Target,
+    UsageError,
+)
+from swink_core.providers import Attempt, LimitGate, reservation
+
+__all__ = ["Spending", "check_limits"]
+
+
+def check_limits(limits: Limits) -> None:
+    """Refuse limits that only a run with tools has. Raises UsageError."""
+    for name in ("turns", "tool_calls"):
+        if getattr(limits, name) is not None:
+            raise UsageError(
+                f"limits.{name} is set, and rows are answered without tools",
+                resolution="Limit cost, tokens or requests.",
+            )
+
+
+class Spending:
+    """The gate of a run's limits, for `Client(gates=[…])`."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._gate = LimitGate(limits)
+        self._under_way = 0
+        self._admitted: dict[Target, Charge] = {}  # calls before their first attempt
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no call holds anything that another could wait for."""
+        return not (self._under_way or self._admitted)
+
+    def add(self, charge: Charge, requests: int) -> None:
+        """Count what earlier runs spent."""
+        self._gate.charge += charge
+        self._gate.requests += requests
+
+    async def admit(self, call: Call) -> None:
+        """Wait until a call seems to fit beside the others; return at once without others."""
+        charge = reservation(call.model.info, call.provider_info, call.context, call.options)
+        while not self.is_idle:
+            held = sum(self._admitted.values(), charge)
+            if self._gate.refusal(call.model, held, len(self._admitted) + 1) is None:
+                break
+            await self.change()
+        self._admitted[call.attempt.target] = charge
+        self._wake()
+
+    def give_up(self, target: Target) -> None:
+        """Let go of a call that was admitted, if it has not begun."""
+        if self._admitted.pop(target, None) is not None:
+            self._wake()
+
+    async def enter(self, target: Target, attempt: Attempt) -> None:
+        """Reserve the most that an attempt is expected to cost. Raises LimitReached."""
+        self._admitted.pop(target, None)
+        while True:
+            try:
+                await self._gate.enter(target, attempt)
+            except LimitReached:
+                if attempt.number == 1 or self.is_idle:
+                    self._wake()
+                    raise
+                await self.change()
+            else:
+                self._under_way += 1
+                self._wake()
+                return
+
+    def leave(
+        self,
+        target: Target,
+        terminal: Done | Error,
+        response: ResponseHead | None,
+        attempt: Attempt,
+    ) -> None:
+        """Replace the reservation of an attempt by its charge."""
+        self._gate.leave(target, terminal, response, attempt)
+        self._under_way -= 1
+        self._wake()
+
+    async def change(self) -> None:
+        """Wait until less is held, behind those that wait already."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._wake()
+            raise
+
+    def _wake(self) -> None:
+        """Let the next one try, if one waits: whoever is admitted or refused wakes another."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return

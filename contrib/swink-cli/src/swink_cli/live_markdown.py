@@ -1,0 +1,147 @@
+"""An answer in Markdown, drawn on a terminal as it arrives.
+
+An answer may be longer than the screen, and lines that have scrolled off cannot be drawn again. So
+only the last top-level block of the text (a paragraph, a list, a code block) is drawn live; blocks
+before it can no longer change, and are printed once, for good. Of a last block that is taller than
+the screen only the end is drawn. Drawing is held to a few times a second, fewer for a long block:
+its cost does not depend on the number of deltas. A drawing is one change to the terminal (private
+mode 2026, "synchronized output"), so that no terminal shows a state between; a terminal without
+that mode ignores the marks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.segment import Segments
+
+from swink_cli.markdown import Line, joined, render
+from swink_cli.markdown_tokens import settled
+from swink_cli.terminal import PrintableStream
+
+__all__ = ["LiveMarkdown"]
+
+REDRAW = 1 / 15
+"""Seconds between two drawings, at least."""
+SHARE = 0.2
+"""The part of the time that drawing may take, however long the last block has become."""
+
+BEGIN_CHANGE, END_CHANGE = "\x1b[?2026h", "\x1b[?2026l"
+
+
+class LiveMarkdown:
+    """The answer as formatted text; see the module."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console()
+        self._text = ""
+        self._parts: list[str] = []
+        self._printable = PrintableStream()
+        self._live: Live | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._pause = REDRAW
+        self._printed = self._voidable = False
+        self._erasable = 0
+
+    def write(self, text: str) -> None:
+        """Show text at the next drawing."""
+        self._parts.append(self._printable.feed(text))
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._pause, self._draw)
+
+    def flush(self) -> None:
+        """Nothing to do: a drawing is due."""
+
+    def step_aside(self) -> None:
+        """Take the live block off the screen; it comes back below."""
+        self._join()
+        with self._one_change():
+            self._stop()
+        self._erasable = 0
+
+    def end_block(self) -> None:
+        """Print the rest for good."""
+        self._parts.append(self._printable.close())
+        self._printable = PrintableStream()
+        self._join()
+        with self._one_change():
+            self._stop()
+            self._print(self._text)
+        self._text = ""
+
+    def end_turn(self) -> None:
+        """Keep the printed lines for good."""
+        self._voidable, self._erasable = False, 0
+
+    def discard(self) -> bool:
+        """Wipe what was printed since anyone else wrote, if it is still on the screen."""
+        self._join()
+        self._stop()
+        self._text = ""
+        self._printable = PrintableStream()
+        gone = not self._voidable or 0 < self._erasable < self._console.height
+        if gone and self._erasable:
+            # to the start of the line so many above, and clear from there
+            self._console.file.write(f"\x1b[{self._erasable}F\x1b[J")
+            self._console.file.flush()
+        self._printed, self._voidable, self._erasable = False, False, 0
+        return gone
+
+    def close(self) -> None:
+        """Print the rest."""
+        self.end_block()
+
+    @contextmanager
+    def _one_change(self) -> Iterator[None]:
+        self._console.file.write(BEGIN_CHANGE)
+        try:
+            yield
+        finally:
+            self._console.file.write(END_CHANGE)
+            self._console.file.flush()
+
+    def _join(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._text += "".join(self._parts)
+        self._parts.clear()
+
+    def _draw(self) -> None:
+        began = time.perf_counter()
+        self._join()
+        start = settled(self._text)
+        with self._one_change():
+            if start:
+                done, self._text = self._text[:start], self._text[start:]
+                self._stop()
+                self._print(done)
+            if self._text.strip():
+                if self._live is None:
+                    self._live = Live(console=self._console, auto_refresh=False, transient=True)
+                    self._live.start()
+                lines = joined(self._rendered(self._text)[1 - self._console.height :])
+                self._live.update(Segments(lines), refresh=True)
+        self._pause = max(REDRAW, (time.perf_counter() - began) / SHARE)
+
+    def _print(self, text: str) -> None:
+        lines = self._rendered(text)
+        if lines:
+            self._console.print(Segments(joined(lines)), end="")
+            self._erasable += len(lines)
+            self._printed = self._voidable = True
+
+    def _rendered(self, text: str) -> list[Line]:
+        """Render blocks, with a blank line between them and what was printed before."""
+        lines = render(text, self._console)
+        return [[], *lines] if lines and self._printed else lines
+
+    def _stop(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None

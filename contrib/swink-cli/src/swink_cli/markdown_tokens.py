@@ -1,0 +1,184 @@
+"""Markdown as tokens of markdown-it-py, with nothing left out.
+
+Every token has a form on the screen (`markdown`). The parser keeps content that CommonMark drops:
+
+* `definition`: a link definition stands where it was written, and is not resolved. It may arrive
+  after the paragraph that refers to it, when that is on the screen already.
+* `table`: the parser drops the cells of a row beyond those of the heading.
+* `too deep`: the parser drops blocks below `maxNesting`.
+* emphasis: `*[a*][b]` is emphasised without a definition of `b`, and has two asterisks with one.
+  Marks that are syntax in only one of the two cases are text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from copy import copy
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import table as parse_table
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.rules_inline.balance_pairs import processDelimiters
+from markdown_it.rules_inline.state_inline import Delimiter
+from markdown_it.token import Token
+
+__all__ = ["parsed", "settled"]
+
+DEEPEST = 40
+"""Levels of nesting (a quotation is one, a list is two) below which blocks show their source."""
+
+
+class _Parser(MarkdownIt):
+    """CommonMark and tables, with the link targets of the source."""
+
+    def __init__(self) -> None:
+        options = {"maxNesting": DEEPEST + 2, "inline_definitions": True}
+        super().__init__("commonmark", options)
+        self.block.ruler.before("table", "too deep", _too_deep)
+        self.block.ruler.at("table", _table_with_all_cells, {"alt": ["paragraph", "reference"]})
+        self.core.ruler.after("block", "unresolved", _forget_definitions)
+        self.inline.ruler2.at("balance_pairs", _pairs_in_any_case)
+        self.enable("table")
+
+    def normalizeLink(self, url: str) -> str:
+        return url
+
+    def normalizeLinkText(self, link: str) -> str:
+        return link
+
+
+def _too_deep(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    if state.level < DEEPEST or silent:
+        return False
+    token = state.push("source", "", 0)
+    token.content = state.getLines(start, end, state.blkIndent, False)
+    token.map = [start, end]
+    state.line = end
+    return True
+
+
+def _table_with_all_cells(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    begin = len(state.tokens)
+    if not parse_table(state, start, end, silent):
+        return False
+    parsed = state.tokens[begin:]
+    del state.tokens[begin:]
+    cells = line = 0
+    for token in parsed:
+        if token.type == "tr_open" and token.map:
+            cells, line = 0, token.map[0]
+        elif token.type == "inline":
+            cells += 1
+        elif token.type == "tr_close":
+            for content in _cells(state, line)[cells:]:
+                extra = Token("inline", "", 0, content=content, level=token.level + 1, children=[])
+                state.tokens.append(extra)
+        state.tokens.append(token)
+    return True
+
+
+def _cells(state: StateBlock, line: int) -> list[str]:
+    source = state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].strip()
+    cells = re.split(r"(?<!\\)\|", source)
+    if cells and not cells[0]:
+        del cells[0]
+    if cells and not cells[-1]:
+        del cells[-1]
+    return [cell.replace(r"\|", "|").strip() for cell in cells]
+
+
+def _forget_definitions(state: StateCore) -> None:
+    state.env.pop("references", None)
+
+
+def _pairs_in_any_case(state: StateInline) -> None:
+    """Pair the marks of emphasis that are pairs whether or not brackets are links."""
+    scopes = _scopes(state.tokens)
+    inside_links = [meta["delimiters"] for meta in state.tokens_meta if meta]
+    for delimiters in (state.delimiters, *inside_links):
+        without_links = _ends(state, delimiters, [0] * len(delimiters))
+        with_links = _ends(state, delimiters, [scopes[each.token] for each in delimiters])
+        for each, end, other in zip(delimiters, without_links, with_links, strict=True):
+            each.end = end if end == other else -1
+
+
+def _scopes(tokens: Sequence[Token]) -> list[int]:
+    """Return the pair of brackets around each token: the number of the opening one, 0 for none."""
+    brackets = [
+        (at, bracket)
+        for at, token in enumerate(tokens)
+        if token.type == "text"
+        for bracket in token.content
+        if bracket in "[]"
+    ]
+    waiting: list[int] = []
+    closing: dict[int, int] = {}
+    for number, (_, bracket) in enumerate(brackets, 1):
+        if bracket == "[":
+            waiting.append(number)
+        elif waiting:
+            closing[number] = waiting.pop()
+    opening = {*closing.values()}
+    scopes = []
+    around = [0]
+    next_number = 1
+    for at in range(len(tokens)):
+        scopes.append(around[-1])
+        while next_number <= len(brackets) and brackets[next_number - 1][0] == at:
+            if next_number in opening:
+                around.append(next_number)
+            elif next_number in closing:
+                around.pop()
+            next_number += 1
+    return scopes
+
+
+def _ends(state: StateInline, delimiters: Sequence[Delimiter], scopes: Sequence[int]) -> list[int]:
+    """Return the mark that each mark opens a pair with, -1 for none; pairs stay in their scope."""
+    ends = [-1] * len(delimiters)
+    places_of: dict[int, list[int]] = {}
+    for at, scope in enumerate(scopes):
+        places_of.setdefault(scope, []).append(at)
+    for places in places_of.values():
+        copies = [copy(delimiters[at]) for at in places]
+        processDelimiters(state, copies)
+        for at, each in zip(places, copies, strict=True):
+            ends[at] = -1 if each.end < 0 else places[each.end]
+    return ends
+
+
+_parser = _Parser()
+
+
+def parsed(text: str) -> Sequence[Token]:
+    """Return the tokens of printable Markdown text."""
+    return _parser.parse(text)
+
+
+_NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
+"""How an incomplete line below a blank one begins that cannot continue a list."""
+
+
+def settled(text: str) -> int:
+    """Return the length of the part of printable Markdown text whose blocks can no longer change.
+
+    It ends where the last block begins. An incomplete line may still become another kind of block,
+    and a definition may have a title on the line after it.
+    """
+    *lines, last = text.split("\n")
+    if lines and not lines[-1].strip(" \t") and _NEW_BLOCK.match(last):
+        lines.append(last)
+    tokens: list[Token] = []
+    _parser.block.parse("\n".join([*lines, ""]), _parser, {}, tokens)
+    starts = [0]
+    previous = ""
+    for token in tokens:
+        if token.level == 0 and token.map:
+            start = token.map[0]
+            if previous != "definition" or not lines[start - 1].strip(" \t"):
+                starts.append(start)
+            previous = token.type
+    return sum(len(line) + 1 for line in lines[: starts[-1]])

@@ -1,0 +1,65 @@
+"""Errors for `await`, `for` and `with` in place of `async for` and `async with`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from swink_core.failures.exceptions import UsageError
+
+T = TypeVar("T")
+
+_WITHOUT_AWAIT = "SyncClient has the same without await."
+
+
+class AsyncOnly:
+    """A base of what is read with `async for`: other ways to use it raise UsageError."""
+
+    if not TYPE_CHECKING:  # a type checker finds these mistakes by itself
+
+        def __await__(self) -> Any:
+            raise UsageError(
+                f"{type(self).__name__} is not awaited",
+                resolution="Write async with …, or async for …; await its result() for the whole.",
+            )
+
+        def __iter__(self) -> Any:
+            raise UsageError(
+                f"{type(self).__name__} is read with async for",
+                resolution=f"Write async for … in …. {_WITHOUT_AWAIT}",
+            )
+
+        def __enter__(self) -> Any:
+            raise UsageError(
+                f"{type(self).__name__} is opened with async with",
+                resolution=f"Write async with … as …. {_WITHOUT_AWAIT}",
+            )
+
+        def __exit__(self, *raised: object) -> None: ...
+
+
+class AsyncPieces(AsyncOnly, AsyncGenerator[T, None]):
+    """The pieces of an answer, as an async generator yields them."""
+
+    __slots__ = ("_generator",)
+
+    def __init__(self, generator: AsyncGenerator[T, None]) -> None:
+        self._generator = generator
+
+    def __aiter__(self) -> AsyncGenerator[T, None]:
+        return self._generator.__aiter__()  # type: ignore[return-value]  # a generator's is itself
+
+    def __anext__(self) -> Any:
+        return self._generator.__anext__()
+
+    def asend(self, value: None) -> Any:
+        """Resume the generator."""
+        return self._generator.asend(value)
+
+    def athrow(self, *raised: Any) -> Any:
+        """Raise an exception in the generator."""
+        return self._generator.athrow(*raised)
+
+    def aclose(self) -> Coroutine[Any, Any, None]:
+        """Close the generator."""
+        return self._generator.aclose()
