@@ -4,6 +4,7 @@ Limits and budgets are in memory for one process, in a SQLite file for the proce
 and in Redis for several machines (`swink-gateway[redis]`). Each attempt has a row: see `rows`.
 """
 
+from swink_gateway.policy.limits.audit import Difference, Findings, audited
 from swink_gateway.policy.limits.ledger import (
     Allowance,
     Circuit,
@@ -22,8 +23,10 @@ __all__ = [
     "DIMENSIONS",
     "Allowance",
     "Circuit",
+    "Difference",
     "Entry",
     "FailedAttempt",
+    "Findings",
     "Ledger",
     "MemoryLedger",
     "Query",
@@ -33,6 +36,7 @@ __all__ = [
     "StoreUnavailable",
     "Ticket",
     "Total",
+    "audited",
     "faults_of_place",
     "open_ledger",
 ]

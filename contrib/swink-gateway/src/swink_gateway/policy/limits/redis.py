@@ -19,6 +19,7 @@ import asyncio
 import hashlib
 import logging
 import math
+import os
 import re
 import secrets
 from collections import Counter
@@ -152,6 +153,7 @@ class RedisLedger:
             )
         }  # fmt: skip
         self._name = secrets.token_hex(8)
+        self._process = str(os.getpid())
         self._local = MemoryLedger(clock)
         self._counters = Counter[str]() if counters is None else counters
         self._has_marked = False
@@ -197,7 +199,7 @@ class RedisLedger:
         if isinstance(found, Ticket):
             found = evolve(found, entry=entry or Entry())
             if self._rows is not None:
-                self._rows.put(begun(found, self._name, dollars).entry)
+                self._rows.put(begun(found, self._process, dollars).entry)
         return found
 
     async def _admitted(
