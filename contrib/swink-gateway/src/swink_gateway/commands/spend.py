@@ -186,14 +186,14 @@ def _none(url: str, why: str) -> swink.SwinkError:
     return swink.SwinkError(
         f"the gateway at {shown} shows no spending ({why})",
         title="No ledger",
-        resolution=f"Start swink gateway there, and put a key of its file into {KEY_ENV}; or read "
-        "its ledger with --config or --ledger.",
+        resolution=f"Start swink gateway there and set {KEY_ENV} to a key of its file, or read the "
+        "ledger with --config or --ledger.",
     )
 
 
 # -- how it is printed -----------------------------------------------------------------------------
 
-_AMOUNTS = ("attempts", "tokens", "input", "output", "cost", "estimated", "reserved")
+_AMOUNTS = ("attempts", "tokens", "input", "output", "cost", "estimated", "unsettled")
 
 _ROW_CELLS = ("at", "key", "tags", "model", "tokens", "cost", "outcome", "latency", "call")
 

@@ -1,6 +1,6 @@
-"""Charge the owner of a key for each attempt of its calls.
+"""Charge keys for the attempts of calls.
 
-The gateway has no formula of its own: an attempt reserves `Attempt.reserve()`, and is settled with
+The core computes all amounts: an attempt reserves `Attempt.reserve()`, and is settled with
 `Attempt.charge`. The first attempt is admitted before the call begins, so that a refusal is a
 status of HTTP; it reserves what the dearest model of the chain may cost. `KeyCharge` is a gate of
 the call, which admits the attempts after it, and fills the rows of the ledger.
@@ -59,7 +59,7 @@ _PRICED = ("max_tokens", "response_format", "extra", "cache")
 
 
 def allowance_of(key: Key) -> Allowance:
-    """Return what a configuration lets a key take."""
+    """Return the limits of a key."""
     return Allowance(
         requests=key.requests_per_minute,
         tokens=key.tokens_per_minute,
@@ -81,7 +81,7 @@ def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 @define(frozen=True)
 class Payer:
-    """Who pays for a call: the owner of a key, and what the ledger has of each attempt.
+    """The key that pays for a call, and facts for the rows of its attempts.
 
     `account` names the account of a target; `heard` is called with each row that is settled.
     """
@@ -100,9 +100,9 @@ class Payer:
 
 @define(eq=False)
 class KeyCharge:
-    """The charge of one call, as a gate of the call that lets each of its attempts be charged.
+    """A gate that charges the attempts of one call.
 
-    `call` is the id of the call, set when it is made.
+    `call` is the id of the call, set when the call is made.
     """
 
     _ledger: Ledger
@@ -110,11 +110,12 @@ class KeyCharge:
     call: str = ""
     _ticket: Ticket | None = None
     _is_used: bool = False
-    _charge: Charge = Charge()
+    _charge: Charge = field(factory=Charge)
+    _attempt: Attempt | None = None
     _admitting: asyncio.Future[Ticket | Refusal] | None = field(default=None, init=False)
 
     async def begin(self, most: Charge, model: Model) -> None:
-        """Admit the call, with the reservation of its first attempt. Raises Refused."""
+        """Admit the call, reserving `most` for the first attempt. Raises Refused."""
         refusal = await self._admit(most, model, begins=True)
         if refusal is not None:
             raise Refused(_failure(self._payer.owner, refusal), TOO_MANY)
@@ -151,10 +152,7 @@ class KeyCharge:
             entry.outcome = NOT_SENT
             return
         entry.outcome = _outcome(terminal)
-        if attempt.ended_at is not None:
-            entry.latency = round(attempt.ended_at - attempt.started_at, 6)
-        if attempt.first_event_at is not None:
-            entry.first_token = round(attempt.first_event_at - attempt.started_at, 6)
+        self._attempt = attempt
 
     async def end(self) -> None:
         """Settle the last attempt, after which the call is no longer under way."""
@@ -190,6 +188,9 @@ class KeyCharge:
             return
         if not self._is_used:
             ticket.entry.outcome = NOT_SENT
+        if self._attempt is not None:
+            _fill_times(ticket.entry, self._attempt)
+            self._attempt = None
         await self._ledger.settle(ticket, self._charge.tokens, self._charge.cost, ends=ends)
         if ticket.entry.outcome != NOT_SENT:
             self._payer.heard(ticket.entry)
@@ -221,7 +222,7 @@ async def charged(
 
 
 def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
-    """Return the reservation for the first attempt of a call: that of its dearest model."""
+    """Return the reservation for the first attempt of a call, by the dearest model."""
     charges = [
         reservation(
             model.info,
@@ -249,7 +250,7 @@ def _lacks_price(model: Model) -> bool:
 def _no_price(owner: str, models: Sequence[Model]) -> Error:
     names = ", ".join(dict.fromkeys(map(str, models)))
     return of_bad_request(
-        f"no price is known of {names}, and the budget of the key {owner!r} is limited; the "
+        f"the price of {names} is unknown, and the budget of the key {owner!r} is limited; the "
         "gateway's owner can give a price in the table [prices] of its file"
     )
 
@@ -270,6 +271,17 @@ def _fill_usage(entry: Entry, terminal: Done | Error) -> None:
         entry.input, entry.output = usage.input, usage.output
         entry.cache_read, entry.cache_write = usage.cache_read, usage.cache_write
         entry.reasoning = usage.reasoning
+
+
+def _fill_times(entry: Entry, attempt: Attempt) -> None:
+    """Set the times of an attempt, whose first token may have come with its end."""
+    began = attempt.started_at
+    if began is None:
+        return
+    if attempt.ended_at is not None:
+        entry.latency = round(attempt.ended_at - began, 6)
+    if attempt.first_event_at is not None:
+        entry.first_token = round(attempt.first_event_at - began, 6)
 
 
 def _outcome(terminal: Done | Error) -> str:

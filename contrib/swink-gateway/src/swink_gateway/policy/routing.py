@@ -198,7 +198,7 @@ class Routing:
 
     @cached_property
     def _priced(self) -> dict[str, ModelInfo | None]:
-        """What is known of models that were asked for, with the prices of the file."""
+        """Facts about models by name, with the prices of the file."""
         return {}
 
     def _chain(self, name: str, chance: Callable[[str], float]) -> Chain:

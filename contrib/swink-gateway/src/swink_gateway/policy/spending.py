@@ -1,4 +1,4 @@
-"""Reports of spending: what is asked for, in the words of a query string, and how it is written.
+"""Reports of spending: the words of a query, and the rows of an answer as JSON and CSV.
 
 The command `swink spend` and the route `/v1/spending/report` both use it.
 """
@@ -36,7 +36,7 @@ def query_of(
 ) -> Query:
     """Return the query of a report; a period is `2026-11-25` or `2026-11`, both ends included.
 
-    `by` names dimensions, separated by commas. Raises UsageError for what is none of these.
+    `by` names dimensions, separated by commas. Raises UsageError for any other word.
     """
     names = tuple(name.strip() for name in by.split(",") if name.strip())
     for name in names:
@@ -88,8 +88,8 @@ def rows_of(found: Sequence[Total] | Sequence[Entry]) -> list[dict[str, Any]]:
         if isinstance(one, Entry):
             row["at"] = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="milliseconds")
             row["estimated"] = bool(one.estimated)
-        for name in ("cost", "estimated"):
-            if isinstance(row[name], float):
+        for name in ("cost", "reserved", "estimated"):
+            if isinstance(row.get(name), float):
                 row[name] = round(row[name], COST_DIGITS) + 0.0  # and never -0.0
         rows.append({**by, **row})
     return rows

@@ -123,7 +123,7 @@ def _store_needed() -> Iterator[None]:
 
 
 def _account_of(routing: Routing, target: Target) -> str:
-    """Return the place in the file of the options with which a target is asked, or its provider."""
+    """Return the place of a target's options in the file, or else the provider's name."""
     return next(iter(routing.places(target.key)), target.model.provider)
 
 

@@ -43,7 +43,7 @@ MOST_UNLISTED = 5
 """Models of a provider that no catalogue lists and that metrics name: clients make names up."""
 
 MOST_PAIRS = 1000
-"""Pairs of a key and a model that metrics name; what is spent on further models is `other`."""
+"""Pairs of a key and a model that metrics name; further models count as `other`."""
 
 OTHER = "other"
 

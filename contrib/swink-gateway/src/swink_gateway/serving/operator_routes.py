@@ -58,9 +58,7 @@ class OperatorRoutes:
         asked, owner = request.query, request[OWNER]
         try:
             where = {name: asked.getall(name) for name in FILTERS if name in asked}
-            query = query_of(
-                asked.get("by", "key"), asked.get("since"), asked.get("until"), where
-            )
+            query = query_of(asked.get("by", "key"), asked.get("since"), asked.get("until"), where)
         except UsageError as error:
             raise web.HTTPBadRequest(reason=str(error).replace("\n", " ")) from error
         if not self._is_operator(owner):
@@ -77,11 +75,13 @@ class OperatorRoutes:
         self._check_operator(request)
         keys = [*self._calls.routing.config.keys]
         found = await audited(self._calls.ledger, keys, time.time())
-        return web.json_response({
-            "object": "audit",
-            "unsettled": rows_of([*found.unsettled]),
-            "differences": [asdict(one) for one in found.differences],
-        })
+        return web.json_response(
+            {
+                "object": "audit",
+                "unsettled": rows_of([*found.unsettled]),
+                "differences": [asdict(one) for one in found.differences],
+            }
+        )
 
     async def _metrics(self, request: web.Request) -> web.Response:
         from swink_gateway.serving.metrics import CONTENT_TYPE

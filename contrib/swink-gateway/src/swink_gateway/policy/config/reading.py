@@ -108,7 +108,7 @@ class Source:
             return None, faults
 
     def store(self, environ: Mapping[str, str]) -> tuple[Store, list[str]]:
-        """Return where the text keeps limits, and the names of its keys, whose values are not read.
+        """Return the store and the names of the keys, without reading the keys themselves.
 
         Raises ConfigError.
         """

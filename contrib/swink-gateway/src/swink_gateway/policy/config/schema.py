@@ -123,8 +123,8 @@ class Key:
     holds it; of several each counts. `models` are patterns of what may be asked for, by the names
     that clients use. An `operator` may read the metrics, the feed of calls and what all spend.
     Tokens are those of prompts and answers; days and months are those of UTC. With a budget, models
-    without a price are refused: see `prices`. The ledger has the key's `team`, and its `tags` beside
-    those that a request names in `x-swink-tags`.
+    without a price are refused: see `prices`. The ledger has the key's `team` and `tags`, and the
+    tags that a request names in `x-swink-tags`.
 
     All keys share the vendors' accounts. `vendor_ids` are patterns of the ids of files, vector
     stores, containers and conversations at a vendor that the key may name, in addition to the ids
@@ -158,7 +158,7 @@ class Key:
 
 @define(frozen=True, kw_only=True)
 class Price:
-    """US dollars for a million tokens of a model; what is left out costs as much as `input`.
+    """US dollars for a million tokens of a model. Cache tokens cost `input` by default.
 
     These go before the catalogue's prices. Models that cost nothing have `input` and `output` of 0.
     """
@@ -175,10 +175,10 @@ class Config:
 
     `aliases` are other names of routes and models, `routes` names with a chain of models each,
     `rules` decide by what a request asks for, `keys` are those that clients show, by the names of
-    their owners, `prices` are those of models, by patterns of their names in full, the first that
-    fits, and `store` is where limits and the ledger are kept. A streamed answer's status waits for the
-    provider's first words or failure, but no longer than `head_wait` seconds; from then on the
-    client gets signs of life.
+    their owners, `prices` by patterns of `provider/model` go before the catalogue's (the first that
+    fits counts), and `store` is where limits and the ledger are kept. A streamed answer's status
+    waits for the provider's first words or failure, but no longer than `head_wait` seconds; from
+    then on the client gets signs of life.
     """
 
     head_wait: Amount = Amount(10.0)

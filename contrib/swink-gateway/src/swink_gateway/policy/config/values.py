@@ -32,7 +32,7 @@ from swink_gateway.policy.config.schema import (
 __all__ = ["TAG", "converter", "digest_of", "unknown"]
 
 TAG = re.compile(r"[\w.:/@-]{1,64}")
-"""What may be a tag: it is part of a list that is separated by commas."""
+"""A tag has no comma, because lists of tags are separated by commas."""
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 

@@ -54,7 +54,7 @@ class Account(Struct):
         is_alive: Callable[[str], bool],
         begins: bool = True,
     ) -> Refusal | None:
-        """Reserve an attempt, the first of its call if it `begins` one, or return why not."""
+        """Reserve an attempt, unless a limit is reached; `begins`: no other attempt preceded it."""
         taken = self.spending(ticket.key, ticket.at, is_alive)
         if refused := refusal(allowance if begins else allowance.budget, taken):
             return refused

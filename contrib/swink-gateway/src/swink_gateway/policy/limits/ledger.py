@@ -84,7 +84,7 @@ class Allowance:
 
     @property
     def budget(self) -> Allowance:
-        """The limits that hold for another attempt of a call that was admitted: those of dollars."""
+        """The limits for a further attempt of an admitted call: dollars alone."""
         return evolve(self, requests=None, tokens=None, streams=None)
 
     def share(self, members: int) -> Allowance:
@@ -151,6 +151,7 @@ def begun(ticket: Ticket, process: str, cost: float | None) -> Ticket:
     entry.key = ticket.key
     entry.tokens = ticket.tokens
     entry.cost = cost
+    entry.reserved = cost
     entry.outcome = RESERVED
     entry.estimated = 1
     entry.process = process
@@ -215,8 +216,8 @@ class Ledger(Protocol):
     ) -> Ticket | Refusal:
         """Reserve tokens and dollars for an attempt, unless a limit is reached.
 
-        `dollars` is `None` for a model without a price. `entry` describes the attempt. `begins`: it
-        is the first attempt of its call; a later one counts neither as a request nor as an answer
+        `dollars` is `None` for a model without a price. `entry` describes the attempt. `begins`: a
+        call begins with this attempt. A later one counts neither as a request nor as an answer
         under way, and is refused by budgets alone.
         """
 
@@ -225,7 +226,7 @@ class Ledger(Protocol):
     ) -> None:
         """Replace a reservation by a charge, once for each ticket, and write its row.
 
-        `ends`: it is the last attempt of its call.
+        `ends`: the call ends with this attempt.
         """
 
     async def report(self, query: Query) -> list[Total]:

@@ -367,7 +367,7 @@ class RedisLedger:
     # -- budgets that may be lost --------------------------------------------------------------
 
     def _known(self, key: str) -> _Budget:
-        """Return what this process remembers of a key's budget."""
+        """Return this process's memory of a key's budget."""
         return self._budgets.get(key, _UNKNOWN)
 
     def _remember(self, key: str, taken: Spending, id: str, reserved: float = 0.0) -> None:

@@ -52,8 +52,8 @@ class Entry(Struct):
     log, `request_id` the provider's. `account` is the place in the file of the options that were
     used, such as `routes.best.tiers[0][1]`, or the provider's name. The five kinds of tokens are as
     reported, `None` where they were not; `tokens` and `cost` (US dollars) are what the key is
-    charged, and `cost` is `None` for a model without a price. `latency` and `first_token` are
-    seconds since the attempt began.
+    charged, and `cost` is `None` for a model without a price; `reserved` is the reservation.
+    `latency` and `first_token` are seconds since the attempt began.
     """
 
     id: str = ""
@@ -72,6 +72,7 @@ class Entry(Struct):
     reasoning: int | None = None
     tokens: int = 0
     cost: float | None = None
+    reserved: float | None = None
     estimated: int = 1
     outcome: str = RESERVED
     latency: float | None = None
@@ -86,7 +87,8 @@ CREATE TABLE IF NOT EXISTS attempts (
   id TEXT PRIMARY KEY, at DOUBLE PRECISION NOT NULL, key TEXT NOT NULL, team TEXT NOT NULL,
   tags TEXT NOT NULL, model TEXT NOT NULL, account TEXT NOT NULL, call TEXT NOT NULL,
   request_id TEXT, input BIGINT, output BIGINT, cache_read BIGINT, cache_write BIGINT,
-  reasoning BIGINT, tokens BIGINT NOT NULL, cost DOUBLE PRECISION, estimated INTEGER NOT NULL,
+  reasoning BIGINT, tokens BIGINT NOT NULL, cost DOUBLE PRECISION, reserved DOUBLE PRECISION,
+  estimated INTEGER NOT NULL,
   outcome TEXT NOT NULL, latency DOUBLE PRECISION, first_token DOUBLE PRECISION,
   process TEXT NOT NULL
 )
@@ -125,8 +127,8 @@ def write(database: Any, entries: Iterable[Entry]) -> None:
 class Query:
     """Which rows to sum, and by what.
 
-    `since` and `until` are seconds of the epoch, `until` excluded; `None` is no bound. `where` maps
-    dimensions, but for days and months, to the values that are wanted.
+    `since` and `until` are seconds of the epoch, `until` excluded; `None` for any time. `where`
+    maps dimensions, but for days and months, to the values that are wanted.
     """
 
     by: tuple[str, ...] = ()
@@ -138,7 +140,7 @@ class Query:
 class Total(Struct, kw_only=True):
     """The sum of the rows that agree in `by`, which maps dimensions to values.
 
-    `estimated` is the part of `cost` that is an estimate, and `reserved` the number of attempts
+    `estimated` is the part of `cost` that is an estimate, and `unsettled` the number of attempts
     that are under way, or that were when their process died.
     """
 
@@ -152,7 +154,7 @@ class Total(Struct, kw_only=True):
     reasoning: int = 0
     cost: float = 0.0
     estimated: float = 0.0
-    reserved: int = 0
+    unsettled: int = 0
 
 
 _SUMS = (
@@ -169,14 +171,14 @@ _COLUMN_OF = {
     "day": f"CAST(floor(at / {_SECONDS_A_DAY}) AS INTEGER)",
     "month": f"CAST(floor(at / {_SECONDS_A_DAY}) AS INTEGER)",
 }
-"""What to group by where a dimension is not a column; the rest is done with the groups."""
+"""Expressions to group by, for dimensions that are not columns."""
 
 Execute = Callable[[str, Sequence[Any]], Iterable[Sequence[Any]]]
 """Runs a statement with `?` for parameters, and returns its rows."""
 
 
 def report_in(execute: Execute, query: Query) -> list[Total]:
-    """Sum the rows of a query, in the order of its dimensions."""
+    """Sum the rows of a query, sorted by the values of the dimensions."""
     columns = [_COLUMN_OF.get(name, name) for name in query.by]
     condition, values = _condition(query)
     # numbers, because PostgreSQL takes equal expressions with parameters for different ones
@@ -190,9 +192,7 @@ def report_in(execute: Execute, query: Query) -> list[Total]:
         if row[len(columns)] == 0:  # the sum of nothing
             continue
         for named in _values(query.by, row, wanted):
-            total = found.setdefault(
-                named, Total(by=dict(zip(query.by, named, strict=True)))
-            )
+            total = found.setdefault(named, Total(by=dict(zip(query.by, named, strict=True))))
             for field, amount in zip(Total.__struct_fields__[1:], row[len(columns) :], strict=True):
                 setattr(total, field, getattr(total, field) + type(getattr(total, field))(amount))
     return [found[named] for named in sorted(found)]
@@ -235,7 +235,7 @@ def _escaped(text: str) -> str:
 def _values(
     by: Sequence[str], row: Sequence[Any], tags: frozenset[str] | None
 ) -> list[tuple[str, ...]]:
-    """Return the values of the dimensions of a group; a group counts for each of its tags."""
+    """Return the values of the dimensions of a group, once for each tag."""
     found: list[tuple[str, ...]] = [()]
     for name, value in zip(by, row, strict=False):
         if name == "tag":

@@ -106,11 +106,11 @@ local function exact(numbers)
 end
 """
 
-# A budget has an id, which vanishes with it. `known` is a process's memory of a budget: the id, when
-# it saw it, and the dollars of the day and the month then. If another id is there, or none, the
-# budget was lost since, and is restored: by the greatest amount that a process remembers, on top of
-# what was charged after the loss. A key whose budget is missing, and that the index of budgets has
-# for this month, is lost as long as no process that remembers it asks.
+# A budget has an id, which vanishes with it. `known` is a process's memory of a budget: the id, the
+# time at which it was seen, and the dollars of that day and month. If Redis has another id, or
+# none, it has lost the budget since then. The budget is restored: the greatest amount that any
+# process remembers is added to the charges after the loss. If a budget is missing which the index
+# has for this month, its key is refused until a process that remembers it asks.
 _BUDGET = f"""
 local function restore(dollars, period, amount)
   local so_far = tonumber(redis.call('HGET', dollars, 'restored:' .. period) or '0')

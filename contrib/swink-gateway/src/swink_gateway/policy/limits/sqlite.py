@@ -3,7 +3,8 @@
 An account is read, counted and written back within one transaction, by the same code that counts
 in memory, and the row of the attempt is written in the same transaction: rows and budgets agree
 whenever the process ends. A thread does it: the event loop waits for no disk and for no other
-process's lock. Reports have a connection of their own, which keeps nobody waiting.
+process's lock. Reports use a
+separate connection, so that no request waits for them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from msgspec import msgpack
 from swink_core.providers import Clock, LoopClock
 from swink_gateway.policy.limits.account import Account, Breaker
 from swink_gateway.policy.limits.debts import is_running
+from swink_gateway.policy.limits.files import cannot_be_kept, carry_over, open_rows
 from swink_gateway.policy.limits.ledger import (
     MOST_IDS,
     Allowance,
@@ -34,7 +36,6 @@ from swink_gateway.policy.limits.ledger import (
     begun,
     settled,
 )
-from swink_gateway.policy.limits.files import cannot_be_kept, carry_over, open_rows
 from swink_gateway.policy.limits.memory import MOST_REMEMBERED
 from swink_gateway.policy.limits.rows import (
     Entry,

@@ -25,7 +25,7 @@ class Store:
     """Where it is kept what the owners of keys took, and which models rest.
 
     `engine` is `memory`, `sqlite` or `redis`. SQLite's has the `path` of a file, which is the
-    ledger too. Redis's has a `url`, and the rows of its ledger go to the SQLite file `ledger`;
+    ledger too. Redis's has a `url`, and writes rows to the SQLite file `ledger`;
     without it, and in memory, each process has its latest 50,000 rows. The processes of a machine
     keep what they owe Redis in a folder at `path`, if there is one.
     """

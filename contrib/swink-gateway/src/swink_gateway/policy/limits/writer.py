@@ -1,6 +1,6 @@
 """Write rows beside a store that is not the ledger's file: in batches, at least every second.
 
-A process that is killed loses the rows of its last second. The store has their charges, so that
+A process that is killed loses rows of the last second. The store has their charges, so that
 `swink spend --audit` finds the difference.
 """
 
