@@ -17,6 +17,7 @@ import time
 from contextlib import AsyncExitStack, ExitStack, aclosing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import swink
 from lab.findings import redis_budgets
@@ -71,7 +72,8 @@ async def measured(rounds: int, vendor: _Address, redis: Path, folder: Path) -> 
         "redis, no rows": RedisLedger(url),
         "redis": RedisLedger(url, rows=RowWriter(partial(open_rows, folder / "rows"))),
     }
-    write = sqlite_ledger.write
+    changed: Any = sqlite_ledger
+    write = changed.write
     spent: dict[str, list[float]] = {name: [] for name in ledgers}
     async with AsyncExitStack() as stack:
         made: dict[str, Gateway] = {}
@@ -84,7 +86,7 @@ async def measured(rounds: int, vendor: _Address, redis: Path, folder: Path) -> 
         for number in range(rounds + 1):
             for name, gateway in made.items():
                 is_without = isinstance(ledgers[name], WithoutRows)
-                sqlite_ledger.write = (lambda *_: None) if is_without else write
+                changed.write = (lambda *_: None) if is_without else write
                 port = gateway.url.rpartition(":")[2]
                 words = [port, key_of("ann"), MODEL, str(REQUESTS)]
                 began = time.process_time()
@@ -92,7 +94,7 @@ async def measured(rounds: int, vendor: _Address, redis: Path, folder: Path) -> 
                 assert await process.wait() == 0
                 if number:  # the first one warms up
                     spent[name].append((time.process_time() - began) / REQUESTS * 1000)
-        sqlite_ledger.write = write
+        changed.write = write
     medians = {name: statistics.median(found) for name, found in spent.items()}
     for name, median in medians.items():
         bare = medians[f"{name.partition(',')[0]}, no rows"]

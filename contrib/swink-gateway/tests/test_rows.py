@@ -206,7 +206,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("given", "what"), WRONG)
-def test_a_report_that_cannot_be_made_says_why(given: dict[str, str], what: str) -> None:
+def test_a_report_that_cannot_be_made_says_why(given: dict[str, Any], what: str) -> None:
     with pytest.raises(UsageError, match=what):
         query_of(**given)
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from swink_core import (
     Charge,
@@ -32,7 +32,14 @@ from swink_core import (
 from swink_core.providers import Attempt, reservation
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.config.values import TAG
-from swink_gateway.policy.limits import Allowance, Entry, Ledger, Refusal, Ticket
+from swink_gateway.policy.limits import (
+    Allowance,
+    Entry,
+    Ledger,
+    Refusal,
+    StoreUnavailable,
+    Ticket,
+)
 from swink_gateway.policy.limits.rows import NOT_SENT, TAG_SEPARATOR
 from swink_gateway.policy.routing import Chain
 from swink_gateway.protocols import Asked
@@ -112,6 +119,7 @@ class KeyCharge:
     _is_used: bool = False
     _charge: Charge = field(factory=Charge)
     _attempt: Attempt | None = None
+    _settled: Ticket | None = None
     _admitting: asyncio.Future[Ticket | Refusal] | None = field(default=None, init=False)
 
     async def begin(self, most: Charge, model: Model) -> None:
@@ -125,8 +133,13 @@ class KeyCharge:
         if self._payer.key.has_budget and _lacks_price(target.model):
             raise ProviderFailure(_limited(_no_price(self._payer.owner, [target.model])))
         if self._is_used or self._ticket is None:
-            await self._settle(ends=False)
-            refusal = await self._admit(await attempt.reserve(), target.model, begins=False)
+            most = await attempt.reserve()
+            try:
+                await self._settle(ends=False)
+                refusal = await self._admit(most, target.model, begins=False)
+            except StoreUnavailable as error:
+                log.error("an attempt is refused: %s", error)
+                raise ProviderFailure(_limited(_unchecked())) from error
             if refusal is not None:
                 raise ProviderFailure(_limited(_failure(self._payer.owner, refusal)))
         self._is_used = True
@@ -163,7 +176,7 @@ class KeyCharge:
                 log.debug("a cancelled call was not admitted", exc_info=True)
             else:
                 if isinstance(found, Ticket):
-                    self._ticket, self._is_used = found, False
+                    self._hold(found)
             self._admitting = None
         await self._settle(ends=True)
 
@@ -179,22 +192,31 @@ class KeyCharge:
         self._admitting = None
         if isinstance(found, Refusal):
             return found
-        self._ticket, self._is_used, self._charge = found, False, Charge()
+        self._hold(found)
         return None
 
+    def _hold(self, ticket: Ticket) -> None:
+        """Keep a ticket for an attempt that has not begun."""
+        self._ticket = ticket
+        self._is_used = False
+        self._charge = Charge()
+
     async def _settle(self, ends: bool) -> None:
-        ticket = self._ticket
-        if ticket is None:
+        ticket = self._ticket or self._settled
+        if ticket is None or (ticket is self._settled and not ends):
             return
         if not self._is_used:
             ticket.entry.outcome = NOT_SENT
         if self._attempt is not None:
             _fill_times(ticket.entry, self._attempt)
             self._attempt = None
-        await self._ledger.settle(ticket, self._charge.tokens, self._charge.cost, ends=ends)
-        if ticket.entry.outcome != NOT_SENT:
+        charge = self._charge
+        await self._ledger.settle(ticket, charge.tokens, charge.cost, ends=ends)
+        if ticket is not self._settled and ticket.entry.outcome != NOT_SENT:
             self._payer.heard(ticket.entry)
         self._ticket = None
+        # a later settlement replaces the charge, no longer the reservation
+        self._settled = evolve(ticket, tokens=charge.tokens, dollars=charge.cost or 0.0)
 
     def _describe(self, entry: Entry, target: Target) -> None:
         entry.model, entry.account = str(target.model), self._payer.account(target)
@@ -253,6 +275,12 @@ def _no_price(owner: str, models: Sequence[Model]) -> Error:
         f"the price of {names} is unknown, and the budget of the key {owner!r} is limited; the "
         "gateway's owner can give a price in the table [prices] of its file"
     )
+
+
+def _unchecked() -> Error:
+    error = Error(error_message="the limits of this key cannot be checked now")
+    error.error_kind = StreamErrorKind.OVERLOADED
+    return error
 
 
 def _limited(error: Error) -> Failure:
