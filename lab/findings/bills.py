@@ -5,7 +5,7 @@
 Calls differ in protocol, model, script of the prompt, length and route. Clients hang up at any
 moment, the vendor breaks answers and refuses requests, routes fall back and repeat, and workers are
 killed. Engines are `memory`, `sqlite` and `redis`; the last one has two gateways that share it, and
-is killed with all of its data, too.
+loses all data now and then.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ async def kills(gateways: Sequence[Gateway], chance: random.Random, at: list[flo
 
 
 class Store:
-    """A Redis server that loses all of its data when it is killed."""
+    """A Redis server that keeps nothing on disk, so a kill loses all data."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
