@@ -313,7 +313,7 @@ async def test_rows_wait_for_a_disk_that_is_full(
 ) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.writer.FLUSH_SECONDS", 0.0)
     monkeypatch.setattr("swink_gateway.policy.limits.writer.MOST_WAITING", 3)
-    full = Full(open_rows(tmp_path / "rows"))
+    full: Any = Full(open_rows(tmp_path / "rows"))
     rows = RowWriter(lambda: full)
     for number in range(5):
         rows.put(Entry(id=f"{number}", key="alice", cost=1.0))

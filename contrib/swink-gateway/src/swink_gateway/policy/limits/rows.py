@@ -1,7 +1,6 @@
 """The rows of the ledger: one for each attempt, written with its reservation and settled in place.
 
-Rows are never deleted, so that last month's spending can be read. Their sums are computed by
-`report`, with one SQL statement that SQLite and PostgreSQL both understand.
+Rows are never deleted, so that last month's spending can be read.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def new_id(at: float | None = None) -> str:
     return f"{nanoseconds:016x}{token_hex(4)}"
 
 
-def write(database: Any, entries: Iterable[Entry]) -> None:
+def write(database: sqlite3.Connection, entries: Iterable[Entry]) -> None:
     """Write rows, or the new state of rows that are there, within a transaction."""
     for entry in entries:
         if entry.outcome == NOT_SENT:
@@ -181,7 +180,6 @@ def report_in(execute: Execute, query: Query) -> list[Total]:
     """Sum the rows of a query, sorted by the values of the dimensions."""
     columns = [_COLUMN_OF.get(name, name) for name in query.by]
     condition, values = _condition(query)
-    # numbers, because PostgreSQL takes equal expressions with parameters for different ones
     grouping = ", ".join(map(str, range(1, len(columns) + 1)))
     statement = f"SELECT {', '.join([*columns, _SUMS])} FROM attempts{condition}"
     if columns:

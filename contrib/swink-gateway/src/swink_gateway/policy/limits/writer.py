@@ -11,12 +11,11 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from swink_gateway.policy.limits.rows import (
     SCHEMA,
     Entry,
-    Execute,
     Query,
     Total,
     entries_in,
@@ -44,15 +43,10 @@ T = TypeVar("T")
 class RowWriter:
     """Writes rows to the database that `connect` opens; without it, keeps the latest in memory.
 
-    `execute` returns the function that runs statements in it. Opening it in a thread, it raises
-    what `connect` raises.
+    The database is opened and used in one thread. Raises what `connect` raises.
     """
 
-    def __init__(
-        self,
-        connect: Callable[[], Any] | None = None,
-        execute: Callable[[Any], Execute] = sqlite_execute,
-    ) -> None:
+    def __init__(self, connect: Callable[[], sqlite3.Connection] | None = None) -> None:
         self._in_memory = connect is None
         self._thread = ThreadPoolExecutor(1, "swink-ledger-rows")
         self._waiting: dict[str, Entry] = {}
@@ -60,8 +54,8 @@ class RowWriter:
         self._failed = False
         opened = self._thread.submit(connect or _in_memory)
         try:
-            self._database: Any = opened.result()
-            self._execute = execute(self._database)
+            self._database = opened.result()
+            self._execute = sqlite_execute(self._database)
         except BaseException:
             self._thread.shutdown()
             raise
