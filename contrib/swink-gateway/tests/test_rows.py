@@ -218,6 +218,17 @@ def test_a_spreadsheet_computes_nothing_that_a_client_named() -> None:
     assert ",'-1," in line
 
 
+async def test_a_listing_has_a_bound(kept: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swink_gateway.policy.limits.rows.MOST_ENTRIES", 2)
+    async with kept() as ledger:
+        for _ in range(2):
+            await reserve(ledger, "alice", 0.5)
+        assert len(await ledger.entries(Query())) == 2
+        await reserve(ledger, "alice", 0.5)
+        with pytest.raises(UsageError, match="more than 2 attempts"):
+            await ledger.entries(Query())
+
+
 # -- rows and budgets ------------------------------------------------------------------------------
 
 

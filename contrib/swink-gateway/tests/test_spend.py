@@ -19,6 +19,7 @@ import swink_core as swink
 from swink_core import Done, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import Ledger, MemoryLedger, Query, open_ledger
+from swink_gateway.policy.limits.files import open_rows
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_gateway.policy.limits.writer import RowWriter
 from swink_gateway.serving.metrics import Monitor
@@ -302,6 +303,14 @@ async def test_the_command_says_why_there_is_nothing_to_read(
     found = await spend(swink, *(word.format(file) for word in words))
     assert found.returncode in (1, 2)
     assert why in found.stderr
+
+
+async def test_rows_without_budgets_cannot_be_audited_alone(swink: Any, tmp_path: Path) -> None:
+    rows = RowWriter(lambda: open_rows(tmp_path / "rows"))
+    await rows.aclose()
+    found = await spend(swink, "--ledger", tmp_path / "rows", "--audit")
+    assert found.returncode == 2
+    assert "no budgets to compare them with" in found.stderr
 
 
 async def test_a_store_in_memory_has_rows_too() -> None:

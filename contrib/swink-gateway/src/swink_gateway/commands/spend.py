@@ -140,11 +140,15 @@ def _read(path: Path, query: Query, rows: bool) -> list[dict[str, Any]]:
         with closing(read_only(path)) as database:
             return rows_of(read(sqlite_execute(database), query))
     except sqlite3.Error as error:
-        raise swink.SwinkError(
-            f"{path} cannot be read as a ledger: {error}",
-            title="No ledger",
-            resolution="Name the file that the [store] of the gateway has.",
-        ) from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: sqlite3.Error) -> swink.SwinkError:
+    return swink.SwinkError(
+        f"{path} cannot be read as a ledger: {error}",
+        title="No ledger",
+        resolution="Name the file that the [store] of the gateway has.",
+    )
 
 
 async def _ask(
@@ -253,12 +257,27 @@ async def _audit(file: Path | None, path: Path | None, gateway: str | None, form
     return EXIT_FOUND if unsettled or differences else 0
 
 
+def _has_budgets(path: Path | None) -> bool:
+    assert path is not None
+    try:
+        with closing(read_only(path)) as database:
+            found = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'accounts'")
+            return found.fetchone() is not None
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
+
+
 async def _audit_of(file: Path | None, path: Path | None) -> dict[str, Any]:
     store, names = (Store("sqlite", path), []) if file is None else _store_of(file)
     if store.engine == "memory":
         raise swink.UsageError(
             f"the [store] of {file} is the memory of the gateway's process",
             resolution="Ask the gateway while it serves: swink spend --audit --gateway URL",
+        )
+    if file is None and not _has_budgets(path):
+        raise swink.UsageError(
+            f"{path} has the rows of a ledger and no budgets to compare them with",
+            resolution="Name the gateway's file: swink spend --audit --config FILE",
         )
     async with aclosing(open_ledger(store)) as ledger:
         keys = {*names, *(total.by["key"] for total in await ledger.report(Query(by=("key",))))}

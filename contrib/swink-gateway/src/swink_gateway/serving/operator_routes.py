@@ -59,13 +59,13 @@ class OperatorRoutes:
         try:
             where = {name: asked.getall(name) for name in FILTERS if name in asked}
             query = query_of(asked.get("by", "key"), asked.get("since"), asked.get("until"), where)
+            if not self._is_operator(owner):
+                query = only_of(query, owner)
+            ledger = self._calls.ledger
+            wants_rows = asked.get("rows") in ("1", "true")
+            rows = rows_of(await (ledger.entries(query) if wants_rows else ledger.report(query)))
         except UsageError as error:
             raise web.HTTPBadRequest(reason=str(error).replace("\n", " ")) from error
-        if not self._is_operator(owner):
-            query = only_of(query, owner)
-        ledger = self._calls.ledger
-        wants_rows = asked.get("rows") in ("1", "true")
-        rows = rows_of(await (ledger.entries(query) if wants_rows else ledger.report(query)))
         if asked.get("format") == "csv":
             return web.Response(text=csv_of(rows), content_type="text/csv", charset="utf-8")
         return web.json_response({"object": "list", "data": rows})

@@ -17,6 +17,8 @@ from attrs import define
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from swink_core import UsageError
+
 __all__ = [
     "DIMENSIONS",
     "NOT_SENT",
@@ -40,7 +42,7 @@ NOT_SENT = "not sent"
 DIMENSIONS = ("key", "team", "tag", "model", "account", "outcome", "day", "month")
 """By what spending can be summed. Days and months are those of UTC."""
 
-MOST_ENTRIES = 1_000_000
+MOST_ENTRIES = 100_000
 """Rows that one query lists."""
 
 
@@ -197,10 +199,16 @@ def report_in(execute: Execute, query: Query) -> list[Total]:
 
 
 def entries_in(execute: Execute, query: Query) -> list[Entry]:
-    """List the rows of a query, the oldest first; at most `MOST_ENTRIES`."""
+    """List the rows of a query, the oldest first. Raises UsageError for too many of them."""
     condition, values = _condition(query)
     statement = f"SELECT {', '.join(COLUMNS)} FROM attempts{condition} ORDER BY id"
-    return [Entry(*row) for row in execute(f"{statement} LIMIT {MOST_ENTRIES}", values)]
+    found = [Entry(*row) for row in execute(f"{statement} LIMIT {MOST_ENTRIES + 1}", values)]
+    if len(found) > MOST_ENTRIES:
+        raise UsageError(
+            f"the period has more than {MOST_ENTRIES:,} attempts",
+            resolution="Choose a shorter period, or one key, team, tag or model.",
+        )
+    return found
 
 
 def _condition(query: Query) -> tuple[str, list[Any]]:
