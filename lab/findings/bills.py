@@ -56,6 +56,9 @@ AWAY_SECONDS = 2.0
 SETTLED = 4.0
 """Seconds until all processes have written what they know."""
 
+SHOWN = 5
+"""Calls that are shown of those that differ."""
+
 SAME = 1e-6
 """Relative difference of two sums of the same prices."""
 
@@ -271,12 +274,24 @@ def tag_of(exchange: Exchange) -> str | None:
     return exchange.body[at : at + 20].split(b" ")[0].decode()
 
 
+def explain(rows: Sequence[Entry], exchanges: Sequence[Exchange]) -> str:
+    """Describe a call whose charge is not the bill."""
+    ours = [f"{row.model} {row.outcome} {row.input}+{row.output} ${row.cost}" for row in rows]
+    theirs = []
+    for each in exchanges:
+        usage = each.charge.usage if each.charge is not None else None
+        bill = f"{usage.prompt}+{usage.output} ${each.charge.cost}" if usage and each.charge else ""
+        theirs.append(f"{each.model} {each.status} {each.ended} {each.fault} {bill}")
+    return f"{'; '.join(ours)} | {'; '.join(theirs)}"
+
+
 def compare(books: Books) -> None:
     """Print what agrees."""
     reported = wrong = under = lost = dead = 0
     worst = 0.0
     ratios: dict[str, list[float]] = defaultdict(list)
     missing_far: list[str] = []
+    differing: list[str] = []
     for tag, rows, bill in books.settled():
         cost = sum(row.cost or 0.0 for row in rows)
         billed = [e for e in books.exchanges[tag] if e.charge is not None and e.charge.cost]
@@ -293,11 +308,15 @@ def compare(books: Books) -> None:
             reported += 1
             difference = abs(cost - bill) / max(bill, 1e-9)
             worst = max(worst, difference)
-            wrong += difference > SAME
+            if difference > SAME:
+                wrong += 1
+                differing.append(explain(rows, books.exchanges[tag]))
         elif bill:
             ratios[books.calls[tag].kind].append(cost / bill)
     text = f"{reported} calls with reported usage: {wrong} differ from the bill ({worst:.1e})"
     verdict(wrong == 0, text)
+    for line in differing[:SHOWN]:
+        print(f"       {line}", flush=True)
     verdict(under == 0, f"{dead} calls of killed workers: {under} charged less than the bill")
     text = f"{lost} calls lost a row, {len(missing_far)} of them without a kill {missing_far[:5]}"
     verdict(not missing_far, text)
