@@ -131,15 +131,19 @@ def test_the_readme_says_of_faults_what_the_scoreboard_says() -> None:
     assert f"misbehaves in {board[''][0]} ways" in (ROOT / "docs/index.md").read_text("utf-8")
 
 
-GATEWAYS_FILES = re.findall(
-    r"^```toml\n(.*?)^```",
-    (ROOT / "docs" / "how-to" / "run-a-teams-gateway.md").read_text("utf-8"),
-    re.DOTALL | re.MULTILINE,
-)
+GATEWAYS_FILES = [
+    text
+    for page in ("run-a-teams-gateway.md", "gateway-budgets.md")
+    for text in re.findall(
+        r"^```toml\n(.*?)^```",
+        (ROOT / "docs" / "how-to" / page).read_text("utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+]
 
 
 @pytest.mark.parametrize("text", GATEWAYS_FILES)
-async def test_a_gateway_would_take_the_files_that_its_page_shows(text: str) -> None:
+async def test_a_gateway_would_take_the_files_that_its_pages_show(text: str) -> None:
     known = {name: f"value of {name}" for name in re.findall(r"\$\{(\w+)\}", text)}
     routes = "" if "[routes.best]" in text else '[routes.best]\ntiers = "echo/echo"\n'
     async with swink.Client() as client:

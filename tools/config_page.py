@@ -8,7 +8,16 @@ import attrs
 from reference_parts import MARK, about, code, default_of, joined, table, written_type
 
 from swink_core import Timeouts
-from swink_gateway.policy.config.schema import Config, Key, Route, Rule, Transforms, Upstream, When
+from swink_gateway.policy.config.schema import (
+    Config,
+    Key,
+    Price,
+    Route,
+    Rule,
+    Transforms,
+    Upstream,
+    When,
+)
 from swink_gateway.policy.limits import Store
 
 ABOUT = """\
@@ -61,20 +70,24 @@ SECTIONS: tuple[tuple[str, type], ...] = (
     ("`[[rules]]`", Rule),
     ("`when`", When),
     ("`[keys.NAME]`", Key),
+    ('`[prices."PROVIDER/MODEL"]`', Price),
     ("`[store]`", Store),
 )
 
 TYPES = {
     "Amount": "number above 0",
     "Count": "whole number above 0",
+    "Dollars": "number of at least 0",
     "Engine": "text",
     "Mapping[str, Key]": "tables by name",
+    "Mapping[str, Price]": "tables by name",
     "Mapping[str, Route]": "tables by name",
     "Mapping[str, str]": "texts by name",
     "Options": "table of options",
     "Path": "text",
     "PositiveFloat": "number above 0, or `false`",
     "Store": "table",
+    "Tag": "text",
     "Timeouts": "table",
     "Transforms": "table",
     "When": "table",
@@ -83,6 +96,7 @@ TYPES = {
     "tuple[Digest, ...]": "texts",
     "tuple[OptionName, ...]": "names of options",
     "tuple[Rule, ...]": "tables",
+    "tuple[Tag, ...]": "texts",
     "tuple[str, ...]": "texts",
     "tuple[tuple[Upstream, ...], ...]": "models, or lists of them",
 }

@@ -23,7 +23,8 @@ def reserved(client: Client, info: ModelInfo, context: Context) -> tuple[int, fl
     """Return the tokens and US dollars that the gateway reserves for a call."""
     chain: Any = [(SimpleNamespace(info=info, provider=info.provider), {})]
     asked: Any = SimpleNamespace(context=context, options={"max_tokens": OUTPUT})
-    return most_of(client, chain, asked)
+    most = most_of(client, chain, asked)
+    return most.tokens, most.cost or 0.0
 
 
 def main() -> None:

@@ -294,6 +294,10 @@ STALE = "stale"
 """The code of a failure on a pooled connection that the server had already closed."""
 
 
+_OF_THE_CALLER = frozenset({STALE, "limit"})
+"""Codes that show nothing about the target: a stale connection, a limit of the caller's."""
+
+
 def health_of(terminal: Done | Error) -> bool | None:
     """Judge the health of a target by the end of an attempt on it.
 
@@ -302,7 +306,7 @@ def health_of(terminal: Done | Error) -> bool | None:
     """
     if isinstance(terminal, Done):
         return True
-    if terminal.code == STALE:
+    if terminal.code in _OF_THE_CALLER:
         return None
     return KINDS[terminal.error_kind or Kind.UNKNOWN].healthy
 

@@ -132,3 +132,11 @@ async def test_the_circuit_is_open_for_exactly_the_time_that_the_provider_gave(w
     assert not await lets_in(breaker)
     await clock.advance(0.1)
     assert [await lets_in(breaker) for _ in range(3)] == [True] * 3
+
+
+async def test_a_limit_of_the_callers_says_nothing_about_the_target() -> None:
+    breaker, _ = await broken(2)
+    for _ in range(5):
+        refused = Error(error_kind=Kind.QUOTA_EXHAUSTED, code="limit")
+        breaker.leave(first(), refused, None)
+    assert await lets_in(breaker)

@@ -625,7 +625,7 @@ async def test_redis_counts_by_its_own_clock_and_knows_the_calendar(server: Redi
         ledger = RedisLedger(server.url, ManualClock(began=day))
         await ledger.admit(f"on {day}", Allowance(), 0, 1.0)
         raw: Any = await ledger._redis.hgetall(f"swink:gateway:dollars:on {day}")
-        assert {*raw} == {f"{day:%Y-%m-%d}".encode(), f"{day:%Y-%m}".encode()}
+        assert {*raw} == {f"{day:%Y-%m-%d}".encode(), f"{day:%Y-%m}".encode(), b"id"}
         await ledger.aclose()
     ledger = RedisLedger(server.url)
     await ledger.admit("now", Allowance(), 5, 1.0)

@@ -14,7 +14,7 @@ from serving import Scripted, ask, serving
 import swink_core as swink
 from swink_core import AssistantMessage, StopReason, SystemMessage, TextBlock, UserMessage
 from swink_gateway.policy.config import Source
-from swink_gateway.policy.limits import Allowance, MemoryLedger
+from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.protocols.responses.protocol import ResponsesEncoder
 from swink_gateway.serving.conversation_store import ConversationStore
 from swink_gateway.serving.responses import MOST_WAITING
@@ -71,11 +71,11 @@ class BrokenOnce(MemoryLedger):
 
     broken = True
 
-    async def admit(self, key: str, allowance: Allowance, tokens: int, dollars: float) -> Any:
+    async def admit(self, *reservation: Any, **more: Any) -> Any:
         if self.broken:
             self.broken = False
             raise RuntimeError("database is locked")
-        return await super().admit(key, allowance, tokens, dollars)
+        return await super().admit(*reservation, **more)
 
 
 async def test_a_failure_of_the_gateway_s_own_is_told_and_the_next_request_is_answered(

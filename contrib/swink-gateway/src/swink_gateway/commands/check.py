@@ -36,7 +36,8 @@ def lines_of(routing: Routing) -> Iterator[str]:
     models = {str(m): m for name in config.routes for m in routing.models(name)}
     unpriced = [name for name, m in models.items() if m.info is None or m.info.prices is None]
     if unpriced:
-        yield f"no price is known of {', '.join(sorted(unpriced))}: budgets do not see them"
+        names = ", ".join(sorted(unpriced))
+        yield f"no price is known of {names}: keys with a budget are refused them (see [prices])"
     for name, pattern in _fitting_nothing(routing):
         yield f"keys.{name}.models: no name that is known here fits {pattern!r}"
     servers = "the Redis server, and providers" if config.store.engine == "redis" else "providers"

@@ -1,49 +1,72 @@
-"""Charge the owner of a key for each call.
+"""Charge keys for the attempts of calls.
 
-A call reserves the charge that its dearest model is expected to cost, and is settled with what the
-core charges for its attempts: see `Attempt.charge`.
+The core computes all amounts: an attempt reserves `Attempt.reserve()`, and is settled with
+`Attempt.charge`. The first attempt is admitted before the call begins, so that a refusal is a
+status of HTTP; it reserves what the dearest model of the chain may cost. `KeyCharge` is a gate of
+the call, which admits the attempts after it, and fills the rows of the ledger.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve, field
 
-from swink_core import Client, Error, EventStream, StreamErrorKind, StreamOptions
-from swink_core.providers import reservation
+from swink_core import (
+    Charge,
+    Client,
+    Done,
+    Error,
+    Failure,
+    Model,
+    ProviderFailure,
+    ResponseHead,
+    StreamErrorKind,
+    StreamOptions,
+    Target,
+)
+from swink_core.providers import Attempt, reservation
 from swink_gateway.policy.config import Key
-from swink_gateway.policy.limits import Allowance, Ledger, Refusal
+from swink_gateway.policy.config.values import TAG
+from swink_gateway.policy.limits import (
+    Allowance,
+    Entry,
+    Ledger,
+    Refusal,
+    StoreUnavailable,
+    Ticket,
+)
+from swink_gateway.policy.limits.rows import NOT_SENT, TAG_SEPARATOR
 from swink_gateway.policy.routing import Chain
 from swink_gateway.protocols import Asked
-from swink_gateway.protocols.failures import Refused
+from swink_gateway.protocols.failures import Refused, of_bad_request
 
-__all__ = ["Account", "allowance_of", "charged", "most_of"]
+__all__ = ["TAGS_HEADER", "KeyCharge", "Payer", "allowance_of", "charged", "most_of", "stated_tags"]
+
+log = logging.getLogger(__name__)
 
 TOO_MANY = 429
 
-_PRICED = ("max_tokens", "response_format", "extra")
+BAD_REQUEST = 400
 
+TAGS_HEADER = "x-swink-tags"
+"""The request header with a client's tags for the ledger, separated by commas."""
 
-@define
-class Account:
-    """The stream of a call whose charge a key owes; it is set when the call is made."""
+MOST_TAGS = 8
+"""Tags of one request."""
 
-    stream: EventStream | None = None
+LIMIT = "limit"
+"""The core's code of an attempt that a limit refused, which says nothing about its target."""
 
-    def settled(self) -> tuple[int, float]:
-        """Return the tokens and US dollars of all attempts of the call, which has ended."""
-        if self.stream is None:
-            return 0, 0.0
-        charge = self.stream.call.charge
-        return charge.tokens, charge.cost or 0.0
+_PRICED = ("max_tokens", "response_format", "extra", "cache")
 
 
 def allowance_of(key: Key) -> Allowance:
-    """Return what a configuration lets a key take."""
+    """Return the limits of a key."""
     return Allowance(
         requests=key.requests_per_minute,
         tokens=key.tokens_per_minute,
@@ -53,26 +76,175 @@ def allowance_of(key: Key) -> Allowance:
     )
 
 
+def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the tags that a client names for the ledger. Raises Refused."""
+    given = headers.get(TAGS_HEADER, "")
+    tags = tuple(tag.strip() for tag in given.split(TAG_SEPARATOR)) if given.strip() else ()
+    if len(tags) > MOST_TAGS or not all(map(TAG.fullmatch, tags)):
+        why = f"{TAGS_HEADER}: at most {MOST_TAGS} words of letters, digits and -_.:/@ are expected"
+        raise Refused(of_bad_request(why), BAD_REQUEST)
+    return tags
+
+
+@define(frozen=True)
+class Payer:
+    """The key that pays for a call, and facts for the rows of its attempts.
+
+    `account` names the account of a target; `heard` is called with each row that is settled.
+    """
+
+    owner: str
+    key: Key
+    tags: tuple[str, ...] = ()
+    account: Callable[[Target], str] = lambda target: target.model.provider
+    heard: Callable[[Entry], None] = lambda entry: None
+
+    def entry(self) -> Entry:
+        """Return a new row."""
+        tags = dict.fromkeys((*self.key.tags, *self.tags))
+        return Entry(team=self.key.team, tags=TAG_SEPARATOR.join(tags))
+
+
+@define(eq=False)
+class KeyCharge:
+    """A gate that charges the attempts of one call.
+
+    `call` is the id of the call, set when the call is made.
+    """
+
+    _ledger: Ledger
+    _payer: Payer
+    call: str = ""
+    _ticket: Ticket | None = None
+    _is_used: bool = False
+    _charge: Charge = field(factory=Charge)
+    _attempt: Attempt | None = None
+    _settled: Ticket | None = None
+    _admitting: asyncio.Future[Ticket | Refusal] | None = field(default=None, init=False)
+
+    async def begin(self, most: Charge, model: Model) -> None:
+        """Admit the call, reserving `most` for the first attempt. Raises Refused."""
+        refusal = await self._admit(most, model, begins=True)
+        if refusal is not None:
+            raise Refused(_failure(self._payer.owner, refusal), TOO_MANY)
+
+    async def enter(self, target: Target, attempt: Attempt) -> None:
+        """Reserve an attempt. Raises ProviderFailure where the budget is spent, or has no price."""
+        if self._payer.key.has_budget and _lacks_price(target.model):
+            raise ProviderFailure(_limited(_no_price(self._payer.owner, [target.model])))
+        if self._is_used or self._ticket is None:
+            most = await attempt.reserve()
+            try:
+                await self._settle(ends=False)
+                refusal = await self._admit(most, target.model, begins=False)
+            except StoreUnavailable as error:
+                log.error("an attempt is refused: %s", error)
+                raise ProviderFailure(_limited(_unchecked())) from error
+            if refusal is not None:
+                raise ProviderFailure(_limited(_failure(self._payer.owner, refusal)))
+        self._is_used = True
+        assert self._ticket is not None
+        self._describe(self._ticket.entry, target)
+
+    def leave(
+        self,
+        target: Target,
+        terminal: Done | Error,
+        response: ResponseHead | None,
+        attempt: Attempt,
+    ) -> None:
+        """Take the charge of an attempt that has ended. Its row is settled with what comes next."""
+        if self._ticket is None:
+            return
+        self._charge = attempt.charge
+        entry = self._ticket.entry
+        entry.estimated = int(attempt.charge.estimated)
+        entry.request_id = attempt.request_id
+        _fill_usage(entry, terminal)
+        if attempt.started_at is None:  # another gate refused it
+            entry.outcome = NOT_SENT
+            return
+        entry.outcome = _outcome(terminal)
+        self._attempt = attempt
+
+    async def end(self) -> None:
+        """Settle the last attempt, after which the call is no longer under way."""
+        if self._admitting is not None:  # whoever asked has been cancelled
+            try:
+                found = await self._admitting
+            except Exception:
+                log.debug("a cancelled call was not admitted", exc_info=True)
+            else:
+                if isinstance(found, Ticket):
+                    self._hold(found)
+            self._admitting = None
+        await self._settle(ends=True)
+
+    async def _admit(self, most: Charge, model: Model, begins: bool) -> Refusal | None:
+        payer = self._payer
+        entry = payer.entry()
+        entry.model, entry.account, entry.call = str(model), model.provider, self.call
+        admit = self._ledger.admit(
+            payer.owner, allowance_of(payer.key), most.tokens, most.cost, entry, begins=begins
+        )
+        self._admitting = asyncio.ensure_future(admit)
+        found = await asyncio.shield(self._admitting)
+        self._admitting = None
+        if isinstance(found, Refusal):
+            return found
+        self._hold(found)
+        return None
+
+    def _hold(self, ticket: Ticket) -> None:
+        """Keep a ticket for an attempt that has not begun."""
+        self._ticket = ticket
+        self._is_used = False
+        self._charge = Charge()
+
+    async def _settle(self, ends: bool) -> None:
+        ticket = self._ticket or self._settled
+        if ticket is None or (ticket is self._settled and not ends):
+            return
+        if not self._is_used:
+            ticket.entry.outcome = NOT_SENT
+        if self._attempt is not None:
+            _fill_times(ticket.entry, self._attempt)
+            self._attempt = None
+        charge = self._charge
+        await self._ledger.settle(ticket, charge.tokens, charge.cost, ends=ends)
+        if ticket is not self._settled and ticket.entry.outcome != NOT_SENT:
+            self._payer.heard(ticket.entry)
+        self._ticket = None
+        # a later settlement replaces the charge, no longer the reservation
+        self._settled = evolve(ticket, tokens=charge.tokens, dollars=charge.cost or 0.0)
+
+    def _describe(self, entry: Entry, target: Target) -> None:
+        entry.model, entry.account = str(target.model), self._payer.account(target)
+        entry.call = self.call
+
+
 @asynccontextmanager
 async def charged(
-    client: Client, ledger: Ledger, owner: str, key: Key, chain: Chain, asked: Asked
-) -> AsyncIterator[Account]:
-    """Charge a key with the most that a call may cost, and settle the charge when it has ended.
+    client: Client, ledger: Ledger, payer: Payer, chain: Chain, asked: Asked
+) -> AsyncIterator[KeyCharge]:
+    """Admit a call of the owner of a key, and settle its attempts when it has ended.
 
-    Raises Refused where a limit of the key is reached.
+    Raises Refused where a limit of the key is reached, or no model of the chain has a price and the
+    key has a budget.
     """
-    ticket = await ledger.admit(owner, allowance_of(key), *most_of(client, chain, asked))
-    if isinstance(ticket, Refusal):
-        raise Refused(_failure(owner, ticket), TOO_MANY)
-    account = Account()
+    models = [model for model, _ in chain]
+    if payer.key.has_budget and all(map(_lacks_price, models)):
+        raise Refused(_no_price(payer.owner, models), BAD_REQUEST)
+    charge = KeyCharge(ledger, payer)
     try:
-        yield account
+        await charge.begin(most_of(client, chain, asked), models[0])
+        yield charge
     finally:
-        await asyncio.shield(ledger.settle(ticket, *account.settled()))
+        await asyncio.shield(charge.end())
 
 
-def most_of(client: Client, chain: Chain, asked: Asked) -> tuple[int, float]:
-    """Return the tokens and US dollars to reserve for a call: those of its dearest model."""
+def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
+    """Return the reservation for the first attempt of a call, by the dearest model."""
     charges = [
         reservation(
             model.info,
@@ -82,13 +254,68 @@ def most_of(client: Client, chain: Chain, asked: Asked) -> tuple[int, float]:
         )
         for model, own in chain
     ]
-    return max(each.tokens for each in charges), max(each.cost or 0.0 for each in charges)
+    costs = [each.cost for each in charges if each.cost is not None]
+    return Charge(max(each.tokens for each in charges), max(costs, default=None), True)
 
 
 def _options(given: Mapping[str, Any]) -> StreamOptions:
     """Return the options that a reservation depends on."""
     found = {name: given[name] for name in _PRICED if given.get(name) is not None}
     return StreamOptions(**found)
+
+
+def _lacks_price(model: Model) -> bool:
+    prices = model.info.prices if model.info is not None else None
+    return prices is None or prices.input is None or prices.output is None
+
+
+def _no_price(owner: str, models: Sequence[Model]) -> Error:
+    names = ", ".join(dict.fromkeys(map(str, models)))
+    return of_bad_request(
+        f"the price of {names} is unknown, and the budget of the key {owner!r} is limited; the "
+        "gateway's owner can give a price in the table [prices] of its file"
+    )
+
+
+def _unchecked() -> Error:
+    error = Error(error_message="the limits of this key cannot be checked now")
+    error.error_kind = StreamErrorKind.OVERLOADED
+    return error
+
+
+def _limited(error: Error) -> Failure:
+    return Failure(
+        "connect",
+        kind=error.error_kind,
+        code=LIMIT,
+        message=error.error_message or "",
+        retry_after=error.retry_after,
+    )
+
+
+def _fill_usage(entry: Entry, terminal: Done | Error) -> None:
+    usage = terminal.usage
+    if usage is not None:
+        entry.input, entry.output = usage.input, usage.output
+        entry.cache_read, entry.cache_write = usage.cache_read, usage.cache_write
+        entry.reasoning = usage.reasoning
+
+
+def _fill_times(entry: Entry, attempt: Attempt) -> None:
+    """Set the times of an attempt, whose first token may have come with its end."""
+    began = attempt.started_at
+    if began is None:
+        return
+    if attempt.ended_at is not None:
+        entry.latency = round(attempt.ended_at - began, 6)
+    if attempt.first_event_at is not None:
+        entry.first_token = round(attempt.first_event_at - began, 6)
+
+
+def _outcome(terminal: Done | Error) -> str:
+    if isinstance(terminal, Error) and terminal.error_kind is not None:
+        return str(terminal.error_kind)
+    return str(terminal.stop_reason)
 
 
 def _failure(owner: str, refusal: Refusal) -> Error:

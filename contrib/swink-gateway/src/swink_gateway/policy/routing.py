@@ -9,12 +9,14 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
-from attrs import define, evolve
+import msgspec
+from attrs import asdict, define, evolve
 
 from swink_core import (
     Client,
     InvalidModel,
     Model,
+    ModelInfo,
     StreamErrorKind,
     StreamOptions,
     UsageError,
@@ -26,7 +28,7 @@ from swink_gateway.policy.config.lines import Path, written
 from swink_gateway.policy.limits.stores import ENGINES, Store
 from swink_gateway.policy.passthrough import check_named_by_client
 from swink_gateway.policy.permissions import permitted
-from swink_gateway.policy.rules import fits, is_named
+from swink_gateway.policy.rules import fits, is_like, is_named
 from swink_gateway.policy.tenancy import with_names
 from swink_gateway.protocols import Asked
 
@@ -37,6 +39,9 @@ CACHED_TOKENS = 1024
 
 MOST_COMPARED = 10_000
 """The characters of each text by which conversations are told apart."""
+
+MOST_PRICED = 1000
+"""Models for which the file's prices are remembered: clients choose their names."""
 
 Chain = list[tuple[Model, dict[str, Any]]]
 """Models in the order in which they are asked, each with options of its own."""
@@ -172,8 +177,32 @@ class Routing:
 
         return drawn
 
+    def _resolve(self, name: str) -> Model:
+        """Return a model by its name, with the prices that the file gives it. Raises UsageError."""
+        model = self.client.catalog.resolve(name)
+        if not self.config.prices:
+            return model
+        full = str(model)
+        if full not in self._priced:
+            if len(self._priced) >= MOST_PRICED:
+                self._priced.clear()
+            patterns = self.config.prices.items()
+            price = next((price for pattern, price in patterns if is_like(full, pattern)), None)
+            info = model.info
+            if price is not None:
+                given = {name: rate for name, rate in asdict(price).items() if rate is not None}
+                read = msgspec.convert({"id": model.id, "prices": given}, ModelInfo)
+                info = msgspec.structs.replace(info or read, prices=read.prices)
+            self._priced[full] = info
+        return Model(model.provider, model.id, self._priced[full], model.rules)
+
+    @cached_property
+    def _priced(self) -> dict[str, ModelInfo | None]:
+        """Facts about models by name, with the prices of the file."""
+        return {}
+
     def _chain(self, name: str, chance: Callable[[str], float]) -> Chain:
-        resolve = self.client.catalog.resolve
+        resolve = self._resolve
         route = self.config.routes.get(name)
         if route is not None:
             chain = []

@@ -38,7 +38,8 @@ class Asked:
     is what the protocol itself wants to know again when it answers. `inherited` are the options
     that the client gives to all its calls, over which `extra` lies: the fields of the body that
     this one call says. `idle` is why the answer ends that nobody has to be asked for. `patience` is
-    the client's own time limit, in seconds, where it states one.
+    the client's own time limit, in seconds, where it states one. `tags` are the client's words for
+    the ledger.
     """
 
     model: str
@@ -55,6 +56,7 @@ class Asked:
     inherited: frozenset[str] = frozenset()
     idle: str | None = None
     patience: float | None = None
+    tags: tuple[str, ...] = ()
 
 
 class Known(Protocol):

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
+from functools import partial
 from secrets import token_hex
 from typing import Any
 from weakref import WeakSet
@@ -30,11 +31,12 @@ from swink_core import (
     StreamErrorKind,
     StreamOptions,
     SwinkError,
+    Target,
 )
 from swink_core.providers import prompt_of
-from swink_gateway.policy.charging import Account, charged
+from swink_gateway.policy.charging import KeyCharge, Payer, charged, stated_tags
 from swink_gateway.policy.config import Key
-from swink_gateway.policy.limits import Ledger, StoreUnavailable
+from swink_gateway.policy.limits import Entry, Ledger, StoreUnavailable
 from swink_gateway.policy.passthrough import Spoken, addressed, answerable
 from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
@@ -120,12 +122,17 @@ def _store_needed() -> Iterator[None]:
         raise Refused(failed, UNAVAILABLE) from error
 
 
+def _account_of(routing: Routing, target: Target) -> str:
+    """Return the place of a target's options in the file, or else the provider's name."""
+    return next(iter(routing.places(target.key)), target.model.provider)
+
+
 @define
 class Calls:
     """Asks what clients ask for.
 
     `routing` says whom; another may take its place at any time. `ledger` has what they took, and
-    `counters` count by name.
+    `counters` count by name. `heard` is called with each row of the ledger that is settled.
     """
 
     client: Client
@@ -134,6 +141,7 @@ class Calls:
     retry: RetryPolicy
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
+    heard: Callable[[Entry], None] = lambda entry: None
     _spoken: Spoken = field(default=Factory(lambda self: Spoken(self.client), takes_self=True))
     _names: Names = field(default=Factory(lambda self: Names(self.client), takes_self=True))
     _streams: WeakSet[EventStream] = field(factory=WeakSet)
@@ -241,20 +249,23 @@ class Calls:
         with refusing():
             chain, request = routing.routed(asked, owner)
         key = routing.config.keys.get(owner)
-        account: Any = nullcontext(Account())
+        account: Any = nullcontext()
         if key is not None:
             with _store_needed():
                 await self._check_ids(request, key, owner)
             names = self._names.options
             chain = [(model, {**names(model, request, owner), **own}) for model, own in chain]
-            account = charged(self.client, self.ledger, owner, key, chain, request)
+            payer = Payer(owner, key, asked.tags, partial(_account_of, routing), self.heard)
+            account = charged(self.client, self.ledger, payer, chain, request)
         async with AsyncExitStack() as stack:
             with _store_needed():
-                account = await stack.enter_async_context(account)
+                charge: KeyCharge | None = await stack.enter_async_context(account)
             with refusing():
                 stream, facts = self._stream(protocol, chain, request, owner)
             asked.dropped = request.dropped
-            account.stream = stream
+            if charge is not None:
+                charge.call = stream.call.id
+                stream.call.gates = (charge,)
             async with stream:
                 claims = None if key is None else Claims(self.ledger, owner)
                 yield UpstreamCall(stream, facts, len(chain), routing, claims)
@@ -329,6 +340,7 @@ class Calls:
         path = {**request.query, **request.match_info}
         asked = await read_body(protocol, body, path, request.headers)
         asked.patience = stated_patience(request.headers)
+        asked.tags = stated_tags(request.headers)
         return asked
 
     async def read(self, request: web.Request, hold: Holding) -> bytes:

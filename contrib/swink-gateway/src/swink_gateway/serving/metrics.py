@@ -27,7 +27,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from swink_gateway.policy.charging import allowance_of
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.cooldowns import Cooldowns, OpenCircuit
-from swink_gateway.policy.limits import Spending
+from swink_gateway.policy.limits import Entry, Spending
 from swink_gateway.serving.feed import SharedFeed
 from swink_gateway.serving.reloading import Reloader
 from swink_gateway.serving.workers import TOGETHER_ENV
@@ -41,6 +41,11 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 MOST_UNLISTED = 5
 """Models of a provider that no catalogue lists and that metrics name: clients make names up."""
+
+MOST_PAIRS = 1000
+"""Pairs of a key and a model that metrics name; further models count as `other`."""
+
+OTHER = "other"
 
 _ABOUT = {
     "ccr_requests_total": "Calls that were asked for.",
@@ -74,8 +79,13 @@ class Monitor:
         )
         self.feed = FeedHandler(feed)
         self.counters: Counter[str] = _Counted(self._registry)
+        self._spent = _Spent(self._registry)
         self.reloader: Reloader | None = None
         self.cooldowns: Cooldowns | None = None
+
+    def hear(self, entry: Entry) -> None:
+        """Count a row of the ledger that is settled, by its key and its model."""
+        self._spent.add(entry)
 
     def belong_to(self, app: web.Application) -> None:
         """Begin and end with an application."""
@@ -125,6 +135,32 @@ class _Counted(Counter[str]):
             together: Any = "max" if "peak" in name else "livesum"
             made = Gauge(name, about, registry=to, multiprocess_mode=together)
         return self._metrics.setdefault(name, made)
+
+
+class _Spent:
+    """Dollars and tokens by key and model; models that charged nothing have no metric."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def total(name: str, about: str) -> Total:
+            return Total(f"swink_gateway_spent_{name}", about, ("key", "model"), registry=registry)
+
+        self._dollars = total("dollars_total", "US dollars that a key was charged for a model.")
+        self._tokens = total("tokens_total", "Tokens that a key was charged for a model.")
+        self._attempts = total("attempts_total", "Attempts that a key was charged for a model.")
+        self._pairs: set[tuple[str, str]] = set()
+
+    def add(self, entry: Entry) -> None:
+        """Count a row."""
+        if not entry.tokens and not entry.cost:
+            return
+        pair = entry.key, entry.model
+        if pair not in self._pairs and len(self._pairs) >= MOST_PAIRS:
+            pair = entry.key, OTHER
+        else:
+            self._pairs.add(pair)
+        self._dollars.labels(*pair).inc(max(0.0, entry.cost or 0.0))
+        self._tokens.labels(*pair).inc(max(0, entry.tokens))
+        self._attempts.labels(*pair).inc()
 
 
 class _Now:

@@ -1,14 +1,18 @@
-"""For operators: `/metrics`, `/v1/events` and, for the owner of a key too, `/v1/spending`."""
+"""For operators: metrics, the feed, the ledger's audit; for the owner of a key too, spending."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from attrs import asdict
 
+from swink_core import UsageError
 from swink_gateway.policy.charging import allowance_of
+from swink_gateway.policy.limits import audited
+from swink_gateway.policy.spending import FILTERS, csv_of, only_of, query_of, rows_of
 from swink_gateway.serving.calls import OWNER, Calls
 
 if TYPE_CHECKING:
@@ -27,6 +31,8 @@ class OperatorRoutes:
     def add_to(self, app: web.Application) -> None:
         """Add the routes."""
         app.router.add_get("/v1/spending", self._spending)
+        app.router.add_get("/v1/spending/report", self._report)
+        app.router.add_get("/v1/spending/audit", self._audit)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/v1/events", self._events)
         if self._monitor is not None:
@@ -44,6 +50,39 @@ class OperatorRoutes:
             rows.append({name: row[name] for name in _ROW})
         return web.json_response({"object": "list", "data": rows})
 
+    async def _report(self, request: web.Request) -> web.Response:
+        """Answer with sums, or rows, of the ledger: an owner's own, and an operator's those of all.
+
+        The query has `by`, `since`, `until`, the filters, `rows` (for the rows) and `format`.
+        """
+        asked, owner = request.query, request[OWNER]
+        try:
+            where = {name: asked.getall(name) for name in FILTERS if name in asked}
+            query = query_of(asked.get("by", "key"), asked.get("since"), asked.get("until"), where)
+            if not self._is_operator(owner):
+                query = only_of(query, owner)
+            ledger = self._calls.ledger
+            wants_rows = asked.get("rows") in ("1", "true")
+            rows = rows_of(await (ledger.entries(query) if wants_rows else ledger.report(query)))
+        except UsageError as error:
+            raise web.HTTPBadRequest(reason=str(error).replace("\n", " ")) from error
+        if asked.get("format") == "csv":
+            return web.Response(text=csv_of(rows), content_type="text/csv", charset="utf-8")
+        return web.json_response({"object": "list", "data": rows})
+
+    async def _audit(self, request: web.Request) -> web.Response:
+        """Answer with what the ledger and the budgets disagree on, and what was not settled."""
+        self._check_operator(request)
+        keys = [*self._calls.routing.config.keys]
+        found = await audited(self._calls.ledger, keys, time.time())
+        return web.json_response(
+            {
+                "object": "audit",
+                "unsettled": rows_of([*found.unsettled]),
+                "differences": [asdict(one) for one in found.differences],
+            }
+        )
+
     async def _metrics(self, request: web.Request) -> web.Response:
         from swink_gateway.serving.metrics import CONTENT_TYPE
 
@@ -56,9 +95,12 @@ class OperatorRoutes:
     async def _events(self, request: web.Request) -> web.StreamResponse:
         return await self._for_operators(request).feed.answer(request)
 
-    def _for_operators(self, request: web.Request) -> Monitor:
+    def _check_operator(self, request: web.Request) -> None:
         if not self._is_operator(request[OWNER]):
             raise web.HTTPForbidden(reason="this is for keys with operator = true")
+
+    def _for_operators(self, request: web.Request) -> Monitor:
+        self._check_operator(request)
         if self._monitor is None:
             raise web.HTTPNotFound(reason="this gateway was started without a monitor")
         return self._monitor

@@ -106,6 +106,8 @@ class Gateway:
         counters = Counter[str]() if monitor is None else monitor.counters
         retry, limits = retry or RetryPolicy.none(), limits or Limits()
         self._calls = Calls(client, routing, ledger, retry, limits, counters)
+        if monitor is not None:
+            self._calls.heard = monitor.hear
         self._operators = OperatorRoutes(self._calls, monitor)
         self.reconfigure(config or Config())
         self._settings = frozenset(settings)

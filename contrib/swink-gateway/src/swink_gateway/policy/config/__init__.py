@@ -1,7 +1,16 @@
 """What the gateway of a team is told in a TOML file: who answers, who may ask, and for how much."""
 
 from swink_gateway.policy.config.reading import MOST_BYTES, ConfigError, Fault, Source
-from swink_gateway.policy.config.schema import Config, Key, Route, Rule, Transforms, Upstream, When
+from swink_gateway.policy.config.schema import (
+    Config,
+    Key,
+    Price,
+    Route,
+    Rule,
+    Transforms,
+    Upstream,
+    When,
+)
 
 __all__ = [
     "MOST_BYTES",
@@ -9,6 +18,7 @@ __all__ = [
     "ConfigError",
     "Fault",
     "Key",
+    "Price",
     "Route",
     "Rule",
     "Source",

@@ -20,6 +20,7 @@ from swink_core import UsageError
 from swink_gateway.policy.config.lines import Path, line_of, written
 from swink_gateway.policy.config.schema import Config
 from swink_gateway.policy.config.values import converter, digest_of, unknown
+from swink_gateway.policy.limits import Store
 
 __all__ = ["MOST_BYTES", "ConfigError", "Fault", "Source"]
 
@@ -105,6 +106,26 @@ class Source:
             return converter().structure(data, Config), faults
         except Exception:
             return None, faults
+
+    def store(self, environ: Mapping[str, str]) -> tuple[Store, list[str]]:
+        """Return the store and the names of the keys, without reading the keys themselves.
+
+        Raises ConfigError.
+        """
+        try:
+            data = tomllib.loads(self.text)
+            faults: list[Fault] = []
+            names = [*data.get("keys", {})]
+            stored = _filled(data.get("store", {}), ("store",), environ, faults)
+            self.refuse(faults)
+            return converter().structure(stored, Store), names
+        except ConfigError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"{self.name}: its [store] cannot be read",
+                resolution="swink gateway --check says what is wrong with it.",
+            ) from error
 
     def variables_of_keys(self) -> set[str]:
         """Return the names of the variables that hold clients' keys, of a text that can be read."""

@@ -11,12 +11,15 @@ from swink_core import ClientOptions, Timeouts
 from swink_gateway.policy.limits import Store
 
 __all__ = [
-    "OPTION_NAMES", "Amount", "Config", "Count", "Digest", "Key", "OptionName",
-    "Options", "Route", "Rule", "Transforms", "Upstream", "When",
+    "OPTION_NAMES", "Amount", "Config", "Count", "Digest", "Dollars", "Key", "OptionName",
+    "Options", "Price", "Route", "Rule", "Tag", "Transforms", "Upstream", "When",
 ]  # fmt: skip
 
 Amount = NewType("Amount", float)
 """A number above 0."""
+
+Dollars = NewType("Dollars", float)
+"""A number of at least 0."""
 
 Count = NewType("Count", int)
 """A whole number above 0."""
@@ -26,6 +29,9 @@ Options = NewType("Options", dict[str, Any])
 
 Digest = NewType("Digest", bytes)
 """The SHA-256 of a key."""
+
+Tag = NewType("Tag", str)
+"""A word for the ledger, of at most 64 characters: letters, digits and `-_.:/@`."""
 
 OptionName = NewType("OptionName", str)
 """An option that a client may say, or `tools`."""
@@ -116,7 +122,9 @@ class Key:
     `key` is `"sha256:…"`, the SHA-256 of the key in hexadecimal, or `"${NAME}"`, the variable that
     holds it; of several each counts. `models` are patterns of what may be asked for, by the names
     that clients use. An `operator` may read the metrics, the feed of calls and what all spend.
-    Tokens are those of prompts and answers; days and months are those of UTC.
+    Tokens are those of prompts and answers; days and months are those of UTC. With a budget, models
+    without a price are refused: see `prices`. The ledger has the key's `team` and `tags`, and the
+    tags that a request names in `x-swink-tags`.
 
     All keys share the vendors' accounts. `vendor_ids` are patterns of the ids of files, vector
     stores, containers and conversations at a vendor that the key may name, in addition to the ids
@@ -132,13 +140,33 @@ class Key:
     streams: Count | None = None
     dollars_per_day: Amount | None = None
     dollars_per_month: Amount | None = None
+    team: Tag = Tag("")
+    tags: tuple[Tag, ...] = ()
     vendor_ids: tuple[str, ...] = ()
     allowed_fields: tuple[str, ...] = ()
 
     @property
     def is_limited(self) -> bool:
         """Whether the models or the budget of the key are limited."""
-        return bool(self.models or self.dollars_per_day or self.dollars_per_month)
+        return bool(self.models or self.has_budget)
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the dollars of the key are limited."""
+        return bool(self.dollars_per_day or self.dollars_per_month)
+
+
+@define(frozen=True, kw_only=True)
+class Price:
+    """US dollars for a million tokens of a model. Cache tokens cost `input` by default.
+
+    These go before the catalogue's prices. Models that cost nothing have `input` and `output` of 0.
+    """
+
+    input: Dollars
+    output: Dollars
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
 
 
 @define(frozen=True, kw_only=True)
@@ -147,9 +175,10 @@ class Config:
 
     `aliases` are other names of routes and models, `routes` names with a chain of models each,
     `rules` decide by what a request asks for, `keys` are those that clients show, by the names of
-    their owners, and `store` is where limits are kept. A streamed answer's status waits for the
-    provider's first words or failure, but no longer than `head_wait` seconds; from then on the
-    client gets signs of life.
+    their owners, `prices` by patterns of `provider/model` go before the catalogue's (the first that
+    fits counts), and `store` is where limits and the ledger are kept. A streamed answer's status
+    waits for the provider's first words or failure, but no longer than `head_wait` seconds; from
+    then on the client gets signs of life.
     """
 
     head_wait: Amount = Amount(10.0)
@@ -158,4 +187,5 @@ class Config:
     routes: Mapping[str, Route] = field(factory=dict)
     rules: tuple[Rule, ...] = ()
     keys: Mapping[str, Key] = field(factory=dict)
+    prices: Mapping[str, Price] = field(factory=dict)
     store: Store = field(factory=Store)

@@ -22,12 +22,17 @@ from swink_gateway.policy.config.schema import (
     Amount,
     Count,
     Digest,
+    Dollars,
     OptionName,
     Options,
+    Tag,
     Upstream,
 )  # fmt: skip
 
-__all__ = ["converter", "digest_of", "unknown"]
+__all__ = ["TAG", "converter", "digest_of", "unknown"]
+
+TAG = re.compile(r"[\w.:/@-]{1,64}")
+"""A tag has no comma, because lists of tags are separated by commas."""
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
@@ -80,6 +85,8 @@ def converter() -> Converter:
         bool: partial(_plain, bool, "true or false"),
         Amount: _amount,
         Count: _count,
+        Dollars: _dollars,
+        Tag: _tag,
         Digest: _digest,
         Path: lambda data, _: Path(_plain(str, "a text", data, None)),
         OptionName: partial(_one_of, OPTION_NAMES),
@@ -144,6 +151,20 @@ def _amount(data: Any, _: Any) -> Any:
     if not 0 < data < float("inf"):
         raise ValueError(f"a number above 0 was expected, not {data}")
     return float(data)
+
+
+def _dollars(data: Any, _: Any) -> Any:
+    if type(data) not in (int, float):
+        raise ValueError(_expected("a number of at least 0", data))
+    if not 0 <= data < float("inf"):
+        raise ValueError(f"a number of at least 0 was expected, not {data}")
+    return float(data)
+
+
+def _tag(data: Any, _: Any) -> Any:
+    if not TAG.fullmatch(_plain(str, "a text", data, None)):
+        raise ValueError(f"1 to 64 letters, digits and -_.:/@ were expected, not {data!r:.100}")
+    return data
 
 
 def _count(data: Any, _: Any) -> Any:

@@ -1,9 +1,10 @@
 """What clients may take, what they took, and which models rest: one ledger for all who serve.
 
-A ledger is in memory for one process, in a SQLite file for the processes of one machine, and in
-Redis for several machines (`swink-gateway[redis]`).
+Limits and budgets are in memory for one process, in a SQLite file for the processes of one machine,
+and in Redis for several machines (`swink-gateway[redis]`). Each attempt has a row: see `rows`.
 """
 
+from swink_gateway.policy.limits.audit import Difference, Findings, audited
 from swink_gateway.policy.limits.ledger import (
     Allowance,
     Circuit,
@@ -15,19 +16,27 @@ from swink_gateway.policy.limits.ledger import (
     Ticket,
 )
 from swink_gateway.policy.limits.memory import MemoryLedger
+from swink_gateway.policy.limits.rows import DIMENSIONS, Entry, Query, Total
 from swink_gateway.policy.limits.stores import Store, faults_of_place, open_ledger
 
 __all__ = [
+    "DIMENSIONS",
     "Allowance",
     "Circuit",
+    "Difference",
+    "Entry",
     "FailedAttempt",
+    "Findings",
     "Ledger",
     "MemoryLedger",
+    "Query",
     "Refusal",
     "Spending",
     "Store",
     "StoreUnavailable",
     "Ticket",
+    "Total",
+    "audited",
     "faults_of_place",
     "open_ledger",
 ]

@@ -47,22 +47,29 @@ class Account(Struct):
         )
 
     def admit(
-        self, allowance: Allowance, ticket: Ticket, process: str, is_alive: Callable[[str], bool]
+        self,
+        allowance: Allowance,
+        ticket: Ticket,
+        process: str,
+        is_alive: Callable[[str], bool],
+        begins: bool = True,
     ) -> Refusal | None:
-        """Charge a call, or return why not."""
+        """Reserve an attempt, unless a limit is reached; `begins`: no other attempt preceded it."""
         taken = self.spending(ticket.key, ticket.at, is_alive)
-        if refused := refusal(allowance, taken):
+        if refused := refusal(allowance if begins else allowance.budget, taken):
             return refused
         current = periods(ticket.at)
         self.dollars = {name: paid for name, paid in self.dollars.items() if name in current}
-        self.charge(ticket.at, 1, ticket.tokens, ticket.dollars)
-        self.streams[process] = self.streams.get(process, 0) + 1
+        self.charge(ticket.at, int(begins), ticket.tokens, ticket.dollars)
+        self.streams[process] = self.streams.get(process, 0) + begins
         return None
 
-    def settle(self, ticket: Ticket, tokens: int, dollars: float, process: str) -> None:
-        """Charge what a call took instead of what it might have."""
+    def settle(
+        self, ticket: Ticket, tokens: int, dollars: float, process: str, ends: bool = True
+    ) -> None:
+        """Replace a reservation by a charge; the call has ended with it if it `ends`."""
         self.charge(ticket.at, 0, tokens - ticket.tokens, dollars - ticket.dollars)
-        self.streams[process] = self.streams.get(process, 1) - 1
+        self.streams[process] = self.streams.get(process, int(ends)) - ends
 
     def charge(self, at: float, requests: int, tokens: int, dollars: float) -> None:
         """Add to what was taken at a time; what no longer counts then is dropped at a look."""

@@ -1,8 +1,14 @@
 """What a ledger answers, and the one rule by which it does.
 
-A call is admitted while what is charged is below each limit. What it may cost is charged before it
-begins and put right when it has ended, so no limit is passed by more than the last call that was
-let in. A process that dies leaves its calls charged with what they might have cost.
+An attempt is admitted while charges and reservations together are below each limit. It is reserved
+before it begins, and settled when it has ended: with one row of the ledger, which is written with
+the reservation and settled in place. So a budget is exceeded by at most
+
+    the largest reservation of an attempt
+    + what the attempts that were under way then are charged beyond their reservations
+    + in Redis, while it cannot be reached, one reservation for each process
+
+A process that dies leaves its attempts charged with their reservations.
 """
 
 from __future__ import annotations
@@ -12,9 +18,10 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
 
-from attrs import define
+from attrs import define, evolve, field
 
 from swink_core import SwinkError, UsageError
+from swink_gateway.policy.limits.rows import RESERVED, Entry, Query, Total, new_id
 
 __all__ = [
     "MOST_AHEAD_SECONDS",
@@ -29,9 +36,11 @@ __all__ = [
     "StoreError",
     "StoreUnavailable",
     "Ticket",
+    "begun",
     "counted",
     "periods",
     "refusal",
+    "settled",
 ]
 
 MOST_IDS = 100_000
@@ -45,6 +54,10 @@ MOST_AHEAD_SECONDS = 5
 
 BUSY_SECONDS = 1.0
 """After which who has too many answers under way may ask again: they end all the time."""
+
+
+SETTLED = "settled"
+"""The outcome of an attempt whose own is not known."""
 
 
 class StoreError(UsageError, title="Limits cannot be kept"):
@@ -68,6 +81,11 @@ class Allowance:
     streams: float | None = None
     dollars_a_day: float | None = None
     dollars_a_month: float | None = None
+
+    @property
+    def budget(self) -> Allowance:
+        """The limits for a further attempt of an admitted call: dollars alone."""
+        return evolve(self, requests=None, tokens=None, streams=None)
 
     def share(self, members: int) -> Allowance:
         """Return what one of so many processes may let through by itself."""
@@ -116,12 +134,38 @@ class Refusal:
 
 @define(frozen=True)
 class Ticket:
-    """A call that was admitted: when, and what was charged for it."""
+    """An attempt that was admitted: when, what was reserved for it, and its row of the ledger."""
 
     key: str
     at: float
     tokens: int
     dollars: float
+    entry: Entry = field(factory=Entry)
+
+
+def begun(ticket: Ticket, process: str, cost: float | None) -> Ticket:
+    """Fill the row of a ticket with its reservation; `cost` is `None` for an unknown price."""
+    entry = ticket.entry
+    entry.id = new_id(ticket.at)
+    entry.at = ticket.at
+    entry.key = ticket.key
+    entry.tokens = ticket.tokens
+    entry.cost = cost
+    entry.reserved = cost
+    entry.outcome = RESERVED
+    entry.estimated = 1
+    entry.process = process
+    return ticket
+
+
+def settled(ticket: Ticket, tokens: int, dollars: float | None) -> Entry:
+    """Return the row of a ticket with its charge."""
+    entry = ticket.entry
+    entry.tokens = tokens
+    entry.cost = dollars
+    if entry.outcome == RESERVED:
+        entry.outcome = SETTLED
+    return entry
 
 
 @define(frozen=True)
@@ -161,12 +205,35 @@ class Ledger(Protocol):
     """Limits, budgets and circuits; what it is told holds for all who share it."""
 
     async def admit(
-        self, key: str, allowance: Allowance, tokens: int, dollars: float
+        self,
+        key: str,
+        allowance: Allowance,
+        tokens: int,
+        dollars: float | None,
+        entry: Entry | None = None,
+        *,
+        begins: bool = True,
     ) -> Ticket | Refusal:
-        """Charge a call with the most that it may take, unless a limit is reached."""
+        """Reserve tokens and dollars for an attempt, unless a limit is reached.
 
-    async def settle(self, ticket: Ticket, tokens: int, dollars: float) -> None:
-        """Charge what a call that has ended took instead; once for each ticket."""
+        `dollars` is `None` for a model without a price. `entry` describes the attempt. `begins`: a
+        call begins with this attempt. A later one counts neither as a request nor as an answer
+        under way, and is refused by budgets alone.
+        """
+
+    async def settle(
+        self, ticket: Ticket, tokens: int, dollars: float | None, *, ends: bool = True
+    ) -> None:
+        """Replace a reservation by a charge, once for each ticket, and write its row.
+
+        `ends`: the call ends with this attempt.
+        """
+
+    async def report(self, query: Query) -> list[Total]:
+        """Sum the rows of the ledger."""
+
+    async def entries(self, query: Query) -> list[Entry]:
+        """List rows of the ledger, the oldest first."""
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         """Return what each of the keys has taken."""

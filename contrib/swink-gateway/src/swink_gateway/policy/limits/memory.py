@@ -15,7 +15,11 @@ from swink_gateway.policy.limits.ledger import (
     Refusal,
     Spending,
     Ticket,
+    begun,
+    settled,
 )
+from swink_gateway.policy.limits.rows import Entry, Query, Total
+from swink_gateway.policy.limits.writer import RowWriter
 
 __all__ = ["MOST_REMEMBERED", "MemoryLedger"]
 
@@ -26,10 +30,14 @@ SELF = "self"
 
 
 class MemoryLedger:
-    """Keeps everything in memory: it is gone with the process."""
+    """Keeps everything in memory, but for the rows, which `rows` writes.
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    `rows` is `None` for a ledger without rows.
+    """
+
+    def __init__(self, clock: Clock | None = None, rows: RowWriter | None = None) -> None:
         self.accounts: dict[str, Account] = {}
+        self._rows = rows
         self._clock = clock or LoopClock()
         self._breakers: OrderedDict[str, Breaker] = OrderedDict()
         self._owners: OrderedDict[str, str] = OrderedDict()
@@ -39,14 +47,35 @@ class MemoryLedger:
         return self._clock.now().timestamp()
 
     async def admit(
-        self, key: str, allowance: Allowance, tokens: int, dollars: float
+        self,
+        key: str,
+        allowance: Allowance,
+        tokens: int,
+        dollars: float | None,
+        entry: Entry | None = None,
+        *,
+        begins: bool = True,
     ) -> Ticket | Refusal:
-        ticket = Ticket(key, self.now(), tokens, dollars)
+        ticket = Ticket(key, self.now(), tokens, dollars or 0.0, entry or Entry())
         account = self.accounts.setdefault(key, Account())
-        return account.admit(allowance, ticket, SELF, _is_alive) or ticket
+        refused = account.admit(allowance, ticket, SELF, _is_alive, begins)
+        if refused is None and self._rows is not None:
+            self._rows.put(begun(ticket, SELF, dollars).entry)
+        return refused or ticket
 
-    async def settle(self, ticket: Ticket, tokens: int, dollars: float) -> None:
-        self.accounts.setdefault(ticket.key, Account()).settle(ticket, tokens, dollars, SELF)
+    async def settle(
+        self, ticket: Ticket, tokens: int, dollars: float | None, *, ends: bool = True
+    ) -> None:
+        account = self.accounts.setdefault(ticket.key, Account())
+        account.settle(ticket, tokens, dollars or 0.0, SELF, ends)
+        if self._rows is not None:
+            self._rows.put(settled(ticket, tokens, dollars))
+
+    async def report(self, query: Query) -> list[Total]:
+        return [] if self._rows is None else await self._rows.report(query)
+
+    async def entries(self, query: Query) -> list[Entry]:
+        return [] if self._rows is None else await self._rows.entries(query)
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         now = self.now()
@@ -76,7 +105,8 @@ class MemoryLedger:
         return {id for id in ids if self._owners.get(id) == owner}
 
     async def aclose(self) -> None:
-        pass
+        if self._rows is not None:
+            await self._rows.aclose()
 
 
 def _is_alive(process: str) -> bool:

@@ -5,7 +5,12 @@ leased to the processes, in equal parts, which Redis counts as taken for all oth
 process says what it holds, and is told what it holds from then on. While Redis is lost, each lets
 through what it holds, so that all together pass no limit, however late who notices; after a minute
 without Redis, its part of what a minute allows. What is taken meanwhile is owed, and paid when
-Redis is back; if Redis forgot what it knew, it is told again.
+Redis is back.
+
+Budgets that Redis loses, all or one, are written again by the processes that remember them. Until
+then the key is refused: an index of budgets, and the mark in it, tell a lost budget from a new one.
+
+The rows of the ledger are not in Redis: see `writer`.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import asyncio
 import hashlib
 import logging
 import math
+import os
 import re
 import secrets
 from collections import Counter
@@ -36,11 +42,16 @@ from swink_gateway.policy.limits.ledger import (
     Refusal,
     Spending,
     StoreError,
+    StoreUnavailable,
     Ticket,
+    begun,
     periods,
     refusal,
+    settled,
 )
 from swink_gateway.policy.limits.memory import SELF, MemoryLedger
+from swink_gateway.policy.limits.rows import Entry, Query, Total
+from swink_gateway.policy.limits.writer import RowWriter
 
 __all__ = ["DATA_LOST", "LOST", "RedisLedger"]
 
@@ -50,7 +61,8 @@ PREFIX = "swink:gateway:"
 
 MEMBERS = PREFIX + "members"
 
-MARK = PREFIX + "mark"
+BUDGETS = PREFIX + "budgets"
+"""The index of budgets: the last day on which each key was charged, and a mark."""
 
 LOST = "swink_gateway_store_lost_total"
 """Counts how often the server could not be reached."""
@@ -75,6 +87,11 @@ MOST_LOOKS = 6
 _Numbers = tuple[float, ...]
 """Of one account: requests, tokens, streams, dollars of the day, dollars of the month."""
 
+_Budget = tuple[str, float, float, float]
+"""The id of a budget, when it was seen, and its dollars of the day and the month then."""
+
+_UNKNOWN: _Budget = ("", 0.0, 0.0, 0.0)
+
 _NOTHING = (0.0,) * 5
 _NO_BOUND = (math.inf,) * 5
 
@@ -87,8 +104,9 @@ class RedisLedger:
 
     Its keys begin with `swink:gateway:` and hold no credential. What is owed while the server is
     lost is kept in `folder`, if there is one, for the other processes of the machine. `counters`
-    count by name how often the server was lost, and how often it lost what it kept. Raises
-    UsageError without the extra, and for what is no address.
+    count by name how often the server was lost, and how often it lost what it kept. `rows` writes
+    the rows of the ledger; `None`: there are none. Raises UsageError without the extra, and for
+    what is no address.
     """
 
     def __init__(
@@ -97,6 +115,7 @@ class RedisLedger:
         clock: Clock | None = None,
         folder: Path | None = None,
         counters: Counter[str] | None = None,
+        rows: RowWriter | None = None,
     ) -> None:
         try:
             from redis import RedisError
@@ -128,16 +147,23 @@ class RedisLedger:
         self._now = None if clock is None else clock.now
         self._scripts = {
             text: self._redis.register_script(text)
-            for text in (scripts.LOOK, scripts.ADMIT, scripts.CHARGE, scripts.ENTER, scripts.FAIL)
-        }
+            for text in (
+                scripts.LOOK, scripts.ADMIT, scripts.CHARGE, scripts.ENTER, scripts.FAIL,
+                scripts.MARK,
+            )
+        }  # fmt: skip
         self._name = secrets.token_hex(8)
+        self._process = str(os.getpid())
         self._local = MemoryLedger(clock)
         self._counters = Counter[str]() if counters is None else counters
         self._has_marked = False
         self._is_lost = False
         self._losses = 0
         self._members = 1
+        self._rows = rows
         self._seen: dict[str, Spending] = {}
+        self._budgets: dict[str, _Budget] = {}
+        self._missing: set[str] = set()
         self._leases: dict[str, _Numbers] = {}
         self._rooms: dict[str, _Numbers] = {}
         self._looking = asyncio.Lock()
@@ -160,47 +186,82 @@ class RedisLedger:
             )  # fmt: skip
 
     async def admit(
-        self, key: str, allowance: Allowance, tokens: int, dollars: float
+        self,
+        key: str,
+        allowance: Allowance,
+        tokens: int,
+        dollars: float | None,
+        entry: Entry | None = None,
+        *,
+        begins: bool = True,
+    ) -> Ticket | Refusal:
+        found = await self._admitted(key, allowance, tokens, dollars or 0.0, begins)
+        if isinstance(found, Ticket):
+            found = evolve(found, entry=entry or Entry())
+            if self._rows is not None:
+                self._rows.put(begun(found, self._process, dollars).entry)
+        return found
+
+    async def _admitted(
+        self, key: str, allowance: Allowance, tokens: int, dollars: float, begins: bool
     ) -> Ticket | Refusal:
         limits = (
             allowance.requests, allowance.tokens, allowance.streams,
             allowance.dollars_a_day, allowance.dollars_a_month,
         )  # fmt: skip
-        mine = self._name, tokens, dollars
         said = ["" if limit is None else limit for limit in limits]
         for look in range(MOST_LOOKS):
             if look:
                 await asyncio.sleep(SIGN_SECONDS / 2)
-            keys = [MEMBERS, *_account(key), _leases(key)]
-            reply = await self._ask(scripts.ADMIT, keys, *mine, *said)
+            keys = [MEMBERS, *_account(key), _leases(key), BUDGETS]
+            mine = self._name, tokens, dollars, *said, int(begins), key, *self._known(key)
+            reply = await self._ask(scripts.ADMIT, keys, *mine)
             if reply is None:
-                return await self._admit_alone(key, allowance, tokens, dollars)
-            admitted, self._members, row, room = reply
+                return await self._admit_alone(key, allowance, tokens, dollars, begins)
+            admitted, self._members, row, room, id = reply
             taken = _spending(key, row)
+            self._remember(key, taken, id.decode(), dollars if admitted == 1 else 0.0)
             if admitted >= 0:
                 self._seen[key] = taken
                 break
+        if admitted == -2:
+            raise StoreUnavailable(
+                f"Redis at {self._where} has lost the budget of the key {key!r}",
+                resolution="It is written again by a process that remembers it, or by hand.",
+            )
         if admitted < 1:
-            refused = refusal(allowance, taken)
+            refused = refusal(allowance if begins else allowance.budget, taken)
             assert refused is not None  # the script compared the same numbers
             return refused if admitted == 0 else evolve(refused, retry_after=1.0, spent=False)
         left = [max(0.0, float(number)) for number in room]
         self._leases[key] = _least(self._leases.get(key, _NOTHING), left)
         self._rooms[key] = _least(self._rooms.get(key, left), left)
-        self._streams[key] += 1
+        self._streams[key] += begins
         return Ticket(key, taken.at, tokens, dollars)
 
-    async def settle(self, ticket: Ticket, tokens: int, dollars: float) -> None:
-        self._streams[ticket.key] -= 1
-        more = tokens - ticket.tokens, dollars - ticket.dollars
+    async def settle(
+        self, ticket: Ticket, tokens: int, dollars: float | None, *, ends: bool = True
+    ) -> None:
+        if self._rows is not None:
+            self._rows.put(settled(ticket, tokens, dollars))
+        self._streams[ticket.key] -= ends
+        more = tokens - ticket.tokens, (dollars or 0.0) - ticket.dollars
         was_lost = self._is_lost
-        charged = self._name, "HINCRBY", -1, ticket.at, 0, *more, 0, 0
-        if await self._ask(scripts.CHARGE, _account(ticket.key), *charged) is None:
+        charged = self._name, "HINCRBY", -int(ends), ticket.at, 0, *more, ticket.key
+        keys = [*_account(ticket.key), BUDGETS]
+        known = self._known(ticket.key)
+        if await self._ask(scripts.CHARGE, keys, *charged, *known) is None:
             if ticket.key in self._local.accounts:
-                await self._local.settle(ticket, tokens, dollars)
+                await self._local.settle(ticket, tokens, dollars, ends=ends)
             if not was_lost:  # it may have heard: what is paid back would be so twice
                 more = max(0, more[0]), max(0.0, more[1])
             self._debts.add(ticket.key, ticket.at, 0, *more)
+
+    async def report(self, query: Query) -> list[Total]:
+        return [] if self._rows is None else await self._rows.report(query)
+
+    async def entries(self, query: Query) -> list[Entry]:
+        return [] if self._rows is None else await self._rows.entries(query)
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         await self._look(keys)
@@ -257,6 +318,8 @@ class RedisLedger:
         with suppress(*self._failures):
             await self._redis.zrem(MEMBERS, self._name)
         await self._redis.aclose()
+        if self._rows is not None:
+            await self._rows.aclose()
 
     # -- asking --------------------------------------------------------------------------------
 
@@ -285,18 +348,53 @@ class RedisLedger:
             for _ in range(2):  # what is held no more is said at once: others may wait for it
                 before = [self._leases.get(key, _NOTHING) for key in keys]
                 self._rooms.clear()
-                said = [self._name, *(number for lease in before for number in lease)]
-                reply = await self._ask(scripts.LOOK, [MEMBERS, *names], *said)
+                said: list[Any] = [self._name]
+                for key, lease in zip(keys, before, strict=True):
+                    said += [key, *self._known(key), *lease]
+                reply = await self._ask(scripts.LOOK, [MEMBERS, BUDGETS, *names], *said)
                 if reply is None:
                     return
                 self._members = reply[0]
-                for key, (row, lease) in zip(keys, reply[1:], strict=True):
+                for key, (row, lease, id) in zip(keys, reply[1:], strict=True):
                     self._seen[key] = _spending(key, row)
+                    self._remember(key, self._seen[key], id.decode())
                     room = self._rooms.get(key, _NO_BOUND)
                     self._leases[key] = _least(room, map(float, lease))
                 now = [self._leases[key] for key in keys]
                 if all(_least(*two) == two[0] for two in zip(before, now, strict=True)):
                     return
+
+    # -- budgets that may be lost --------------------------------------------------------------
+
+    def _known(self, key: str) -> _Budget:
+        """Return this process's memory of a key's budget."""
+        return self._budgets.get(key, _UNKNOWN)
+
+    def _remember(self, key: str, taken: Spending, id: str, reserved: float = 0.0) -> None:
+        """Remember a key's budget as Redis has it, and what was reserved since."""
+        before = self._known(key)[0]
+        if not id or (before and before != id):
+            self._tell_loss(key, is_restored=bool(id))
+        if id:
+            self._missing.discard(key)
+            today, this_month = taken.dollars_today, taken.dollars_this_month
+            self._budgets[key] = id, taken.at, today + reserved, this_month + reserved
+
+    def _tell_loss(self, key: str, is_restored: bool) -> None:
+        if key in self._missing:
+            return
+        self._counters[DATA_LOST] += 1
+        if is_restored:
+            log.error(
+                "Redis at %s has lost the budget of %r: it is written again", self._where, key
+            )
+            return
+        self._missing.add(key)
+        log.error(
+            "Redis at %s has lost the budget of %r, which this process does not remember: the key "
+            "is refused until a process that does writes it again, or you do",
+            self._where, key,
+        )  # fmt: skip
 
     # -- while the server is lost --------------------------------------------------------------
 
@@ -314,15 +412,15 @@ class RedisLedger:
         )  # fmt: skip
 
     async def _admit_alone(
-        self, key: str, allowance: Allowance, tokens: int, dollars: float
+        self, key: str, allowance: Allowance, tokens: int, dollars: float, begins: bool
     ) -> Ticket | Refusal:
         share = allowance.share(self._members)
         if key not in self._local.accounts:
             self._local.accounts[key] = self._supposed(key, share)
-        ticket = await self._local.admit(key, share, tokens, dollars)
+        ticket = await self._local.admit(key, share, tokens, dollars, begins=begins)
         if isinstance(ticket, Ticket):
-            self._streams[key] += 1
-            self._debts.add(key, ticket.at, 1, tokens, dollars)
+            self._streams[key] += begins
+            self._debts.add(key, ticket.at, int(begins), tokens, dollars)
         return ticket
 
     def _supposed(self, key: str, share: Allowance) -> Account:
@@ -354,8 +452,9 @@ class RedisLedger:
             await self._look([*self._seen])
 
     async def _mark(self) -> None:
-        """Leave a mark in the server, and write budgets again if the mark has vanished."""
-        is_new = await self._redis.set(MARK, self._name, nx=True)
+        """Leave a mark in the index of budgets, and write them again if the mark has vanished."""
+        had_marked = int(self._has_marked)
+        is_new = await self._run(scripts.MARK, [BUDGETS], self._name, had_marked)
         if is_new and self._has_marked:
             self._counters[DATA_LOST] += 1
             log.error(
@@ -363,16 +462,14 @@ class RedisLedger:
                 "again",
                 self._where,
             )  # fmt: skip
+            self._missing.update(self._budgets)  # told
             await self._write_again()
         self._has_marked = True
 
     async def _write_again(self) -> None:
-        """Write the dollars of keys that the server has forgotten."""
-        for key, seen in [*self._seen.items()]:
-            if periods(seen.at) == periods(self._local.now()):
-                least = seen.dollars_today, seen.dollars_this_month
-                owed = ("", key, int(seen.at), 0, 0, 0.0)
-                await self._pay(owed, *least, written_again=True)
+        """Write the budgets of keys that the server has forgotten, and my answers under way."""
+        for key in [*self._budgets]:
+            await self._pay(("", key, int(self._local.now()), 0, 0, 0.0), written_again=True)
 
     async def _come_back(self) -> None:
         """Pay what is owed, and tell what may have been forgotten; then ask the server again."""
@@ -383,14 +480,13 @@ class RedisLedger:
         self._is_lost = False
         log.warning("Redis at %s is back: this process shares all limits again", self._where)
 
-    async def _pay(
-        self, debt: Debt, today: float = 0, this_month: float = 0, written_again: bool = False
-    ) -> None:
+    async def _pay(self, debt: Debt, written_again: bool = False) -> None:
         id, key, *owed = debt
-        keys = [*_account(key), f"{PREFIX}paid:{id}"]
+        keys = [*_account(key), BUDGETS, f"{PREFIX}paid:{id}"]
         counts_anew = self._is_lost or written_again
         streams = ("HSET", self._streams[key]) if counts_anew else ("HINCRBY", 0)
-        await self._run(scripts.CHARGE, keys, self._name, *streams, *owed, today, this_month)
+        known = self._known(key)
+        await self._run(scripts.CHARGE, keys, self._name, *streams, *owed, key, *known)
 
 
 def _account(key: str) -> list[str]:

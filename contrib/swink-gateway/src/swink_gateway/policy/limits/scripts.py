@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from swink_gateway.policy.limits.ledger import MOST_AHEAD_SECONDS, WINDOW_SECONDS
 
-__all__ = ["ADMIT", "ALIVE_SECONDS", "CHARGE", "ENTER", "FAIL", "LOOK"]
+__all__ = ["ADMIT", "ALIVE_SECONDS", "CHARGE", "ENTER", "FAIL", "GRACE_SECONDS", "LOOK", "MARK"]
 
 ALIVE_SECONDS = 15
 """Seconds after its last sign for which a process still counts."""
+
+GRACE_SECONDS = 5
+"""Seconds after a loss of all data in which no key is taken for a new one."""
 
 MONTH_SECONDS = 32 * 86400
 
@@ -103,8 +106,45 @@ local function exact(numbers)
 end
 """
 
+# A budget has an id, which vanishes with it. `known` is a process's memory of a budget: the id, the
+# time at which it was seen, and the dollars of that day and month. If Redis has another id, or
+# none, it has lost the budget since then. The budget is restored: the greatest amount that any
+# process remembers is added to the charges after the loss. If a budget is missing which the index
+# has for this month, its key is refused until a process that remembers it asks.
+_BUDGET = f"""
+local function restore(dollars, period, amount)
+  local so_far = tonumber(redis.call('HGET', dollars, 'restored:' .. period) or '0')
+  if amount > so_far then
+    redis.call('HINCRBYFLOAT', dollars, period, string.format('%.17g', amount - so_far))
+    redis.call('HSET', dollars, 'restored:' .. period, string.format('%.17g', amount))
+  end
+end
+local function budget(budgets, dollars, name, me, known, is_limited)
+  local id = redis.call('HGET', dollars, 'id')
+  if id and (known[1] == '' or known[1] == id) then return id end
+  if not id and known[1] == '' and is_limited then
+    local expected = redis.call('HGET', budgets, 'key:' .. name)
+    local _, month = periods(now)
+    local lost_at = tonumber(redis.call('HGET', budgets, 'lost') or '0')
+    local is_new = redis.call('EXISTS', dollars) == 0 and math.abs(now - lost_at) < {GRACE_SECONDS}
+    if (expected and string.sub(expected, 1, 7) == month) or is_new then return '' end
+  end
+  if not id then
+    id = string.format('%s:%d.%06d', me, time[1], time[2])
+    redis.call('HSET', dollars, 'id', id)
+    redis.call('PERSIST', dollars)
+  end
+  if known[1] ~= '' then
+    local day, month = periods(tonumber(known[2]))
+    restore(dollars, day, tonumber(known[3]))
+    restore(dollars, month, tonumber(known[4]))
+  end
+  return id
+end
+"""
+
 _ADD = f"""
-local function add(seconds, dollars, at, requests, tokens, paid)
+local function add(budgets, name, seconds, dollars, at, requests, tokens, paid)
   local second = string.format('%d', math.floor(at))
   redis.call('HINCRBY', seconds, 'r' .. second, requests)
   redis.call('HINCRBY', seconds, 't' .. second, tokens)
@@ -113,91 +153,114 @@ local function add(seconds, dollars, at, requests, tokens, paid)
     local day, month = periods(at)
     redis.call('HINCRBYFLOAT', dollars, day, paid)
     redis.call('HINCRBYFLOAT', dollars, month, paid)
+    redis.call('HSET', budgets, 'key:' .. name, day)
     redis.call('PERSIST', dollars)
   end
 end
 """
 
 LOOK = (
-    _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + f"""
+    _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + _BUDGET + f"""
 sign(KEYS[1], ARGV[2])
 local members = redis.call('ZCARD', KEYS[1])
 local rows = {{members}}
-for i = 2, #KEYS, 4 do
-  local row = taken(KEYS[1], KEYS[i], KEYS[i + 1], KEYS[i + 2])
+for i = 3, #KEYS, 4 do
+  local first = 3 + (i - 3) / 4 * 10
   local others, allowance = held(KEYS[1], KEYS[i + 3], ARGV[2])
+  local is_limited = allowance and (tonumber(allowance[4]) or tonumber(allowance[5]))
+  local known = {{ARGV[first + 1], ARGV[first + 2], ARGV[first + 3], ARGV[first + 4]}}
+  local id = budget(KEYS[2], KEYS[i + 1], ARGV[first], ARGV[2], known, is_limited)
+  local row = taken(KEYS[1], KEYS[i], KEYS[i + 1], KEYS[i + 2])
   local lease, kept = {{0, 0, 0, 0, 0}}, {{}}
   for j = 1, 5 do
     local limit = allowance and tonumber(allowance[j])
-    if limit then
+    if limit and id ~= '' then
       local left = limit - row[j]
       lease[j] = math.max(0, math.min(left / (2 * members), left - others[j]))
     end
-    kept[j] = math.max(lease[j], tonumber(ARGV[2 + (i - 2) / 4 * 5 + j]))
+    kept[j] = math.max(lease[j], tonumber(ARGV[first + 4 + j]))
   end
   if allowance then
     redis.call('HSET', KEYS[i + 3], ARGV[2], cjson.encode(kept))
     redis.call('EXPIRE', KEYS[i + 3], {MONTH_SECONDS})
   end
-  rows[#rows + 1] = {{told(row), exact(lease)}}
+  rows[#rows + 1] = {{told(row), exact(lease), id}}
 end
 return rows
 """
 )  # fmt: skip
-"""Give a sign (now, me, and five numbers that I hold of each account), and return how many there
-are, and what each account has taken, and what I may hold of it from now on."""
+"""Give a sign (now, me, and for each account its name, what I know of its budget, and five numbers
+that I hold), and return how many there are, and for each account what it has taken, what I may hold
+of it from now on, and the id of its budget (empty: it is lost)."""
 
 ADMIT = (
-    _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + _ADD + """
+    _NOW + _PERIODS + _SIGN + _TAKEN + _HELD + _BUDGET + _ADD + """
 sign(KEYS[1], ARGV[2])
+local begins = tonumber(ARGV[10])
+local known = {ARGV[12], ARGV[13], ARGV[14], ARGV[15]}
+local is_limited = tonumber(ARGV[8]) or tonumber(ARGV[9])
+local id = budget(KEYS[6], KEYS[3], ARGV[11], ARGV[2], known, is_limited)
 local row = taken(KEYS[1], KEYS[2], KEYS[3], KEYS[4])
 local others = held(KEYS[1], KEYS[5], ARGV[2])
 local admitted, room = 1, {}
-local more = {1, ARGV[3], 1, ARGV[4], ARGV[4]}
+local more = {begins, ARGV[3], begins, ARGV[4], ARGV[4]}
 for i = 1, 5 do
   local limit = tonumber(ARGV[4 + i])
-  if limit and row[i] >= limit then
+  local counts = limit and (begins == 1 or i > 3)
+  if counts and row[i] >= limit then
     admitted = 0
-  elseif limit and admitted == 1 and row[i] + others[i] >= limit then
+  elseif counts and admitted == 1 and row[i] + others[i] >= limit then
     admitted = -1
   end
   room[i] = limit and limit - row[i] - more[i] - others[i] or math.huge
 end
+if id == '' then admitted = -2 end
 if admitted == 1 then
   local day, month = periods(now)
   for _, name in ipairs(redis.call('HKEYS', KEYS[3])) do
-    if name ~= day and name ~= month then redis.call('HDEL', KEYS[3], name) end
+    local period = string.gsub(name, 'restored:', '')
+    if name ~= 'id' and period ~= day and period ~= month then
+      redis.call('HDEL', KEYS[3], name)
+    end
   end
-  add(KEYS[2], KEYS[3], now, 1, ARGV[3], ARGV[4])
-  redis.call('HINCRBY', KEYS[4], ARGV[2], 1)
+  add(KEYS[6], ARGV[11], KEYS[2], KEYS[3], now, begins, ARGV[3], ARGV[4])
+  redis.call('HINCRBY', KEYS[4], ARGV[2], begins)
   redis.call('EXPIRE', KEYS[4], 86400)
   redis.call('HSET', KEYS[5], 'allowance', cjson.encode({unpack(ARGV, 5, 9)}))
 elseif admitted == -1 then
   for i = 1, 5 do row[i] = row[i] + (i < 4 and math.ceil(others[i]) or others[i]) end
 end
-return {admitted, redis.call('ZCARD', KEYS[1]), told(row), exact(room)}
+return {admitted, redis.call('ZCARD', KEYS[1]), told(row), exact(room), id}
 """
 )  # fmt: skip
-"""Charge a call (now, me, tokens, dollars, and five limits), or do not.
+"""Reserve an attempt (now, me, tokens, dollars, five limits, whether a call begins, the key's name,
+and what I know of its budget), or do not.
 
-Return 1 if it was admitted, 0 if a limit is reached, -1 if it is by what others hold; how many
-there are, what the account had taken (with -1, others hold, too), and what I may hold at most."""
+Return 1 if it was admitted, 0 if a limit is reached, -1 if it is by what others hold, -2 if the
+budget is lost; how many there are, what the account had taken (with -1, others hold, too), what I
+may hold at most, and the id of the budget."""
 
 CHARGE = (
-    _NOW + _PERIODS + _ADD + """
-local day, month = periods(now)
-for i, name in ipairs({day, month}) do
-  if tonumber(ARGV[8 + i]) > 0 then redis.call('HSETNX', KEYS[2], name, ARGV[8 + i]) end
-end
+    _NOW + _PERIODS + _BUDGET + _ADD + """
+local known = {ARGV[10], ARGV[11], ARGV[12], ARGV[13]}
+budget(KEYS[4], KEYS[2], ARGV[9], ARGV[2], known, true)
 redis.call(ARGV[3], KEYS[3], ARGV[2], ARGV[4])
-if not KEYS[4] or redis.call('SET', KEYS[4], 1, 'NX', 'EX', 86400) then
-  add(KEYS[1], KEYS[2], tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8])
+if not KEYS[5] or redis.call('SET', KEYS[5], 1, 'NX', 'EX', 86400) then
+  add(KEYS[4], ARGV[9], KEYS[1], KEYS[2], tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8])
 end
 """
 )  # fmt: skip
 """Add to an account (now, me, how to count streams of mine, and how many, at, requests, tokens,
-dollars), which is told what it held for the day and the month where it has forgotten that; what a
-debt's key names, once."""
+dollars, the key's name, and what I know of its budget); what a debt's key names, once."""
+
+MARK = (
+    _NOW + """
+if redis.call('HSETNX', KEYS[1], 'mark', ARGV[2]) == 0 then return 0 end
+if ARGV[3] == '1' then redis.call('HSET', KEYS[1], 'lost', string.format('%.6f', now)) end
+return 1
+"""
+)  # fmt: skip
+"""Leave a mark in the index of budgets (now, me, whether there was one); return 1 if it is new."""
 
 ENTER = (
     _NOW + """

@@ -1,7 +1,10 @@
 """The ledger of one machine: a SQLite file that its processes share, and that outlives them.
 
 An account is read, counted and written back within one transaction, by the same code that counts
-in memory. A thread does it: the event loop waits for no disk and for no other process's lock.
+in memory, and the row of the attempt is written in the same transaction: rows and budgets agree
+whenever the process ends. A thread does it: the event loop waits for no disk and for no other
+process's lock. Reports use a
+separate connection, so that no request waits for them.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,6 +23,7 @@ from msgspec import msgpack
 from swink_core.providers import Clock, LoopClock
 from swink_gateway.policy.limits.account import Account, Breaker
 from swink_gateway.policy.limits.debts import is_running
+from swink_gateway.policy.limits.files import cannot_be_kept, carry_over, open_rows
 from swink_gateway.policy.limits.ledger import (
     MOST_IDS,
     Allowance,
@@ -26,16 +31,25 @@ from swink_gateway.policy.limits.ledger import (
     FailedAttempt,
     Refusal,
     Spending,
-    StoreError,
     StoreUnavailable,
     Ticket,
+    begun,
+    settled,
 )
 from swink_gateway.policy.limits.memory import MOST_REMEMBERED
+from swink_gateway.policy.limits.rows import (
+    Entry,
+    Execute,
+    Query,
+    Total,
+    entries_in,
+    read_only,
+    report_in,
+    sqlite_execute,
+    write,
+)
 
 __all__ = ["SQLiteLedger"]
-
-LOCK_SECONDS = 5.0
-"""For which a process waits while the others write."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (name TEXT PRIMARY KEY, kept BLOB) WITHOUT ROWID;
@@ -52,25 +66,54 @@ class SQLiteLedger:
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._clock = clock or LoopClock()
+        self._path = path
         self._process = str(os.getpid())
         self._thread = ThreadPoolExecutor(1, "swink-ledger")
         self._database: sqlite3.Connection = self._thread.submit(_opened, path).result()
 
     async def admit(
-        self, key: str, allowance: Allowance, tokens: int, dollars: float
+        self,
+        key: str,
+        allowance: Allowance,
+        tokens: int,
+        dollars: float | None,
+        entry: Entry | None = None,
+        *,
+        begins: bool = True,
     ) -> Ticket | Refusal:
-        ticket = Ticket(key, self._now(), tokens, dollars)
+        ticket = Ticket(key, self._now(), tokens, dollars or 0.0, entry or Entry())
 
         def admitted(account: Account) -> Refusal | None:
-            return account.admit(allowance, ticket, self._process, is_running)
+            refused = account.admit(allowance, ticket, self._process, is_running, begins)
+            if refused is None:
+                write(self._database, [begun(ticket, self._process, dollars).entry])
+            return refused
 
         return await self._change("accounts", key, Account, admitted) or ticket
 
-    async def settle(self, ticket: Ticket, tokens: int, dollars: float) -> None:
-        def settled(account: Account) -> None:
-            account.settle(ticket, tokens, dollars, self._process)
+    async def settle(
+        self, ticket: Ticket, tokens: int, dollars: float | None, *, ends: bool = True
+    ) -> None:
+        entry = settled(ticket, tokens, dollars)
 
-        await self._change("accounts", ticket.key, Account, settled)
+        def settle(account: Account) -> None:
+            account.settle(ticket, tokens, dollars or 0.0, self._process, ends)
+            write(self._database, [entry])
+
+        await self._change("accounts", ticket.key, Account, settle)
+
+    async def report(self, query: Query) -> list[Total]:
+        return await asyncio.to_thread(self._read_rows, report_in, query)
+
+    async def entries(self, query: Query) -> list[Entry]:
+        return await asyncio.to_thread(self._read_rows, entries_in, query)
+
+    def _read_rows(self, read: Callable[[Execute, Query], T], query: Query) -> T:
+        try:
+            with closing(read_only(self._path)) as database:
+                return read(sqlite_execute(database), query)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"the ledger cannot be read: {error}") from error
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         now = self._now()
@@ -171,14 +214,10 @@ class SQLiteLedger:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    database = open_rows(path)
     try:
-        database = sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
         database.executescript(_SCHEMA)
+        carry_over(database)
     except sqlite3.Error as error:
-        raise StoreError(
-            f"limits cannot be kept in {path}: {error}",
-            resolution="Give the path of a file that can be written, in a folder that is there.",
-        ) from error
+        raise cannot_be_kept(path, error) from error
     return database

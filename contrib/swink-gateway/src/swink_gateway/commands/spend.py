@@ -1,0 +1,288 @@
+"""`swink spend`: what the keys of a gateway have spent, from its ledger."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, closing
+from pathlib import Path
+from typing import Any
+
+import click
+from aiohttp import ClientError, ClientSession, ClientTimeout
+from attrs import asdict
+
+import swink_core as swink
+from swink_cli.listing import print_lines
+from swink_cli.summary import money
+from swink_cli.terminal import say, table
+from swink_gateway.policy.config import Source
+from swink_gateway.policy.limits import Query, Store, audited, open_ledger
+from swink_gateway.policy.limits.rows import entries_in, read_only, report_in, sqlite_execute
+from swink_gateway.policy.spending import FILTERS, csv_of, month_of, query_of, rows_of
+
+__all__ = ["command"]
+
+DEFAULT_GATEWAY = "http://127.0.0.1:8117"
+
+KEY_ENV = "SWINK_GATEWAY_KEY"
+"""Names the variable with the key to show to a gateway."""
+
+EXIT_FOUND = 1
+"""The exit code of an audit that found something."""
+
+ASK_SECONDS = 60.0
+
+_Row = Mapping[str, Any]
+
+
+@click.command("spend")
+@click.option(
+    "--by", default="key", show_default=True, metavar="NAMES",
+    help="Sum by some of key, team, tag, model, account, outcome, day and month, with commas.",
+)  # fmt: skip
+@click.option(
+    "--since", metavar="DAY|MONTH",
+    help="The first day or month, such as 2026-11-25 or 2026-11; by default this month.",
+)  # fmt: skip
+@click.option("--until", metavar="DAY|MONTH", help="The last day or month; by default today.")
+@click.option("--key", multiple=True, metavar="NAME", help="Only this key.")
+@click.option("--team", multiple=True, metavar="NAME", help="Only this team.")
+@click.option("--tag", multiple=True, metavar="TAG", help="Only what has this tag.")
+@click.option("--model", multiple=True, metavar="MODEL", help="Only this model, provider/id.")
+@click.option("--account", multiple=True, metavar="PLACE", help="Only this account of a vendor.")
+@click.option("--outcome", multiple=True, metavar="WORD", help="Only attempts that ended so.")
+@click.option("--rows", is_flag=True, help="Print each attempt instead of sums.")
+@click.option(
+    "--format", "form", default="table", show_default=True,
+    type=click.Choice(["table", "csv", "json"]), help="How to print it.",
+)  # fmt: skip
+@click.option(
+    "--audit", is_flag=True,
+    help="Compare the budgets with the ledger, and print what is missing or was not settled.",
+)  # fmt: skip
+@click.option(
+    "--ledger", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
+    help="Read this ledger.",
+)  # fmt: skip
+@click.option(
+    "--config", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Read the ledger that the [store] of a gateway's file names.",
+)  # fmt: skip
+@click.option(
+    "--gateway", metavar="URL", default=None,
+    help=f"Ask a gateway, as the key in SWINK_GATEWAY_KEY; by default {DEFAULT_GATEWAY}.",
+)  # fmt: skip
+def command(
+    by: str,
+    since: str | None,
+    until: str | None,
+    rows: bool,
+    form: str,
+    audit: bool,
+    ledger: Path | None,
+    file: Path | None,
+    gateway: str | None,
+    **filters: Sequence[str],
+) -> int:
+    """Print what the keys of a gateway have spent.
+
+    The ledger is read from a file, or by a gateway that serves. An operator's key sees all keys,
+    any other one its own. Days and months are those of UTC. `--audit` exits with 1 where it finds
+    something.
+    """
+    if sum(one is not None for one in (ledger, file, gateway)) > 1:
+        raise swink.UsageError(
+            "--ledger, --config and --gateway name different places",
+            resolution="Give one of them.",
+        )
+    if since is None and until is None:
+        since = month_of(time.time())
+    where = {name: filters[name] for name in FILTERS if filters.get(name)}
+    query = query_of("" if rows else by, since, until, where)
+    if audit:
+        return asyncio.run(_audit(file, ledger, gateway, form))
+    if ledger is not None or file is not None:
+        found = _read(ledger or _ledger_of(file), query, rows)
+    else:
+        found = asyncio.run(_ask(gateway, by, since, until, where, rows))
+    _print(found, by, rows, form)
+    return 0
+
+
+# -- where it is read ------------------------------------------------------------------------------
+
+
+def _store_of(file: Path | None) -> tuple[Store, list[str]]:
+    assert file is not None
+    return Source.of(file).store(os.environ)
+
+
+def _ledger_of(file: Path | None) -> Path:
+    """Return the ledger of a gateway's file. Raises UsageError where it is in memory."""
+    store, _ = _store_of(file)
+    found = store.path if store.engine == "sqlite" else store.ledger
+    if found is None:
+        raise swink.UsageError(
+            f"the [store] of {file} keeps no ledger in a file",
+            resolution="Name one there, or ask the gateway while it serves.",
+        )
+    return found
+
+
+def _read(path: Path, query: Query, rows: bool) -> list[dict[str, Any]]:
+    read: Callable[..., Any] = entries_in if rows else report_in
+    try:
+        with closing(read_only(path)) as database:
+            return rows_of(read(sqlite_execute(database), query))
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: sqlite3.Error) -> swink.SwinkError:
+    return swink.SwinkError(
+        f"{path} cannot be read as a ledger: {error}",
+        title="No ledger",
+        resolution="Name the file that the [store] of the gateway has.",
+    )
+
+
+async def _ask(
+    gateway: str | None,
+    by: str,
+    since: str | None,
+    until: str | None,
+    where: Mapping[str, Sequence[str]],
+    rows: bool,
+) -> list[dict[str, Any]]:
+    asked = [("by", by), *((name, one) for name, values in where.items() for one in values)]
+    asked += [(name, text) for name, text in (("since", since), ("until", until)) if text]
+    if rows:
+        asked.append(("rows", "true"))
+    found: list[dict[str, Any]] = (await _answer(gateway, "report", asked))["data"]
+    return found
+
+
+async def _answer(gateway: str | None, what: str, asked: Sequence[tuple[str, str]] = ()) -> Any:
+    base = gateway or DEFAULT_GATEWAY
+    key = next(iter(os.environ.get(KEY_ENV, "").split()), None)
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+    timeout = ClientTimeout(total=ASK_SECONDS)
+    url = f"{base.rstrip('/')}/v1/spending/{what}"
+    try:
+        async with (
+            ClientSession(timeout=timeout, headers=headers) as session,
+            session.get(url, params=asked) as response,
+        ):
+            if response.status != 200:
+                raise _none(url, f"HTTP {response.status} {response.reason}")
+            return await response.json()
+    except (ClientError, OSError, TimeoutError, ValueError) as error:
+        raise _none(url, str(error) or type(error).__name__) from error
+
+
+def _none(url: str, why: str) -> swink.SwinkError:
+    shown = url.rpartition("@")[2].partition("?")[0]
+    return swink.SwinkError(
+        f"the gateway at {shown} shows no spending ({why})",
+        title="No ledger",
+        resolution=f"Start swink gateway there and set {KEY_ENV} to a key of its file, or read the "
+        "ledger with --config or --ledger.",
+    )
+
+
+# -- how it is printed -----------------------------------------------------------------------------
+
+_AMOUNTS = ("attempts", "tokens", "input", "output", "cost", "estimated", "unsettled")
+
+_ROW_CELLS = ("at", "key", "tags", "model", "tokens", "cost", "outcome", "latency", "call")
+
+
+def _print(found: Sequence[_Row], by: str, rows: bool, form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps([*found], indent=2, ensure_ascii=False))
+    elif form == "csv":
+        click.echo(csv_of(found), nl=False)
+    elif rows:
+        print_lines(table([[_cell(row, name) for name in _ROW_CELLS] for row in found], _ROW_CELLS))
+    elif found:
+        names = [*dict.fromkeys(name.strip() for name in by.split(",") if name.strip()), *_AMOUNTS]
+        print_lines(table([[_cell(row, name) for name in names] for row in found], names))
+    if not found and form == "table":
+        say("nothing was spent in this period")
+
+
+def _cell(row: _Row, name: str) -> str:
+    value = row[name]
+    if name == "cost" or (name == "estimated" and not isinstance(value, bool)):
+        return "?" if value is None else money(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "-" if value in (None, "") else str(value)
+
+
+# -- the audit -------------------------------------------------------------------------------------
+
+
+async def _audit(file: Path | None, path: Path | None, gateway: str | None, form: str) -> int:
+    if file is not None or path is not None:
+        found = await _audit_of(file, path)
+    else:
+        found = await _answer(gateway, "audit")
+    unsettled, differences = found["unsettled"], found["differences"]
+    if form == "json":
+        shown = {"unsettled": unsettled, "differences": differences}
+        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    elif form == "csv":
+        click.echo(csv_of(unsettled or differences), nl=False)
+    else:
+        for row in unsettled:
+            click.echo(
+                f"{row['at']} {row['key']} {row['model']}: not settled, charged with its "
+                f"reservation of {_cell(row, 'cost')}"
+            )
+        for one in differences:
+            missing = one["store"] - one["ledger"]
+            click.echo(
+                f"{one['key']} {one['period']}: the budget has {money(one['store'])}, the ledger "
+                f"{money(one['ledger'])}; {money(abs(missing))} "
+                f"{'is missing from the ledger' if missing > 0 else 'is in the ledger alone'}"
+            )
+        if not unsettled and not differences:
+            click.echo("the ledger and the budgets agree, and every attempt is settled")
+    return EXIT_FOUND if unsettled or differences else 0
+
+
+def _has_budgets(path: Path | None) -> bool:
+    assert path is not None
+    try:
+        with closing(read_only(path)) as database:
+            found = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'accounts'")
+            return found.fetchone() is not None
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
+
+
+async def _audit_of(file: Path | None, path: Path | None) -> dict[str, Any]:
+    store, names = (Store("sqlite", path), []) if file is None else _store_of(file)
+    if store.engine == "memory":
+        raise swink.UsageError(
+            f"the [store] of {file} is the memory of the gateway's process",
+            resolution="Ask the gateway while it serves: swink spend --audit --gateway URL",
+        )
+    if file is None and not _has_budgets(path):
+        raise swink.UsageError(
+            f"{path} has the rows of a ledger and no budgets to compare them with",
+            resolution="Name the gateway's file: swink spend --audit --config FILE",
+        )
+    async with aclosing(open_ledger(store)) as ledger:
+        keys = {*names, *(total.by["key"] for total in await ledger.report(Query(by=("key",))))}
+        found = await audited(ledger, sorted(keys), time.time())
+    return {
+        "unsettled": rows_of([*found.unsettled]),
+        "differences": [asdict(one) for one in found.differences],
+    }

@@ -1,0 +1,98 @@
+"""Compare the budgets of a store with the rows of the ledger, and list rows that were not settled.
+
+Both say the same for each key, day and month, but for rows that a process had not written when it
+was killed, and rows that another machine's ledger has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from attrs import define
+
+from swink_gateway.policy.limits.debts import is_running
+from swink_gateway.policy.limits.files import LEAST
+from swink_gateway.policy.limits.ledger import Ledger, periods
+from swink_gateway.policy.limits.memory import SELF
+from swink_gateway.policy.limits.rows import RESERVED, Entry, Query
+
+__all__ = ["Difference", "Findings", "audited"]
+
+LOOKS = 3
+"""How often a difference has to be seen: attempts that begin and end meanwhile make some."""
+
+LOOK_SECONDS = 1.0
+
+LONGEST_ATTEMPT_SECONDS = 86400
+"""Seconds after which no attempt is still under way, whatever process has its id now."""
+
+
+@define(frozen=True)
+class Difference:
+    """A period of a key in which the store has other dollars than the ledger's rows."""
+
+    key: str
+    period: str
+    store: float
+    ledger: float
+
+
+@define(frozen=True)
+class Findings:
+    """The `unsettled` rows, charged with their reservations, and the differences."""
+
+    unsettled: Sequence[Entry]
+    differences: Sequence[Difference]
+
+
+async def audited(ledger: Ledger, keys: Sequence[str], now: float) -> Findings:
+    """Audit the budgets of keys in the day and the month of `now`, in seconds of the epoch."""
+    seen: dict[tuple[str, str], Difference] = {}
+    for look in range(LOOKS):
+        if look:
+            await asyncio.sleep(LOOK_SECONDS)
+        found = {(one.key, one.period): one for one in await _compared(ledger, keys, now)}
+        if look:
+            found = {at: one for at, one in found.items() if at in seen}
+        seen = found
+        if not seen:
+            break
+    reserved = await ledger.entries(Query(where={"outcome": frozenset({RESERVED})}))
+    unsettled = [entry for entry in reserved if _is_over(entry, now)]
+    return Findings(unsettled, [*seen.values()])
+
+
+async def _compared(ledger: Ledger, keys: Sequence[str], now: float) -> list[Difference]:
+    before = await ledger.spending(keys)
+    names = periods(now)
+    sums: dict[tuple[str, str], float] = {}
+    for dimension, period in zip(("day", "month"), names, strict=True):
+        query = Query(by=("key", dimension), since=_begin(names[1]))
+        for total in await ledger.report(query):
+            if total.by[dimension] == period:
+                sums[total.by["key"], period] = total.cost
+    after = await ledger.spending(keys)
+    found = []
+    for one, other in zip(before, after, strict=True):
+        stored = (
+            (one.dollars_today, other.dollars_today),
+            (one.dollars_this_month, other.dollars_this_month),
+        )
+        for period, both in zip(names, stored, strict=True):
+            has = sums.get((one.key, period), 0.0)
+            margin = LEAST * max(1.0, has)
+            if not min(both) - margin <= has <= max(both) + margin:
+                found.append(Difference(one.key, period, both[1], has))
+    return found
+
+
+def _begin(month: str) -> float:
+    return datetime.fromisoformat(f"{month}-01").replace(tzinfo=UTC).timestamp()
+
+
+def _is_over(entry: Entry, now: float) -> bool:
+    if now - entry.at > LONGEST_ATTEMPT_SECONDS:
+        return True
+    return entry.process != SELF and not is_running(entry.process)

@@ -1,0 +1,270 @@
+"""The rows of the ledger: one for each attempt, written with its reservation and settled in place.
+
+Rows are never deleted, so that last month's spending can be read.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import token_hex
+from time import time_ns
+from typing import Any
+
+from attrs import define
+from msgspec import Struct
+from msgspec.structs import astuple
+
+from swink_core import UsageError
+
+__all__ = [
+    "DIMENSIONS",
+    "NOT_SENT",
+    "RESERVED",
+    "SCHEMA",
+    "Entry",
+    "Query",
+    "Total",
+    "entries_in",
+    "new_id",
+    "report_in",
+    "write",
+]
+
+RESERVED = "reserved"
+"""The outcome of an attempt that is under way, or whose process died before it was settled."""
+
+NOT_SENT = "not sent"
+"""The outcome of a reservation for which no attempt began. Its row is deleted."""
+
+DIMENSIONS = ("key", "team", "tag", "model", "account", "outcome", "day", "month")
+"""By what spending can be summed. Days and months are those of UTC."""
+
+MOST_ENTRIES = 100_000
+"""Rows that one query lists."""
+
+
+class Entry(Struct):
+    """A row: an attempt of a call, or the reservation for one.
+
+    `at` is when it was reserved, in seconds of the epoch. `call` is the call's id, as in the access
+    log, `request_id` the provider's. `account` is the place in the file of the options that were
+    used, such as `routes.best.tiers[0][1]`, or the provider's name. The five kinds of tokens are as
+    reported, `None` where they were not; `tokens` and `cost` (US dollars) are what the key is
+    charged, and `cost` is `None` for a model without a price; `reserved` is the reservation.
+    `latency` and `first_token` are seconds since the attempt began.
+    """
+
+    id: str = ""
+    at: float = 0.0
+    key: str = ""
+    team: str = ""
+    tags: str = ""
+    model: str = ""
+    account: str = ""
+    call: str = ""
+    request_id: str | None = None
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    tokens: int = 0
+    cost: float | None = None
+    reserved: float | None = None
+    estimated: int = 1
+    outcome: str = RESERVED
+    latency: float | None = None
+    first_token: float | None = None
+    process: str = ""
+
+
+COLUMNS = Entry.__struct_fields__
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS attempts (
+  id TEXT PRIMARY KEY, at DOUBLE PRECISION NOT NULL, key TEXT NOT NULL, team TEXT NOT NULL,
+  tags TEXT NOT NULL, model TEXT NOT NULL, account TEXT NOT NULL, call TEXT NOT NULL,
+  request_id TEXT, input BIGINT, output BIGINT, cache_read BIGINT, cache_write BIGINT,
+  reasoning BIGINT, tokens BIGINT NOT NULL, cost DOUBLE PRECISION, reserved DOUBLE PRECISION,
+  estimated INTEGER NOT NULL,
+  outcome TEXT NOT NULL, latency DOUBLE PRECISION, first_token DOUBLE PRECISION,
+  process TEXT NOT NULL
+)
+"""
+"""The ids of rows begin with the time, so that rows of a period stand together."""
+
+WRITE = (
+    f"INSERT INTO attempts ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))}) "
+    f"ON CONFLICT (id) DO UPDATE SET {', '.join(f'{c} = excluded.{c}' for c in COLUMNS[1:])}"
+)
+
+DELETE = "DELETE FROM attempts WHERE id = ?"
+
+TAG_SEPARATOR = ","
+
+
+def new_id(at: float | None = None) -> str:
+    """Return an id for a row; later rows have greater ones. `at` is in seconds (`None`: now)."""
+    nanoseconds = time_ns() if at is None else int(at * 1e9)
+    return f"{nanoseconds:016x}{token_hex(4)}"
+
+
+def write(database: sqlite3.Connection, entries: Iterable[Entry]) -> None:
+    """Write rows, or the new state of rows that are there, within a transaction."""
+    for entry in entries:
+        if entry.outcome == NOT_SENT:
+            database.execute(DELETE, (entry.id,))
+        else:
+            database.execute(WRITE, astuple(entry))
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+@define(frozen=True, kw_only=True)
+class Query:
+    """Which rows to sum, and by what.
+
+    `since` and `until` are seconds of the epoch, `until` excluded; `None` for any time. `where`
+    maps dimensions, but for days and months, to the values that are wanted.
+    """
+
+    by: tuple[str, ...] = ()
+    since: float | None = None
+    until: float | None = None
+    where: Mapping[str, frozenset[str]] = {}
+
+
+class Total(Struct, kw_only=True):
+    """The sum of the rows that agree in `by`, which maps dimensions to values.
+
+    `estimated` is the part of `cost` that is an estimate, and `unsettled` the number of attempts
+    that are under way, or that were when their process died.
+    """
+
+    by: dict[str, str]
+    attempts: int = 0
+    tokens: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+    cost: float = 0.0
+    estimated: float = 0.0
+    unsettled: int = 0
+
+
+_SUMS = (
+    "count(*), coalesce(sum(tokens), 0), coalesce(sum(input), 0), coalesce(sum(output), 0), "
+    "coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), coalesce(sum(reasoning), 0), "
+    "coalesce(sum(cost), 0.0), coalesce(sum(CASE WHEN estimated = 1 THEN cost END), 0.0), "
+    f"coalesce(sum(CASE WHEN outcome = '{RESERVED}' THEN 1 ELSE 0 END), 0)"
+)
+
+_SECONDS_A_DAY = 86400
+
+_COLUMN_OF = {
+    "tag": "tags",
+    "day": f"CAST(floor(at / {_SECONDS_A_DAY}) AS INTEGER)",
+    "month": f"CAST(floor(at / {_SECONDS_A_DAY}) AS INTEGER)",
+}
+"""Expressions to group by, for dimensions that are not columns."""
+
+Execute = Callable[[str, Sequence[Any]], Iterable[Sequence[Any]]]
+"""Runs a statement with `?` for parameters, and returns its rows."""
+
+
+def report_in(execute: Execute, query: Query) -> list[Total]:
+    """Sum the rows of a query, sorted by the values of the dimensions."""
+    columns = [_COLUMN_OF.get(name, name) for name in query.by]
+    condition, values = _condition(query)
+    grouping = ", ".join(map(str, range(1, len(columns) + 1)))
+    statement = f"SELECT {', '.join([*columns, _SUMS])} FROM attempts{condition}"
+    if columns:
+        statement += f" GROUP BY {grouping}"
+    found: dict[tuple[str, ...], Total] = {}
+    wanted = query.where.get("tag")
+    for row in execute(statement, values):
+        if row[len(columns)] == 0:  # the sum of nothing
+            continue
+        for named in _values(query.by, row, wanted):
+            total = found.setdefault(named, Total(by=dict(zip(query.by, named, strict=True))))
+            for field, amount in zip(Total.__struct_fields__[1:], row[len(columns) :], strict=True):
+                setattr(total, field, getattr(total, field) + type(getattr(total, field))(amount))
+    return [found[named] for named in sorted(found)]
+
+
+def entries_in(execute: Execute, query: Query) -> list[Entry]:
+    """List the rows of a query, the oldest first. Raises UsageError for too many of them."""
+    condition, values = _condition(query)
+    statement = f"SELECT {', '.join(COLUMNS)} FROM attempts{condition} ORDER BY id"
+    found = [Entry(*row) for row in execute(f"{statement} LIMIT {MOST_ENTRIES + 1}", values)]
+    if len(found) > MOST_ENTRIES:
+        raise UsageError(
+            f"the period has more than {MOST_ENTRIES:,} attempts",
+            resolution="Choose a shorter period, or one key, team, tag or model.",
+        )
+    return found
+
+
+def _condition(query: Query) -> tuple[str, list[Any]]:
+    parts: list[str] = []
+    values: list[Any] = []
+    if query.since is not None:
+        parts += ["at >= ?", "id >= ?"]
+        values += [query.since, f"{int(query.since * 1e9):016x}"]
+    if query.until is not None:
+        parts += ["at < ?", "id < ?"]
+        values += [query.until, f"{int(query.until * 1e9):016x}~"]
+    for name, wanted in query.where.items():
+        options = sorted(wanted)
+        if name == "tag":
+            each = f"'{TAG_SEPARATOR}' || tags || '{TAG_SEPARATOR}' LIKE ? ESCAPE '!'"
+            parts.append("(" + " OR ".join([each] * len(options) or ["1 = 0"]) + ")")
+            values += [f"%{TAG_SEPARATOR}{_escaped(tag)}{TAG_SEPARATOR}%" for tag in options]
+        else:
+            parts.append(f"{name} IN ({', '.join('?' * len(options))})" if options else "1 = 0")
+            values += options
+    return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
+
+
+def _escaped(text: str) -> str:
+    for character in "!%_":
+        text = text.replace(character, "!" + character)
+    return text
+
+
+def _values(
+    by: Sequence[str], row: Sequence[Any], tags: frozenset[str] | None
+) -> list[tuple[str, ...]]:
+    """Return the values of the dimensions of a group, once for each tag."""
+    found: list[tuple[str, ...]] = [()]
+    for name, value in zip(by, row, strict=False):
+        if name == "tag":
+            options = [tag for tag in value.split(TAG_SEPARATOR) if tags is None or tag in tags]
+        elif name in ("day", "month"):
+            date = datetime.fromtimestamp(value * _SECONDS_A_DAY, UTC)
+            options = [f"{date:%Y-%m-%d}" if name == "day" else f"{date:%Y-%m}"]
+        else:
+            options = [str(value)]
+        found = [(*before, option) for before in found for option in options]
+    return found
+
+
+# -- SQLite ----------------------------------------------------------------------------------------
+
+
+def sqlite_execute(database: sqlite3.Connection) -> Execute:
+    """Return a function that runs statements in a SQLite database."""
+    # builds of SQLite without math functions lack it
+    database.create_function("floor", 1, lambda value: value // 1, deterministic=True)
+    return database.execute
+
+
+def read_only(path: Path) -> sqlite3.Connection:
+    """Open a file for reading, beside those who write it. Raises sqlite3.Error."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)

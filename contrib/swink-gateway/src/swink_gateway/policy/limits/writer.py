@@ -1,0 +1,128 @@
+"""Write rows beside a store that is not the ledger's file: in batches, at least every second.
+
+A process that is killed loses rows of the last second. The store has their charges, so that
+`swink spend --audit` finds the difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from swink_gateway.policy.limits.rows import (
+    SCHEMA,
+    Entry,
+    Query,
+    Total,
+    entries_in,
+    report_in,
+    sqlite_execute,
+    write,
+)
+
+__all__ = ["FLUSH_SECONDS", "RowWriter"]
+
+log = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 0.5
+"""After which a row is written, so that it is on the disk within a second."""
+
+MOST_WAITING = 100_000
+"""Rows that wait for a file that cannot be written; the oldest are dropped beyond that."""
+
+MOST_IN_MEMORY = 50_000
+"""Rows that are kept without a file, the latest ones."""
+
+T = TypeVar("T")
+
+
+class RowWriter:
+    """Writes rows to the database that `connect` opens; without it, keeps the latest in memory.
+
+    The database is opened and used in one thread. Raises what `connect` raises.
+    """
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection] | None = None) -> None:
+        self._in_memory = connect is None
+        self._thread = ThreadPoolExecutor(1, "swink-ledger-rows")
+        self._waiting: dict[str, Entry] = {}
+        self._flushing: asyncio.Task[None] | None = None
+        self._failed = False
+        opened = self._thread.submit(connect or _in_memory)
+        try:
+            self._database = opened.result()
+            self._execute = sqlite_execute(self._database)
+        except BaseException:
+            self._thread.shutdown()
+            raise
+
+    def put(self, entry: Entry) -> None:
+        """Have a row written, with what it says when it is."""
+        self._waiting[entry.id] = entry
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.ensure_future(self._flush_later())
+
+    async def flush(self) -> None:
+        """Write the rows that wait."""
+        waiting = [*self._waiting.values()]
+        if not waiting:
+            return
+        self._waiting = {}
+        try:
+            await self._do(lambda: self._write(waiting))
+            self._failed = False
+        except Exception as error:
+            if not self._failed:
+                log.error("the ledger cannot be written; its rows wait: %s", error)
+            self._failed = True
+            self._waiting = {entry.id: entry for entry in waiting} | self._waiting
+            excess = len(self._waiting) - MOST_WAITING
+            for id in [*self._waiting][: max(0, excess)]:
+                del self._waiting[id]
+
+    async def report(self, query: Query) -> list[Total]:
+        """Sum rows, those that wait included."""
+        await self.flush()
+        return await self._do(lambda: report_in(self._execute, query))
+
+    async def entries(self, query: Query) -> list[Entry]:
+        """List rows, those that wait included."""
+        await self.flush()
+        return await self._do(lambda: entries_in(self._execute, query))
+
+    async def aclose(self) -> None:
+        """Write what waits, and close the database."""
+        if self._flushing is not None:
+            self._flushing.cancel()
+        await self.flush()
+        await self._do(self._database.close)
+        self._thread.shutdown()
+
+    async def _flush_later(self) -> None:
+        while self._waiting:
+            await asyncio.sleep(FLUSH_SECONDS)
+            await self.flush()
+
+    async def _do(self, what: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, what)
+
+    def _write(self, entries: list[Entry]) -> None:
+        with self._database:
+            write(self._database, entries)
+            if self._in_memory:
+                self._database.execute(_FORGET, (MOST_IN_MEMORY,))
+
+
+_FORGET = (
+    "DELETE FROM attempts WHERE id < (SELECT id FROM attempts ORDER BY id DESC LIMIT 1 OFFSET ?)"
+)
+
+
+def _in_memory() -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:", check_same_thread=False)
+    database.executescript(SCHEMA)
+    return database

@@ -1,0 +1,115 @@
+"""Reports of spending: the words of a query, and the rows of an answer as JSON and CSV.
+
+The command `swink spend` and the route `/v1/spending/report` both use it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from attrs import evolve
+from msgspec import to_builtins
+
+from swink_core import UsageError
+from swink_gateway.policy.limits import DIMENSIONS, Entry, Query, Total
+
+__all__ = ["FILTERS", "csv_of", "month_of", "only_of", "query_of", "rows_of"]
+
+FILTERS = tuple(name for name in DIMENSIONS if name not in ("day", "month"))
+"""Dimensions whose values can be chosen."""
+
+_DAY, _MONTH = "%Y-%m-%d", "%Y-%m"
+
+COST_DIGITS = 9
+"""Decimals of US dollars: fractions of a cent for one token, without the rounding of sums."""
+
+
+def query_of(
+    by: str = "key",
+    since: str | None = None,
+    until: str | None = None,
+    where: Mapping[str, Iterable[str]] | None = None,
+) -> Query:
+    """Return the query of a report; a period is `2026-11-25` or `2026-11`, both ends included.
+
+    `by` names dimensions, separated by commas. Raises UsageError for any other word.
+    """
+    names = tuple(name.strip() for name in by.split(",") if name.strip())
+    for name in names:
+        if name not in DIMENSIONS:
+            raise UsageError(
+                f"spending cannot be summed by {name!r:.100}",
+                resolution=f"Write some of {', '.join(DIMENSIONS)}, separated by commas.",
+            )
+    return Query(
+        by=tuple(dict.fromkeys(names)),
+        since=None if since is None else _period(since)[0],
+        until=None if until is None else _period(until)[1],
+        where={name: frozenset(values) for name, values in (where or {}).items() if [*values]},
+    )
+
+
+def only_of(query: Query, owner: str) -> Query:
+    """Return a query for the rows of one key."""
+    return evolve(query, where={**query.where, "key": frozenset({owner})})
+
+
+def month_of(at: float) -> str:
+    """Return the name of the month of a time."""
+    return f"{datetime.fromtimestamp(at, UTC):{_MONTH}}"
+
+
+def _period(text: str) -> tuple[float, float]:
+    for form in (_DAY, _MONTH):
+        try:
+            begin = datetime.strptime(text, form).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        end = begin + timedelta(days=1)
+        if form == _MONTH:
+            end = (begin + timedelta(days=32)).replace(day=1)
+        return begin.timestamp(), end.timestamp()
+    raise UsageError(
+        f"{text!r:.100} is neither a day nor a month",
+        resolution="Write 2026-11-25 or 2026-11; days are those of UTC.",
+    )
+
+
+def rows_of(found: Sequence[Total] | Sequence[Entry]) -> list[dict[str, Any]]:
+    """Return sums, or rows of the ledger, as flat mappings."""
+    rows = []
+    for one in found:
+        row: dict[str, Any] = to_builtins(one)
+        by = row.pop("by", {})
+        if isinstance(one, Entry):
+            row["at"] = datetime.fromtimestamp(one.at, UTC).isoformat(timespec="milliseconds")
+            row["estimated"] = bool(one.estimated)
+        for name in ("cost", "reserved", "estimated"):
+            if isinstance(row.get(name), float):
+                row[name] = round(row[name], COST_DIGITS) + 0.0  # and never -0.0
+        rows.append({**by, **row})
+    return rows
+
+
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write rows as CSV (RFC 4180), with a line of headings; nothing for no rows.
+
+    A value that a spreadsheet would take for a formula gets an apostrophe.
+    """
+    if not rows:
+        return ""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*rows[0]], lineterminator="\r\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    is_formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
+    return f"'{value}" if is_formula else value
