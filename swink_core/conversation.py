@@ -74,11 +74,16 @@ _PIECES = (
 _PART = TextBlock | MediaBlock | ExtensionBlock
 """Blocks of a user message."""
 
+_INSTRUCTION = TextBlock | ExtensionBlock
+"""Blocks of a system message."""
 
-def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context:
+
+def context_of(prompt: Prompt, system_prompt: Any, tools: Any) -> Context:
     """Return the conversation that a call is given. Raises InvalidContext."""
     context = Context.of(_prompt_of(prompt))
     if system_prompt is not None:
+        if isinstance(system_prompt, tuple):
+            system_prompt = [*system_prompt]
         context = replace(context, system_prompt=system_prompt)
     if tools is not None:
         expect(tools, Sequence, "tools are", "Pass a list of tools.")
@@ -199,12 +204,24 @@ def check_context(context: Context, continued: bool = False) -> None:
         raise InvalidContext(
             "the conversation is empty", resolution="Pass at least one user message with content."
         )
-    expect(context.system_prompt, str | None, "the system prompt is", "Pass it as a string.")
+    _check_system_prompt(context.system_prompt)
     _check_tools(context.tools, is_sound)
 
 
 _PLAIN = frozenset({TextBlock, ThinkingBlock})
 """Blocks that name nothing outside the message."""
+
+
+def _check_system_prompt(prompt: Any) -> None:
+    if prompt is None or isinstance(prompt, str):
+        return
+    expect(prompt, list, "the system prompt is", "Pass a string, or a list of texts and blocks.")
+    for number, block in enumerate(prompt):
+        where = f"system_prompt[{number}]"
+        expect(block, _INSTRUCTION, f"{where} is", "Instructions are strings and text blocks.")
+        _check_fields(where, block)
+        if isinstance(block, ExtensionBlock):
+            expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
 
 
 # -- what compiled code checks -------------------------------------------------------------------
@@ -214,7 +231,7 @@ _OTHERS = (bytes, bytearray, memoryview, date, time, timedelta, datetime, Decima
 
 _MEDIA = frozenset({ImageBlock, DocumentBlock, AudioBlock})
 _PARTS_OF: dict[type, frozenset[type]] = {
-    SystemMessage: frozenset({TextBlock}),
+    SystemMessage: frozenset({TextBlock, ExtensionBlock}),
     UserMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
     ToolResultMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
     AssistantMessage: frozenset({TextBlock, ThinkingBlock, ToolCallBlock, ExtensionBlock}) | _MEDIA,
@@ -334,7 +351,11 @@ def _check_content(where: str, message: Message) -> None:
             expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
 
 
-_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PART, ToolResultMessage: _PART}
+_HOLDS: dict[type, Any] = {
+    SystemMessage: _INSTRUCTION,
+    UserMessage: _PART,
+    ToolResultMessage: _PART,
+}
 """Blocks that a message may hold; an answer holds any."""
 
 

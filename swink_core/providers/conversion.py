@@ -135,6 +135,9 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
         "tool_choice": options.tool_choice not in (None, "auto"),
     }
     wanted = {name for name, is_asked in asked.items() if is_asked}
+    if isinstance(context.system_prompt, list):
+        said = Context([SystemMessage(context.system_prompt)])
+        wanted |= required_features(said, options, provider)
     for message in context.messages:
         if type(message.content) is str or _PLAIN.issuperset(map(type, message.content)):
             continue
@@ -148,6 +151,8 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
                 wanted.add("file_ids" if source.provider == provider else "file_ids_of_others")
             elif isinstance(block, ExtensionBlock) and not is_answer:
                 wanted.add("extensions" if block.provider == provider else "extensions_of_others")
+                if isinstance(message, SystemMessage):
+                    wanted.add("system_extensions")
     return wanted
 
 
@@ -177,42 +182,44 @@ def is_text(context: Context) -> bool:
 def folded_system(context: Context) -> Context:
     """Return a conversation whose leading system messages have joined its system prompt."""
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
-    if not leading:
+    if not leading and not isinstance(context.system_prompt, list):
         return context
-    prompts = [context.system_prompt, *(text_of(message.content) for message in leading)]
+    prompts = [text_of(context.system_prompt or ""), *(text_of(m.content) for m in leading)]
     folded = "\n\n".join(filter(None, prompts)) or None
     if isinstance(context, FittedContext):
         return replace(without_leading(context, len(leading)), system_prompt=folded)
     return replace(context, messages=context.messages[len(leading) :], system_prompt=folded)
 
 
-def system_blocks(context: Context) -> tuple[list[TextBlock], Context]:
+def system_blocks(context: Context) -> tuple[list[TextBlock | ExtensionBlock], Context]:
     """Split a conversation into the blocks of the system prompt and everything else.
 
     The system prompt is that of the context and the leading system messages. They are one block,
-    joined as `folded_system` joins them, unless a message has several blocks of text or a block
-    with metadata: then each text is a block, for APIs whose system prompt is a list of blocks.
+    joined as `folded_system` joins them, unless one of them has several blocks, a block with
+    metadata or an extension: then each is a block, for APIs whose system prompt is a list of
+    blocks.
     """
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
     folded = folded_system(context)
     rest = replace(folded, system_prompt=None) if folded.system_prompt else folded
     prompts = [folded.system_prompt] if folded.system_prompt else []
-    if any(_has_parts(message.content) for message in leading):
-        blocks = [TextBlock(context.system_prompt or "")]
-        blocks += [block for message in leading for block in _texts(message.content)]
-        return [block for block in blocks if block.text.strip()], rest
+    said = [context.system_prompt or "", *(message.content for message in leading)]
+    if any(map(_has_parts, said)):
+        blocks = [block for content in said for block in _system_parts(content)]
+        return [b for b in blocks if isinstance(b, ExtensionBlock) or b.text.strip()], rest
     return [TextBlock(prompt) for prompt in prompts], rest
 
 
 def _has_parts(content: str | Sequence[Block]) -> bool:
-    texts = _texts(content)
-    return len(texts) > 1 or any(text.metadata for text in texts)
+    parts = _system_parts(content)
+    return len(parts) > 1 or any(isinstance(p, ExtensionBlock) or p.metadata for p in parts)
 
 
-def _texts(content: str | Sequence[Block]) -> list[TextBlock]:
+def _system_parts(content: str | Sequence[Block]) -> list[TextBlock | ExtensionBlock]:
+    """Return the blocks of an instruction; a string is one block of text."""
     if isinstance(content, str):
         return [TextBlock(content)]
-    return [block for block in content if isinstance(block, TextBlock)]
+    return [block for block in content if isinstance(block, TextBlock | ExtensionBlock)]
 
 
 def paths_inside(context: Context) -> tuple[str, ...]:
@@ -308,7 +315,7 @@ def _normalised(
                 words.append(_in_words(message, at))
             continue
         if isinstance(message, SystemMessage):
-            if text_of(message.content):
+            if _says_something(message.content):
                 words.append(_Placed(message if system else _as_user(message), at))
             continue
         if waiting or words:
@@ -355,12 +362,19 @@ def marked_system(text: str) -> UserMessage:
 
 def _as_user(message: SystemMessage) -> UserMessage:
     """Return an instruction as a user turn; blocks with metadata keep it, cache marks for one."""
-    texts = [text for text in _texts(message.content) if text.text]
-    if not any(text.metadata for text in texts):
+    parts = _system_parts(message.content)
+    texts = [part for part in parts if isinstance(part, TextBlock) and part.text]
+    others = [part for part in parts if isinstance(part, ExtensionBlock)]
+    if not others and not any(text.metadata for text in texts):
         return marked_system(text_of(message.content))
-    texts[0] = replace(texts[0], text=f"<system>\n{texts[0].text}")
-    texts[-1] = replace(texts[-1], text=f"{texts[-1].text}\n</system>")
-    return UserMessage([*texts])
+    if texts:
+        texts[0] = replace(texts[0], text=f"<system>\n{texts[0].text}")
+        texts[-1] = replace(texts[-1], text=f"{texts[-1].text}\n</system>")
+    return UserMessage([*texts, *others])
+
+
+def _says_something(content: str | Sequence[Block]) -> bool:
+    return any(isinstance(p, ExtensionBlock) or p.text for p in _system_parts(content))
 
 
 def _in_words(message: ToolResultMessage, at: int) -> _Placed:
@@ -516,6 +530,9 @@ class MessageConverter(ABC):
     """Whether `system` says how instructions inside the conversation are written; otherwise they
     come as the user's."""
 
+    names_users = False
+    """Whether `user` sends the name of a user. Otherwise it is left out with a notice."""
+
     block_fields: Container[str] | None = None
     """The fields of a block's metadata that have a place in the request, of blocks in what the
     user says and in results. Others are left out with a notice; `None`: none is."""
@@ -563,6 +580,8 @@ class MessageConverter(ABC):
 
     def _report_fields(self, placed: _Placed) -> None:
         content = placed.turn.content
+        if isinstance(placed.turn, UserMessage) and placed.turn.name and not self.names_users:
+            report_change(f"{placed.path}.name", NAMELESS, METADATA)
         if self.block_fields is None or isinstance(content, str):
             return
         if not isinstance(placed.turn, UserMessage | ToolResultMessage):
@@ -649,6 +668,7 @@ class MessageConverter(ABC):
         """Convert results that follow one another."""
 
 
+NAMELESS = "the API has no field for the name of a user; it was left out"
 NO_FIELD = "the API has no field for this metadata; it was left out"
 
 UNTAKEN = "Convert it, or report it: return LeftOut from blocks(), or call leave_out()."

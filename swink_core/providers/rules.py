@@ -184,6 +184,9 @@ class Fitted:
             has -= {name for name, taken in rule.takes.items() if taken is False}
             has |= {name for name, taken in rule.takes.items() if taken is True}
         wanted = {*self._wanted}
+        marks = getattr(api, "system_marks", None)
+        if marks is not None or "system_messages" in has:
+            has.add("system_extensions")  # system text stays a list of blocks
         if (transport := self.options.transport) != "auto" and not getattr(api, transport, True):
             wanted.add(f"{transport}_transport")
         thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
@@ -195,9 +198,10 @@ class Fitted:
         for name in TUNING:
             if name not in has and self.words(name) != {"unset"}:
                 self._leave_out(name)
-        marks = getattr(api, "system_marks", None)
         self.notices += context_notices(has, model, self.context, marks)
-        leads = self.context.messages and isinstance(self.context.messages[0], SystemMessage)
+        messages = self.context.messages
+        leads = messages and isinstance(messages[0], SystemMessage)
+        leads = leads or isinstance(self.context.system_prompt, list)
         if leads and "system_messages" not in has and marks is None:
             self.context = folded_system(FittedContext.keep(self.context))
         if known:

@@ -10,7 +10,7 @@ from attrs import define, field, fields_dict
 from msgspec import Meta
 
 from swink_core.vocabulary.checks import Checked
-from swink_core.vocabulary.messages import Tool
+from swink_core.vocabulary.messages import Block, Tool
 from swink_core.vocabulary.outcome import StreamErrorKind
 
 Transport: TypeAlias = Literal["auto", "sse", "websocket", "buffered"]
@@ -440,5 +440,5 @@ class TargetOptions(ClientOptions, total=False):
 class Options(TargetOptions, total=False):
     """All keyword arguments of a call: what completes its conversation, and how to answer it."""
 
-    system_prompt: str | None
+    system_prompt: str | Sequence[str | Block] | None
     tools: Sequence[Tool] | None

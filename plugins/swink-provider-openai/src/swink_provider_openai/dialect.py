@@ -91,8 +91,9 @@ class Dialect:
     `marks` are fields of a block's metadata that its part of a message has too. `prefix`: where an
     answer is continued, it is marked so, and asked for under this path (empty: the usual one).
     `adds` names features that few endpoints have: `strict` (of tools), `video`, `file_ids`,
-    `system_messages` anywhere in the conversation, `images` that the model made; and options that
-    tune an answer, such as `top_k`, which over Chat Completions have fields of their names.
+    `system_messages` anywhere in the conversation, `images` that the model made, `names` of users
+    over Chat Completions; and options that tune an answer, such as `top_k`, which over Chat
+    Completions have fields of their names.
     """
 
     max_tokens: str = "max_tokens"

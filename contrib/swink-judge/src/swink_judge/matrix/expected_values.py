@@ -65,7 +65,11 @@ class Said:
 
 def _values(context: Context) -> Iterator[Value]:
     """Yield what of a conversation must go out: all that was made for it alone."""
-    yield from _nonces("system_prompt", context.system_prompt)
+    if isinstance(context.system_prompt, list):
+        for place, block in enumerate(context.system_prompt):
+            yield from _of_block(f"system_prompt[{place}]", block)
+    else:
+        yield from _nonces("system_prompt", context.system_prompt)
     for at, tool in enumerate(context.tools):
         path = f"tools[{at}]"
         yield Value(f"{path}.name", _name(tool.name))
