@@ -162,7 +162,8 @@ def _tool_of(given: Mapping[str, Any]) -> Tool:
 def check_context(context: Context, continued: bool = False) -> None:
     """Refuse a conversation that no provider accepts.
 
-    `continued`: the provider keeps what came before, which may hold calls that are answered. Large
+    `continued`: the provider keeps what comes first, which may be all, and may hold calls that are
+    answered. Large
     media are checked later, in a thread, see `read_media`. Raises InvalidContext, which names the
     message and the fault, or MediaError for a file.
     """
@@ -200,7 +201,8 @@ def check_context(context: Context, continued: bool = False) -> None:
                 "message before it makes",
                 resolution="Keep the assistant message with the call before its result.",
             )
-    if not any(_says_something(message) for message in context.messages):
+    may_be_empty = continued and not context.messages
+    if not (may_be_empty or any(_says_something(message) for message in context.messages)):
         raise InvalidContext(
             "the conversation is empty", resolution="Pass at least one user message with content."
         )

@@ -169,9 +169,12 @@ class Target:
     def continues(self) -> bool:
         """Whether the call goes on with what the provider keeps of a conversation."""
         extra = self.options.extra
-        if not extra or self.info is None:
+        settings = self.options.settings
+        if any(rule.facts.get("stored_prompt") for rule in self.model.rules):
+            return True
+        if not (extra or settings) or self.info is None:
             return False
-        return any(extra.get(name) for name in self.info.continues)
+        return any(extra.get(name) or settings.get(name) for name in self.info.continues)
 
     @property
     def key(self) -> str:

@@ -175,8 +175,11 @@ _TEXT = [(UserMessage, str)]
 
 
 def is_text(context: Context) -> bool:
-    """Tell whether a conversation is one text of the user's, with a system prompt at most."""
-    return not context.tools and [(type(m), type(m.content)) for m in context.messages] == _TEXT
+    """Tell whether a conversation is one text of the user's, with a text for a system prompt at
+    most."""
+    if context.tools or isinstance(context.system_prompt, list):
+        return False
+    return [(type(m), type(m.content)) for m in context.messages] == _TEXT
 
 
 def folded_system(context: Context) -> Context:
@@ -201,13 +204,13 @@ def system_blocks(context: Context) -> tuple[list[TextBlock | ExtensionBlock], C
     """
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
     folded = folded_system(context)
-    rest = replace(folded, system_prompt=None) if folded.system_prompt else folded
-    prompts = [folded.system_prompt] if folded.system_prompt else []
+    text = text_of(folded.system_prompt or "")
+    rest = replace(folded, system_prompt=None) if text else folded
     said = [context.system_prompt or "", *(message.content for message in leading)]
     if any(map(_has_parts, said)):
         blocks = [block for content in said for block in _system_parts(content)]
         return [b for b in blocks if isinstance(b, ExtensionBlock) or b.text.strip()], rest
-    return [TextBlock(prompt) for prompt in prompts], rest
+    return [TextBlock(text)] if text else [], rest
 
 
 def _has_parts(content: str | Sequence[Block]) -> bool:

@@ -28,6 +28,7 @@ from swink_core.providers.conversion import (
     folded_system,
     last_text_path,
     required_features,
+    text_of,
 )
 from swink_core.providers.features import API, PER_MODEL, context_notices
 from swink_core.providers.media import unsupported
@@ -185,7 +186,7 @@ class Fitted:
             has |= {name for name, taken in rule.takes.items() if taken is True}
         wanted = {*self._wanted}
         marks = getattr(api, "system_marks", None)
-        if marks is not None or "system_messages" in has:
+        if marks is not None:
             has.add("system_extensions")  # system text stays a list of blocks
         if (transport := self.options.transport) != "auto" and not getattr(api, transport, True):
             wanted.add(f"{transport}_transport")
@@ -201,7 +202,8 @@ class Fitted:
         self.notices += context_notices(has, model, self.context, marks)
         messages = self.context.messages
         leads = messages and isinstance(messages[0], SystemMessage)
-        leads = leads or isinstance(self.context.system_prompt, list)
+        if marks is None and isinstance(prompt := self.context.system_prompt, list):
+            self.context = replace(self.context, system_prompt=text_of(prompt))
         if leads and "system_messages" not in has and marks is None:
             self.context = folded_system(FittedContext.keep(self.context))
         if known:

@@ -219,6 +219,16 @@ async def test_a_list_is_a_system_prompt_of_blocks(case: Native) -> None:
     assert [n for n in notices if "metadata" in (n.detail or "")] == []
 
 
+async def test_a_list_is_joined_though_a_text_was_asked_before() -> None:
+    async with Refusing() as server, swink.Client(retry=swink.RetryPolicy.none()) as client:
+        for prompt in ("Rules.", ["Rules.", "More."]):
+            own: Any = {"base_url": server.url, "api_key": "test", "system_prompt": prompt}
+            async with client.stream("ollama/llama3.2", "Hi", **own) as stream:
+                assert [event async for event in stream]
+    said = [body["messages"][0]["content"] for body in server.bodies if "messages" in body]
+    assert said == ["Rules.", "Rules.\nMore."]
+
+
 @pytest.mark.parametrize("model", ONE_TEXT)
 async def test_a_notice_names_the_blocks_of_a_system_prompt_that_are_joined(model: str) -> None:
     prompt: list[Any] = [TextBlock("Rules.", MARK), "More."]

@@ -103,9 +103,13 @@ def conversation(
     if vendor in RESULTS_ALONE:
         turns = [part for turn in turns for part in _apart(turn)]
     native: dict[str, Any] = {"messages": turns}
-    if system:
+    if rule.facts.get("stored_prompt") and not turns:
+        del native["messages"]
+    if any(isinstance(block, ExtensionBlock) or block.text.strip() for block in system):
         if options.rules and WITHOUT_SYSTEM.search(model.id):
             raise unsupported("system_prompt", "this model takes no system prompt")
+        if options.rules and rule.facts.get("stored_prompt"):
+            raise unsupported("system_prompt", "a stored prompt has its own system prompt")
         native["system"] = [
             part
             for block in system
