@@ -82,8 +82,13 @@ def context_of(prompt: Prompt, system_prompt: Any, tools: Any) -> Context:
     """Return the conversation that a call is given. Raises InvalidContext."""
     context = Context.of(_prompt_of(prompt))
     if system_prompt is not None:
-        if isinstance(system_prompt, tuple):
-            system_prompt = [*system_prompt]
+        if isinstance(system_prompt, list | tuple):
+            system_prompt = [
+                _loaded(_INSTRUCTION, each, f"system_prompt[{number}]")
+                if isinstance(each, Mapping)
+                else each
+                for number, each in enumerate(system_prompt)
+            ]
         context = replace(context, system_prompt=system_prompt)
     if tools is not None:
         expect(tools, Sequence, "tools are", "Pass a list of tools.")

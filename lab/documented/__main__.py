@@ -3,7 +3,7 @@
     python -m lab.documented [PROVIDER ...] [--round 1|2] [--models TEXT] [--show N]
 
 The models are those of the catalogue and thirty invented ones. A request is judged by
-the rules, by the values that it lacks, and by the types of the SDK of its vendor, where
+the rules, by the values that it lacks, and by the types of the vendor's SDK, where
 `.venv-sdks` has it. `accepted.py` lists the misfits that have a reason. Exit code 1 where
 something is refused, lost or broken.
 """
@@ -38,8 +38,18 @@ from swink_judge.matrix.models import AskedModel
 
 ROOT = Path(__file__).resolve().parents[2]
 
-TYPED = {"openai", "azure", "anthropic", "gemini", "bedrock", "cohere", "mistral", "ollama"}
-"""Providers that are judged by types: their vendor has an SDK with types of requests."""
+TYPED = {
+    "openai": ("openai-chat", "openai-responses"),
+    "azure": ("openai-chat", "openai-responses"),
+    "anthropic": ("anthropic-messages",),
+    "gemini": ("gemini-generate-content",),
+    "vertex": ("gemini-generate-content",),
+    "bedrock": ("bedrock-converse",),
+    "cohere": ("cohere-chat",),
+    "mistral": ("mistral-chat",),
+    "ollama": ("ollama-chat",),
+}
+"""Providers and their wire formats that are judged by types."""
 
 ROUNDS = {1: first_round, 2: second_round}
 
@@ -59,12 +69,11 @@ class Misfits:
     def add(self, outcome: Outcome) -> None:
         """Keep the request of an outcome, unless one like it is here."""
         asked = outcome.asked
-        if asked is None or outcome.case.provider not in TYPED:
+        if asked is None:
             return
-        wire_format = asked.wire_format
-        if outcome.case.provider == "mistral":
-            wire_format = "mistral-chat"
-        if wire_format not in SDKS:
+        provider = outcome.case.provider
+        wire_format = "mistral-chat" if provider == "mistral" else asked.wire_format
+        if wire_format not in TYPED.get(provider, ()):
             return
         body = {**asked.body, "model": "any"} if "model" in asked.body else asked.body
         line = json.dumps([wire_format, body])
@@ -92,7 +101,8 @@ class Misfits:
                     self.examples.setdefault(key, case)
 
 
-async def _send(providers: list[str], rows: list[Row], only: str, run: Run) -> Misfits:
+async def send(providers: list[str], rows: list[Row], only: str, run: Run) -> Misfits:
+    """Make the calls of each row to each model; `run` counts what is found."""
     judge = Judge()
     misfits = Misfits()
     async with Asker() as asker:
@@ -133,7 +143,7 @@ def main() -> int:
     rows = [row for n, made in ROUNDS.items() if given.round in (None, n) for row in made()]
     run = Run()
     began = time.monotonic()
-    misfits = asyncio.run(_send(given.providers, rows, given.models, run))
+    misfits = asyncio.run(send(given.providers, rows, given.models, run))
     misfits.judge()
     kinds = [*FAULTS, Kind.USAGE_ERROR]
     for kind, what, provider, count, finding in run.rows(Kind if given.all else kinds):

@@ -285,3 +285,11 @@ async def test_a_system_prompt_of_other_blocks_is_refused() -> None:
     async with swink.Client() as client:
         with pytest.raises(swink.InvalidContext, match=r"system_prompt\[0\]"):
             client.stream("openai/gpt-5.4", "Hi", system_prompt=prompt)
+
+
+async def test_mappings_are_blocks_of_a_system_prompt() -> None:
+    prompt: list[Any] = [{"type": "text", "text": "Rules.", "metadata": MARK}, "More."]
+    said: list[Message] = [UserMessage("Hi")]
+    body, _ = await _sent("anthropic/claude-opus-4-8", said, system_prompt=prompt)
+
+    assert body["system"] == NATIVE[0].system

@@ -22,6 +22,7 @@ from swink_core import (
     ThinkingBlock,
     ToolCallBlock,
     UrlSource,
+    UserMessage,
 )
 
 __all__ = ["Said", "Value", "encoded"]
@@ -78,6 +79,8 @@ def _values(context: Context) -> Iterator[Value]:
         yield from _nonces(f"{path}.metadata", tool.metadata)
     for at, message in enumerate(context.messages):
         path, content = f"messages[{at}].content", message.content
+        if isinstance(message, UserMessage) and message.name:
+            yield Value(f"messages[{at}].name", (message.name,))
         if isinstance(content, str):
             yield from _nonces(path, content)
         else:
