@@ -23,7 +23,7 @@ from swink_core.failures.failure import Failure
 from swink_core.failures.redaction import public_url
 from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, with_sources
 from swink_core.providers.network import failure_of
-from swink_core.vocabulary.messages import Base64Source, Context, UrlSource
+from swink_core.vocabulary.messages import Base64Source, Context, MediaBlock, UrlSource
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
 if TYPE_CHECKING:
@@ -93,7 +93,9 @@ async def with_downloads(
         for message in context.messages
         if not isinstance(message.content, str)
         for block in message.content
-        if isinstance(getattr(block, "source", None), UrlSource) and is_wanted(block)
+        if isinstance(block, MediaBlock)
+        and isinstance(block.source, UrlSource)
+        and is_wanted(block)
     ]
     if not wanted:
         return context

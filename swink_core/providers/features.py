@@ -72,7 +72,7 @@ def _system_losses(
         if isinstance(message, SystemMessage)
     ]
     for path, content in said:
-        if not isinstance(content, list):
+        if content is None or isinstance(content, str):
             continue
         if marks is None and len(content) > 1:
             what = f"{path}: {model} takes system text as one string; the blocks were joined"

@@ -103,7 +103,7 @@ class OpenAIConverter(MessageConverter):
         """Split off the system prompt; system messages stay where the API takes them anywhere."""
         if self.native_system:
             prompt = context.system_prompt or []
-            said = [TextBlock(prompt)] if isinstance(prompt, str) else prompt
+            said: Sequence[Block] = [TextBlock(prompt)] if isinstance(prompt, str) else prompt
             return said, replace(context, system_prompt=None)
         return system_blocks(context)
 
