@@ -11,7 +11,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
+
+from swink_test_helpers.typed_dicts import misfits
 
 __all__ = ["SDKS", "main"]
 
@@ -31,46 +34,41 @@ Check = Callable[[Any], list[str]]
 
 
 def _openai() -> dict[str, Check]:
-    from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
-    from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
-
-    from swink_test_helpers.typed_dicts import misfits
+    types = import_module("openai.types")
+    chat = types.chat.completion_create_params.CompletionCreateParamsStreaming
+    responses = types.responses.response_create_params.ResponseCreateParamsStreaming
 
     def streamed(body: Any) -> Any:
         return {**body, "stream": True}
 
     return {
-        "openai-chat": lambda body: misfits(streamed(body), CompletionCreateParamsStreaming),
-        "openai-responses": lambda body: misfits(streamed(body), ResponseCreateParamsStreaming),
+        "openai-chat": lambda body: misfits(streamed(body), chat),
+        "openai-responses": lambda body: misfits(streamed(body), responses),
     }
 
 
 def _anthropic() -> dict[str, Check]:
-    from anthropic.types.beta.message_create_params import MessageCreateParamsStreaming
-
-    from swink_test_helpers.typed_dicts import misfits
+    declared = import_module("anthropic.types.beta.message_create_params")
 
     def check(body: Any) -> list[str]:
-        return misfits({**body, "stream": True}, MessageCreateParamsStreaming)
+        return misfits({**body, "stream": True}, declared.MessageCreateParamsStreaming)
 
     return {"anthropic-messages": check}
 
 
 def _validated(kind: Any, data: Any) -> Iterator[str]:
     """Validate data by pydantic, and word each fault."""
-    from pydantic import TypeAdapter, ValidationError
-
+    pydantic = import_module("pydantic")
     try:
-        TypeAdapter(kind).validate_python(data)
-    except ValidationError as error:
+        pydantic.TypeAdapter(kind).validate_python(data)
+    except pydantic.ValidationError as error:
         for fault in error.errors():
             place = ".".join(map(str, fault["loc"]))
             yield f"{place}: {fault['msg']}"
 
 
 def _google() -> dict[str, Check]:
-    from google.genai import types
-
+    types = import_module("google.genai.types")
     kinds: dict[str, Any] = {
         "contents": list[types.Content],
         "systemInstruction": types.Content,
@@ -94,10 +92,8 @@ def _google() -> dict[str, Check]:
 
 
 def _botocore() -> dict[str, Check]:
-    from botocore import validate
-    from botocore.session import Session
-
-    model = Session().get_service_model("bedrock-runtime")
+    validate = import_module("botocore.validate")
+    model = import_module("botocore.session").Session().get_service_model("bedrock-runtime")
     shape = model.operation_model("ConverseStream").input_shape
 
     def check(body: Any) -> list[str]:
@@ -108,8 +104,7 @@ def _botocore() -> dict[str, Check]:
 
 
 def _cohere() -> dict[str, Check]:
-    import cohere
-
+    cohere = import_module("cohere")
     kinds: dict[str, Any] = {
         "messages": list[cohere.ChatMessageV2],
         "tools": list[cohere.ToolV2],
@@ -129,7 +124,7 @@ def _cohere() -> dict[str, Check]:
 
 
 def _mistral() -> dict[str, Check]:
-    from mistralai.client import models
+    models = import_module("mistralai.client.models")
 
     def check(body: Any) -> list[str]:
         kind = models.ChatCompletionStreamRequest
@@ -141,12 +136,12 @@ def _mistral() -> dict[str, Check]:
 
 
 def _ollama() -> dict[str, Check]:
-    from ollama._types import ChatRequest
+    kind = import_module("ollama._types").ChatRequest
 
     def check(body: Any) -> list[str]:
-        known = {field.alias or name for name, field in ChatRequest.model_fields.items()}
+        known = {field.alias or name for name, field in kind.model_fields.items()}
         found = [f"{name} is not declared" for name in body if name not in known]
-        return [*found, *_validated(ChatRequest, body)]
+        return [*found, *_validated(kind, body)]
 
     return {"ollama-chat": check}
 
