@@ -34,8 +34,8 @@ __all__ = ["second_round"]
 STRING = {"type": "string"}
 INTEGER = {"type": "integer"}
 LOOK = tool()
-EPHEMERAL = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-POINT = {"cachePoint": {"type": "default"}}
+EPHEMERAL: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
+POINT: dict[str, Any] = {"cachePoint": {"type": "default"}}
 
 TREE = {
     **schema(value=STRING, children={"type": "array", "items": {"$ref": "#"}}),

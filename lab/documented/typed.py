@@ -12,6 +12,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from types import GenericAlias
 from typing import Any
 
 from swink_test_helpers.typed_dicts import misfits
@@ -67,15 +68,19 @@ def _validated(kind: Any, data: Any) -> Iterator[str]:
             yield f"{place}: {fault['msg']}"
 
 
+def _list_of(kind: Any) -> Any:
+    return GenericAlias(list, (kind,))
+
+
 def _google() -> dict[str, Check]:
     types = import_module("google.genai.types")
     kinds: dict[str, Any] = {
-        "contents": list[types.Content],
+        "contents": _list_of(types.Content),
         "systemInstruction": types.Content,
-        "tools": list[types.Tool],
+        "tools": _list_of(types.Tool),
         "toolConfig": types.ToolConfig,
         "generationConfig": types.GenerationConfig,
-        "safetySettings": list[types.SafetySetting],
+        "safetySettings": _list_of(types.SafetySetting),
         "cachedContent": str,
         "labels": dict[str, str],
         "serviceTier": str,
@@ -106,8 +111,8 @@ def _botocore() -> dict[str, Check]:
 def _cohere() -> dict[str, Check]:
     cohere = import_module("cohere")
     kinds: dict[str, Any] = {
-        "messages": list[cohere.ChatMessageV2],
-        "tools": list[cohere.ToolV2],
+        "messages": _list_of(cohere.ChatMessageV2),
+        "tools": _list_of(cohere.ToolV2),
         "response_format": cohere.ResponseFormatV2,
         "thinking": cohere.Thinking,
     }
