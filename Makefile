@@ -74,7 +74,8 @@ help:
 	@echo '                  all recordings (FLIPS=50: of 50 bytes of each), measure the'
 	@echo '                  work for each read of answers of 8 MB, then run the'
 	@echo '                  property tests with many fresh examples'
-	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq");'
+	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq"),'
+	@echo '                  then 120 conversations by the rules and by the types of SDKs in .venv-sdks'
 	@echo 'make mutants      mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make moving       run the programs of the pages of moving to swink, and of the page that compares'
@@ -169,6 +170,7 @@ fuzz: $(VENV)/.installed-dev
 
 judge: $(VENV)/.installed-dev
 	$(PY) -m swink_judge.matrix $(PROVIDERS)
+	$(PY) -m lab.documented $(PROVIDERS)
 
 mutants: $(VENV)/.installed-dev
 	$(PY) -m lab.mutants.providers $(PROVIDERS)

@@ -184,7 +184,9 @@ class Client:
         limit = gate_of(limits)
         conversation = context_of(context, system_prompt, tools)
         targets = self._targets(model, asked)
-        check_context(conversation, targets[0].continues)
+        first = targets[0]
+        continued = first.continues or (not conversation.messages and first.has_prompt)
+        check_context(conversation, continued)
         for target in targets:
             check_choice(target.options, conversation)
         call = Call(

@@ -74,11 +74,21 @@ _PIECES = (
 _PART = TextBlock | MediaBlock | ExtensionBlock
 """Blocks of a user message."""
 
+_INSTRUCTION = TextBlock | ExtensionBlock
+"""Blocks of a system message."""
 
-def context_of(prompt: Prompt, system_prompt: str | None, tools: Any) -> Context:
+
+def context_of(prompt: Prompt, system_prompt: Any, tools: Any) -> Context:
     """Return the conversation that a call is given. Raises InvalidContext."""
     context = Context.of(_prompt_of(prompt))
     if system_prompt is not None:
+        if isinstance(system_prompt, list | tuple):
+            system_prompt = [
+                _loaded(_INSTRUCTION, each, f"system_prompt[{number}]")
+                if isinstance(each, Mapping)
+                else each
+                for number, each in enumerate(system_prompt)
+            ]
         context = replace(context, system_prompt=system_prompt)
     if tools is not None:
         expect(tools, Sequence, "tools are", "Pass a list of tools.")
@@ -157,7 +167,8 @@ def _tool_of(given: Mapping[str, Any]) -> Tool:
 def check_context(context: Context, continued: bool = False) -> None:
     """Refuse a conversation that no provider accepts.
 
-    `continued`: the provider keeps what came before, which may hold calls that are answered. Large
+    `continued`: the provider keeps what comes first, which may be all, and may hold calls that are
+    answered. Large
     media are checked later, in a thread, see `read_media`. Raises InvalidContext, which names the
     message and the fault, or MediaError for a file.
     """
@@ -195,16 +206,29 @@ def check_context(context: Context, continued: bool = False) -> None:
                 "message before it makes",
                 resolution="Keep the assistant message with the call before its result.",
             )
-    if not any(_says_something(message) for message in context.messages):
+    may_be_empty = continued and not context.messages
+    if not (may_be_empty or any(_says_something(message) for message in context.messages)):
         raise InvalidContext(
             "the conversation is empty", resolution="Pass at least one user message with content."
         )
-    expect(context.system_prompt, str | None, "the system prompt is", "Pass it as a string.")
+    _check_system_prompt(context.system_prompt)
     _check_tools(context.tools, is_sound)
 
 
 _PLAIN = frozenset({TextBlock, ThinkingBlock})
 """Blocks that name nothing outside the message."""
+
+
+def _check_system_prompt(prompt: Any) -> None:
+    if prompt is None or isinstance(prompt, str):
+        return
+    expect(prompt, list, "the system prompt is", "Pass a string, or a list of texts and blocks.")
+    for number, block in enumerate(prompt):
+        where = f"system_prompt[{number}]"
+        expect(block, _INSTRUCTION, f"{where} is", "Instructions are strings and text blocks.")
+        _check_fields(where, block)
+        if isinstance(block, ExtensionBlock):
+            expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
 
 
 # -- what compiled code checks -------------------------------------------------------------------
@@ -214,7 +238,7 @@ _OTHERS = (bytes, bytearray, memoryview, date, time, timedelta, datetime, Decima
 
 _MEDIA = frozenset({ImageBlock, DocumentBlock, AudioBlock})
 _PARTS_OF: dict[type, frozenset[type]] = {
-    SystemMessage: frozenset({TextBlock}),
+    SystemMessage: frozenset({TextBlock, ExtensionBlock}),
     UserMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
     ToolResultMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
     AssistantMessage: frozenset({TextBlock, ThinkingBlock, ToolCallBlock, ExtensionBlock}) | _MEDIA,
@@ -333,7 +357,11 @@ def _check_content(where: str, message: Message) -> None:
             expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
 
 
-_HOLDS: dict[type, Any] = {SystemMessage: TextBlock, UserMessage: _PART, ToolResultMessage: _PART}
+_HOLDS: dict[type, Any] = {
+    SystemMessage: _INSTRUCTION,
+    UserMessage: _PART,
+    ToolResultMessage: _PART,
+}
 """Blocks that a message may hold; an answer holds any."""
 
 

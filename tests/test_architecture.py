@@ -350,7 +350,8 @@ def test_authors_of_plugins_find_their_names_among_few() -> None:
 
 MECHANISMS = {
     "aiohttp": {
-        "providers.aiohttp_client", "providers.aiohttp_insides", "providers.network",
+        "providers.aiohttp_client", "providers.aiohttp_insides", "providers.downloads",
+        "providers.network",
         "swink_gateway", "swink_observers", "swink_provider_openai", "swink_testing",
     },
     "aiohttp_sse_client2": {"swink_observers"},

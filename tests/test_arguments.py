@@ -409,7 +409,7 @@ FOREIGN: list[tuple[str, dict[str, Any], str]] = [
         {"role": "assistant", "content": "", "tool_calls": [CALLED]},
         "extra fields found (tool_calls)",
     ),
-    ("name", {"role": "user", "content": "Hi", "name": "Bob"}, "extra fields found (name)"),
+    ("name", {"role": "assistant", "content": "Hi", "name": "Bob"}, "extra fields found (name)"),
     (
         "field_of_a_block",
         {"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {}}]},

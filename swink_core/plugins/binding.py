@@ -169,9 +169,15 @@ class Target:
     def continues(self) -> bool:
         """Whether the call goes on with what the provider keeps of a conversation."""
         extra = self.options.extra
-        if not extra or self.info is None:
+        settings = self.options.settings
+        if not (extra or settings) or self.info is None:
             return False
-        return any(extra.get(name) for name in self.info.continues)
+        return any(extra.get(name) or settings.get(name) for name in self.info.continues)
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether the model is a prompt that the provider keeps, and needs no message."""
+        return any(rule.facts.get("stored_prompt") for rule in self.model.rules)
 
     @property
     def key(self) -> str:

@@ -77,6 +77,9 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
         "tool_choice": options.tool_choice not in (None, "auto"),
     }
     wanted = {name for name, is_asked in asked.items() if is_asked}
+    if isinstance(context.system_prompt, list):
+        prompt = Context([SystemMessage(context.system_prompt)])
+        wanted |= required_features(prompt, options, provider)
     for message in context.messages:
         if type(message.content) is str or _PLAIN.issuperset(map(type, message.content)):
             continue
@@ -90,6 +93,8 @@ def required_features(context: Context, options: StreamOptions, provider: str = 
                 wanted.add("file_ids" if source.provider == provider else "file_ids_of_others")
             elif isinstance(block, ExtensionBlock) and not is_answer:
                 wanted.add("extensions" if block.provider == provider else "extensions_of_others")
+                if isinstance(message, SystemMessage):
+                    wanted.add("system_extensions")
     return wanted
 
 
@@ -112,50 +117,54 @@ _TEXT = [(UserMessage, str)]
 
 
 def is_text(context: Context) -> bool:
-    """Tell whether a conversation is one text of the user's, with a system prompt at most."""
-    return not context.tools and [(type(m), type(m.content)) for m in context.messages] == _TEXT
+    """Tell whether a conversation is one text of the user's, with a text for a system prompt at
+    most."""
+    if context.tools or isinstance(context.system_prompt, list):
+        return False
+    return [(type(m), type(m.content)) for m in context.messages] == _TEXT
 
 
 def folded_system(context: Context) -> Context:
     """Return a conversation whose leading system messages have joined its system prompt."""
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
-    if not leading:
+    if not leading and not isinstance(context.system_prompt, list):
         return context
-    prompts = [context.system_prompt, *(text_of(message.content) for message in leading)]
+    prompts = [text_of(context.system_prompt or ""), *(text_of(m.content) for m in leading)]
     folded = "\n\n".join(filter(None, prompts)) or None
     if isinstance(context, FittedContext):
         return replace(without_leading(context, len(leading)), system_prompt=folded)
     return replace(context, messages=context.messages[len(leading) :], system_prompt=folded)
 
 
-def system_blocks(context: Context) -> tuple[list[TextBlock], Context]:
+def system_blocks(context: Context) -> tuple[list[TextBlock | ExtensionBlock], Context]:
     """Split a conversation into the blocks of the system prompt and everything else.
 
     The system prompt is that of the context and the leading system messages. They are one block,
-    joined as `folded_system` joins them, unless a message has several blocks of text or a block
-    with metadata: then each text is a block, for APIs whose system prompt is a list of blocks.
+    joined as `folded_system` joins them, unless one of them has several blocks, a block with
+    metadata or an extension: then each is a block, for APIs whose system prompt is a list of
+    blocks.
     """
     leading = list(takewhile(lambda m: isinstance(m, SystemMessage), context.messages))
     folded = folded_system(context)
-    rest = replace(folded, system_prompt=None) if folded.system_prompt else folded
-    prompts = [folded.system_prompt] if folded.system_prompt else []
-    if any(_has_parts(message.content) for message in leading):
-        blocks = [TextBlock(context.system_prompt or "")]
-        blocks += [block for message in leading for block in texts_of(message.content)]
-        return [block for block in blocks if block.text.strip()], rest
-    return [TextBlock(prompt) for prompt in prompts], rest
+    text = text_of(folded.system_prompt or "")
+    rest = replace(folded, system_prompt=None) if text else folded
+    said = [context.system_prompt or "", *(message.content for message in leading)]
+    if any(map(_has_parts, said)):
+        blocks = [block for content in said for block in system_parts(content)]
+        return [b for b in blocks if isinstance(b, ExtensionBlock) or b.text.strip()], rest
+    return [TextBlock(text)] if text else [], rest
 
 
 def _has_parts(content: str | Sequence[Block]) -> bool:
-    texts = texts_of(content)
-    return len(texts) > 1 or any(text.metadata for text in texts)
+    parts = system_parts(content)
+    return len(parts) > 1 or any(isinstance(p, ExtensionBlock) or p.metadata for p in parts)
 
 
-def texts_of(content: str | Sequence[Block]) -> list[TextBlock]:
-    """Return the blocks of text of a message's content; a string is one."""
+def system_parts(content: str | Sequence[Block]) -> list[TextBlock | ExtensionBlock]:
+    """Return the blocks of an instruction; a string is one block of text."""
     if isinstance(content, str):
         return [TextBlock(content)]
-    return [block for block in content if isinstance(block, TextBlock)]
+    return [block for block in content if isinstance(block, TextBlock | ExtensionBlock)]
 
 
 def paths_inside(context: Context) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 from attrs import define, field, frozen
 
 from swink_core.plugins.changes import report_change
-from swink_core.providers.contexts import first_of, text_of, texts_of
+from swink_core.providers.contexts import first_of, system_parts, text_of
 from swink_core.vocabulary.messages import (
     AssistantMessage,
     Block,
@@ -167,7 +167,7 @@ def placed_turns(
                 report_change(f"messages[{at}]", IN_WORDS, CHANGED)
                 words.append(_in_words(message, at))
         elif isinstance(message, SystemMessage):
-            if text_of(message.content):
+            if _says_something(message.content):
                 words.append((message if system else _as_user(message), at, None))
         else:
             if waiting or words:
@@ -217,12 +217,19 @@ def marked_system(text: str) -> UserMessage:
 
 def _as_user(message: SystemMessage) -> UserMessage:
     """Return an instruction as a user turn; blocks with metadata keep it, cache marks for one."""
-    texts = [text for text in texts_of(message.content) if text.text]
-    if not any(text.metadata for text in texts):
+    parts = system_parts(message.content)
+    texts = [part for part in parts if isinstance(part, TextBlock) and part.text]
+    others = [part for part in parts if isinstance(part, ExtensionBlock)]
+    if not others and not any(text.metadata for text in texts):
         return marked_system(text_of(message.content))
-    texts[0] = replace(texts[0], text=f"<system>\n{texts[0].text}")
-    texts[-1] = replace(texts[-1], text=f"{texts[-1].text}\n</system>")
-    return UserMessage([*texts])
+    if texts:
+        texts[0] = replace(texts[0], text=f"<system>\n{texts[0].text}")
+        texts[-1] = replace(texts[-1], text=f"{texts[-1].text}\n</system>")
+    return UserMessage([*texts, *others])
+
+
+def _says_something(content: str | Sequence[Block]) -> bool:
+    return any(isinstance(p, ExtensionBlock) or p.text for p in system_parts(content))
 
 
 def _in_words(message: ToolResultMessage, at: int) -> _Words:

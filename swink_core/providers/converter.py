@@ -69,6 +69,9 @@ class MessageConverter(ABC):
     """Whether `system` says how instructions inside the conversation are written; otherwise they
     come as the user's."""
 
+    names_users = False
+    """Whether `user` sends the name of a user. Otherwise it is left out with a notice."""
+
     block_fields: Container[str] | None = None
     """The fields of a block's metadata that have a place in the request, of blocks in what the
     user says and in results. Others are left out with a notice; `None`: none is."""
@@ -113,6 +116,8 @@ class MessageConverter(ABC):
         self._taken.clear()
         if self._paths:
             self._paths = {}
+        if type(turns[0]) is UserMessage and turns[0].name and not self.names_users:
+            report_change(f"{self.path(turns[0])}.name", NAMELESS, METADATA)
         if self.block_fields is not None:
             for turn in turns:
                 if type(turn.content) is not str and not isinstance(turn, AssistantMessage):
@@ -226,6 +231,7 @@ class MessageConverter(ABC):
         """Convert results that follow one another."""
 
 
+NAMELESS = "the API has no field for the name of a user; it was left out"
 NO_FIELD = "the API has no field for this metadata; it was left out"
 
 UNTAKEN = "Convert it, or report it: return LeftOut from blocks(), or call leave_out()."

@@ -48,7 +48,8 @@ def context_notices(
     block of system text has too; `None`: system text is one string.
     """
     notices: list[Notice] = []
-    if any(issubclass(kind, SystemMessage) for kind in {*map(type, context.messages)}):
+    has_system = any(issubclass(kind, SystemMessage) for kind in {*map(type, context.messages)})
+    if has_system or isinstance(context.system_prompt, list):
         notices += _system_losses(model, context, system_marks)
         if "system_messages" not in features and (inside := paths_inside(context)):
             what = f"{model}: system messages inside the conversation went out as marked user turns"
@@ -63,15 +64,20 @@ def context_notices(
 def _system_losses(
     model: Model, context: Context, marks: Container[str] | None
 ) -> Iterator[Notice]:
-    """Name the blocks of system messages that are joined, and their metadata that is left out."""
-    for at, message in enumerate(context.messages):
-        if not isinstance(message, SystemMessage) or isinstance(message.content, str):
+    """Name the blocks of system text that are joined, and their metadata that is left out."""
+    said = [("system_prompt", context.system_prompt)]
+    said += [
+        (f"messages[{at}].content", message.content)
+        for at, message in enumerate(context.messages)
+        if isinstance(message, SystemMessage)
+    ]
+    for path, content in said:
+        if content is None or isinstance(content, str):
             continue
-        path = f"messages[{at}].content"
-        if marks is None and len(message.content) > 1:
+        if marks is None and len(content) > 1:
             what = f"{path}: {model} takes system text as one string; the blocks were joined"
             yield Notice("system_blocks_joined", what, (path,))
-        for place, block in enumerate(message.content):
+        for place, block in enumerate(content):
             is_sent = isinstance(block, TextBlock) and block.text.strip()
             sent = marks if marks is not None and is_sent else ()
             if left_out := sorted(

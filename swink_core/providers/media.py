@@ -170,9 +170,15 @@ async def read_media(
         await asyncio.to_thread(_check_all, context)
     if not files:
         return context
-    read = await asyncio.to_thread(_read_all, files, each, in_all)
+    return with_sources(context, await asyncio.to_thread(_read_all, files, each, in_all))
+
+
+def with_sources(context: Context, read: Mapping[int, Base64Source]) -> Context:
+    """Replace sources of a conversation; `read` maps the `id()` of a source to another."""
 
     def whole(message: Message) -> Message:
+        if isinstance(message.content, str):
+            return message
         content: list[Any] = [*message.content]
         found = [read.get(id(getattr(block, "source", None))) for block in content]
         if not any(found):

@@ -46,7 +46,7 @@ from swink_core.providers.source import EventSource, Parser
 from swink_core.providers.tokens import Grant, Token, Tokens, secrets_of
 from swink_core.vocabulary.events import Notice
 from swink_core.vocabulary.http import HTTPRequest
-from swink_core.vocabulary.messages import Context
+from swink_core.vocabulary.messages import Context, MediaBlock, UserMessage
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
@@ -171,6 +171,19 @@ class HTTPProvider:
         The default reads what most APIs have: `error` (parts or a text), `message`, `request_id`.
         """
         read_error(failure)
+
+    def takes_address(self, model: Model, block: MediaBlock, options: StreamOptions) -> bool:
+        """Tell whether the API itself fetches media given by an address. Pure.
+
+        The default converts a message that holds it alone, and looks whether that is refused.
+        """
+        try:
+            fitted = self.fit(model, Context([UserMessage(block)]), options)
+            if fitted.failure is None:
+                self.convert(model, FittedContext.keep(fitted.context), fitted.options)
+        except ProviderFailure as error:
+            return error.failure.kind is not Kind.UNSUPPORTED
+        return True
 
     def buffers(self, model: Model, context: Context, options: StreamOptions) -> bool:
         """Tell whether this call is better not streamed: the endpoint does it badly."""

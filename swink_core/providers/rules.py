@@ -27,6 +27,7 @@ from swink_core.providers.contexts import (
     folded_system,
     last_text_path,
     required_features,
+    text_of,
 )
 from swink_core.providers.conversion import accepted_id
 from swink_core.providers.features import API, PER_MODEL, context_notices
@@ -188,6 +189,9 @@ class Fitted:
             has -= {name for name, taken in rule.takes.items() if taken is False}
             has |= {name for name, taken in rule.takes.items() if taken is True}
         wanted = {*self._features()}
+        marks = getattr(api, "system_marks", None)
+        if marks is not None:
+            has.add("system_extensions")  # system text stays a list of blocks
         if (transport := self.options.transport) != "auto" and not getattr(api, transport, True):
             wanted.add(f"{transport}_transport")
         thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
@@ -199,9 +203,11 @@ class Fitted:
         for name in TUNING:
             if name not in has and self.words(name) != {"unset"}:
                 self._leave_out(name)
-        marks = getattr(api, "system_marks", None)
         self.notices += context_notices(has, model, self.context, marks)
-        leads = self.context.messages and isinstance(self.context.messages[0], SystemMessage)
+        messages = self.context.messages
+        leads = messages and isinstance(messages[0], SystemMessage)
+        if marks is None and isinstance(prompt := self.context.system_prompt, list):
+            self.context = replace(self.context, system_prompt=text_of(prompt))
         if leads and "system_messages" not in has and marks is None:
             self.context = folded_system(FittedContext.keep(self.context))
         if known:

@@ -24,6 +24,7 @@ from swink_core.failures.faults import CLOSED, FAULT, abandoned, raised, too_lar
 from swink_core.plugins.attempt import Attempt
 from swink_core.plugins.binding import Target
 from swink_core.plugins.call import Call
+from swink_core.providers.downloads import downloaded
 from swink_core.providers.foreign import open_source
 from swink_core.providers.media import read_media, size_of
 from swink_core.providers.source import SETTLE_SECONDS, Source
@@ -205,6 +206,9 @@ class Driver:
             if call.attempts or target is not call.attempt.target:
                 self._turn_to(target)  # the call began with the first one
             first += self._retries.take_notices()
+            if call.attempt.options.download_media:
+                call.context = await downloaded(call.context, call.attempt)
+                call.size = size_of(call.context)
             call.attempt.about(call.context, call.counter)
             current = UnderWay(call.attempt)
             self._under_way = current

@@ -220,7 +220,8 @@ def _blocks_of(content: Any) -> Any:
 class SystemMessage(_Turn, tag="system"):
     """An instruction to the model: a string, or blocks of text.
 
-    One that leads the conversation joins the system prompt; one further on takes effect there.
+    One that leads the conversation joins the system prompt; one further on takes effect there. An
+    extension's `data` goes to its own provider unchanged: a tool that is added there, for one.
     """
 
     content: str | list[Block]
@@ -231,15 +232,20 @@ class UserMessage(_Turn, tag="user"):
 
     The `data` of an extension is sent unchanged to its provider: a part that swink does not model.
     A string in the list stands for a text block, and a single block for a list with it.
+    `name` identifies one of several users, for APIs with a field for it.
     """
 
     if TYPE_CHECKING:
         content: str | list[Block]
+        name: str | None = None
 
-        def __init__(self, content: str | Block | Sequence[str | Block]) -> None: ...
+        def __init__(
+            self, content: str | Block | Sequence[str | Block], name: str | None = None
+        ) -> None: ...
 
     else:
         content: str | list[Block]
+        name: str | None = None
 
     def __post_init__(self) -> None:
         content: Any = self.content
@@ -358,11 +364,20 @@ class Tool(Record):
 
 
 class Context(Record):
-    """A conversation: messages in order, the system prompt, the tools on offer."""
+    """A conversation: messages in order, the system prompt, the tools on offer.
+
+    The system prompt is a string, or a list of texts and blocks, which go out as blocks where the
+    API has them. A block's metadata holds its cache mark.
+    """
 
     messages: list[Message]
-    system_prompt: str | None = None
+    system_prompt: str | list[Block] | None = None
     tools: list[Tool] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        prompt: Any = self.system_prompt
+        if prompt is not None and type(prompt) is not str:
+            self.system_prompt = _blocks_of(prompt)
 
     @classmethod
     def of(cls, value: Context | Piece | Sequence[Piece]) -> Context:

@@ -94,9 +94,12 @@ _BESIDE: Mapping[str, Option] = {
         ),
         Option(
             name="system_prompt",
-            type="str | None",
+            type="str | Sequence[str | Block] | None",
             kind="conversation",
-            meaning="The system prompt, in place of the conversation's.",
+            meaning=(
+                "The system prompt, in place of the conversation's: a string, or a list of texts "
+                "and blocks, which may have cache marks."
+            ),
         ),
         Option(
             name="tools",

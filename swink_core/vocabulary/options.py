@@ -10,7 +10,7 @@ from attrs import define, field, fields_dict
 from msgspec import Meta
 
 from swink_core.vocabulary.checks import Checked
-from swink_core.vocabulary.messages import Tool
+from swink_core.vocabulary.messages import Block, Tool
 from swink_core.vocabulary.outcome import StreamErrorKind
 
 Transport: TypeAlias = Literal["auto", "sse", "websocket", "buffered"]
@@ -170,8 +170,8 @@ def _format(value: Any) -> Any:
     """Convert OpenAI's forms of `response_format` to swink's; return a JSON schema unchanged.
 
     JSON Schema has no types `json_object`, `json_schema` and `text`: a schema never looks like one
-    of these forms. The name becomes the schema's title, and the description its
-    description, unless the schema has its own; `strict` is dropped, because providers ask strictly
+    of these forms. The name and the description become the title and the description of the schema,
+    and replace those that it has; `strict` is dropped, because providers ask strictly
     for every schema that strict mode accepts. Source: OpenAI's API reference, `response_format` of
     Chat Completions and `text.format` of Responses.
     """
@@ -199,7 +199,7 @@ def _schema_in(form: Any) -> Any:
     if not isinstance(schema, Mapping):
         raise TypeError("a response_format of type json_schema has no JSON schema under 'schema'")
     named = {"title": form.get("name"), "description": form.get("description")}
-    return {**{key: text for key, text in named.items() if text}, **schema}
+    return {**schema, **{key: text for key, text in named.items() if text}}
 
 
 _TIMEOUTS = Timeouts()
@@ -363,6 +363,15 @@ class StreamOptions(Checked):
             "Whether to ask a model that its provider has retired; no other rule is lifted.",
         ),
     )
+    download_media: bool = field(
+        default=False,
+        metadata=_option(
+            "call",
+            "Whether to download media given by an address, for APIs that take only its data; "
+            "from public hosts alone.",
+            local=True,
+        ),
+    )
     settings: Mapping[str, Any] = field(
         factory=dict,
         repr=False,
@@ -425,6 +434,7 @@ class ClientOptions(TypedDict, total=False):
     max_output_chars: int | None
     rules: bool | None
     retired: bool | None
+    download_media: bool | None
 
 
 class TargetOptions(ClientOptions, total=False):
@@ -440,5 +450,5 @@ class TargetOptions(ClientOptions, total=False):
 class Options(TargetOptions, total=False):
     """All keyword arguments of a call: what completes its conversation, and how to answer it."""
 
-    system_prompt: str | None
+    system_prompt: str | Sequence[str | Block] | None
     tools: Sequence[Tool] | None

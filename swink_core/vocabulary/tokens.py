@@ -14,7 +14,7 @@ text, and reads no dictionary.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil
 from string import ascii_letters, digits, whitespace
 from typing import Any, NamedTuple
@@ -25,11 +25,11 @@ from swink_core.vocabulary.media_sizes import audio_seconds, image_size, pdf_pag
 from swink_core.vocabulary.messages import (
     AudioBlock,
     Base64Source,
+    Block,
     Context,
     DocumentBlock,
     ExtensionBlock,
     ImageBlock,
-    Message,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -153,7 +153,7 @@ def data_tokens(data: Any) -> Estimate:
 
 def prompt_tokens(context: Context, media: MediaTokens, *more: Any) -> Estimate:
     """Estimate the tokens of a conversation with its tools; `more` is JSON data sent beside it."""
-    parts = [PREFIX, text_tokens(context.system_prompt or "")]
+    parts = [PREFIX, *_of_content(context.system_prompt or "", media)]
     for tool in context.tools:
         definition = text_tokens(f"{tool.name} {tool.description}")
         parts += (TOOL, definition, data_tokens(tool.parameters))
@@ -161,13 +161,12 @@ def prompt_tokens(context: Context, media: MediaTokens, *more: Any) -> Estimate:
         parts.append(TOOLS)
     for message in context.messages:
         parts.append(MESSAGE)
-        parts += _content_tokens(message, media)
+        parts += _of_content(message.content, media)
     parts += (data_tokens(data) for data in more)
     return Estimate().plus(*parts).rounded()
 
 
-def _content_tokens(message: Message, media: MediaTokens) -> Iterable[Estimate]:
-    content: Any = message.content
+def _of_content(content: str | Sequence[Block], media: MediaTokens) -> Iterable[Estimate]:
     if isinstance(content, str):
         return (text_tokens(content),)
     return (_of_block(block, media) for block in content)

@@ -292,6 +292,7 @@ DEFAULTS: list[tuple[Any, dict[str, Any]]] = [
         NONE
         | {"stop": (), "transport": "auto", "headers": {}, "settings": {}, "extra": {}}
         | {"timeouts": Timeouts(), "retry": RetryPolicy(), "rules": True, "retired": False}
+        | {"download_media": False}
         | {"max_output_chars": 33_554_432},
     ),
 ]

@@ -194,13 +194,13 @@ def test_what_swink_has_no_word_for_is_named() -> None:
     assert asked.dropped == [
         "reasoning_effort (enormous)",
         "n",
-        "messages[0].name",
         "messages[0].mood",
         "messages[1].content[0] (smell)",
         "messages[1].content[1].x",
         "tools[1].function.y",
         "tool_choice (allowed_tools)",
     ]
+    assert asked.context.messages[0] == UserMessage("Hi", "Ann")
     own_tools = [{"type": "web_search"}]
     assert asked.own == {"store": True, "logit_bias": {"1": 2}, "tools": own_tools}
 

@@ -211,6 +211,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     "max_output_chars": {"max_output_chars": 50},
     "rules": {"rules": False},
     "retired": {"retired": True},
+    "download_media": {"download_media": True},
     "extra": {"extra": {"x": 1}},
 }  # fmt: skip
 

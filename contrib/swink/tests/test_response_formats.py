@@ -28,8 +28,8 @@ FORMS = [
     pytest.param({"type": "json_schema", **NAMED}, TITLED, id="responses"),
     pytest.param(
         {"type": "json_schema", "json_schema": {"name": "other", "schema": TITLED}},
-        TITLED,
-        id="a title of the schema's",
+        {**TITLED, "title": "other"},
+        id="a name beside a title",
     ),
 ]
 

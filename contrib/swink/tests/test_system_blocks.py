@@ -206,3 +206,90 @@ async def test_a_strategy_counts_the_callers_marks_on_system_text() -> None:
     points = [part for part in body["system"] if "cachePoint" in part]
     assert len(points) == 4  # as many as the API takes
     assert body["messages"][-1]["content"] == [{"text": "Hi"}]
+
+
+@pytest.mark.parametrize("case", NATIVE, ids=lambda case: f"{case.model} {case.name}")
+async def test_a_list_is_a_system_prompt_of_blocks(case: Native) -> None:
+    prompt: list[Any] = [TextBlock("Rules.", case.metadata), "More."]
+    said: list[Message] = [UserMessage("Hi")]
+    body, notices = await _sent(case.model, said, system_prompt=prompt, **case.options)
+
+    found = body[case.name]
+    assert (found if case.name == "system" else found[0]) == case.system
+    assert [n for n in notices if "metadata" in (n.detail or "")] == []
+
+
+async def test_a_list_is_joined_though_a_text_was_asked_before() -> None:
+    async with Refusing() as server, swink.Client(retry=swink.RetryPolicy.none()) as client:
+        for prompt in ("Rules.", ["Rules.", "More."]):
+            own: Any = {"base_url": server.url, "api_key": "test", "system_prompt": prompt}
+            async with client.stream("ollama/llama3.2", "Hi", **own) as stream:
+                assert [event async for event in stream]
+    said = [body["messages"][0]["content"] for body in server.bodies if "messages" in body]
+    assert said == ["Rules.", "Rules.\nMore."]
+
+
+@pytest.mark.parametrize("model", ONE_TEXT)
+async def test_a_notice_names_the_blocks_of_a_system_prompt_that_are_joined(model: str) -> None:
+    prompt: list[Any] = [TextBlock("Rules.", MARK), "More."]
+    body, notices = await _sent(model, [UserMessage("Hi")], system_prompt=prompt, rules=False)
+
+    assert body["messages"][0] == {"role": "system", "content": "Rules.\nMore."}
+    paths = {path for notice in notices for path in notice.paths}
+    assert paths == {"system_prompt", "system_prompt[0].metadata.cache_control"}
+
+
+def _added(provider: str, item: dict[str, Any]) -> SystemMessage:
+    return SystemMessage([swink.ExtensionBlock(provider, item["type"], item)])
+
+
+ADDITION = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "f"}}
+MORE_TOOLS = {"type": "additional_tools", "role": "developer", "tools": []}
+
+
+async def test_a_system_message_adds_a_tool_over_the_messages_api() -> None:
+    tool = swink.Tool("f", metadata={"anthropic": {"defer_loading": True}})
+    said: list[Message] = [UserMessage("Hi"), _added("anthropic", ADDITION)]
+    body, notices = await _sent("anthropic/claude-opus-5-5", said, tools=[tool])
+
+    assert body["messages"][-1] == {"role": "system", "content": [ADDITION]}
+    assert notices == []
+
+
+async def test_a_system_message_adds_tools_over_responses() -> None:
+    said: list[Message] = [UserMessage("Hi"), _added("openai", MORE_TOOLS)]
+    body, notices = await _sent("openai/gpt-5.4", said)
+
+    assert body["input"] == [{"role": "user", "content": "Hi"}, MORE_TOOLS]
+    assert notices == []
+
+
+@pytest.mark.parametrize("provider", ["groq", "ollama", "mistral"])
+async def test_an_extension_in_system_text_is_refused_where_that_is_one_string(
+    provider: str,
+) -> None:
+    model = next(model for model in ONE_TEXT if model.startswith(provider))
+    said: list[Message] = [_added(provider, ADDITION), UserMessage("Hi")]
+    async with (
+        swink.Client(retry=swink.RetryPolicy.none()) as client,
+        client.stream(model, said, api_key="test") as stream,
+    ):
+        last = [event async for event in stream][-1]
+
+    assert isinstance(last, swink.Error)
+    assert last.error_kind is swink.StreamErrorKind.UNSUPPORTED
+
+
+async def test_a_system_prompt_of_other_blocks_is_refused() -> None:
+    prompt: Any = [swink.ImageBlock(swink.Base64Source("image/png", "aGk="))]
+    async with swink.Client() as client:
+        with pytest.raises(swink.InvalidContext, match=r"system_prompt\[0\]"):
+            client.stream("openai/gpt-5.4", "Hi", system_prompt=prompt)
+
+
+async def test_mappings_are_blocks_of_a_system_prompt() -> None:
+    prompt: list[Any] = [{"type": "text", "text": "Rules.", "metadata": MARK}, "More."]
+    said: list[Message] = [UserMessage("Hi")]
+    body, _ = await _sent("anthropic/claude-opus-4-8", said, system_prompt=prompt)
+
+    assert body["system"] == NATIVE[0].system

@@ -282,7 +282,9 @@ async def test_an_api_that_nobody_has_is_refused_before_anything_is_sent() -> No
         await _events({"settings": {"api": "assistants"}})
 
     assert caught.value.resolution == (
-        "Its settings are api (chat or responses), resume (string), starting_after (integer)."
+        "Its settings are api (chat or responses), previous_response_id (string), "
+        "background (boolean), detached (boolean), resume (string), "
+        "starting_after (integer)."
     )
 
 
@@ -334,3 +336,46 @@ async def _events(
     http = MemoryHTTPClient(*(MemoryResponse([ANSWER]) for _ in range(answers)))
     async with client_with(http=http, api_key="test", retry=RetryPolicy.none()) as client:
         return [event async for event in client.stream("openai/any", context, **options)]
+
+
+FORM: dict[str, Any] = {"type": "object", "properties": {}, "title": "Title"}
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "title"),
+    [
+        ({"response_format": FORM}, "Title", "Title"),
+        (
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "own", "schema": FORM},
+                }
+            },
+            "own",
+            "own",
+        ),
+        (
+            {
+                "response_format": FORM,
+                "extra": {
+                    "text": {"format": {"name": "own"}},
+                    "response_format": {"json_schema": {"name": "own"}},
+                },
+            },
+            "own",
+            "Title",
+        ),
+    ],
+    ids=["title", "json_schema", "extra"],
+)
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_a_schema_has_the_name_that_it_is_given(
+    options: dict[str, Any], name: str, title: str, api: str
+) -> None:
+    provider, model = OpenAIProvider("openai"), Model("openai", "gpt-5.4")
+    asked = StreamOptions(**options, settings={"api": api})
+    body = provider.convert(model, Context([UserMessage("Hi")]), asked)
+
+    form = body["text"]["format"] if api == "responses" else body["response_format"]["json_schema"]
+    assert (form["name"], form["schema"]["title"]) == (name, title)

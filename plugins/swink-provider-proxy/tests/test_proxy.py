@@ -152,6 +152,7 @@ async def test_every_option_travels_that_is_not_about_the_connection_to_the_gate
     sent = gateway.requests[0]["options"]
     assert sent == {**OPTIONS, "cache": {"mode": "auto", "ttl": 3600}}
     stays = {"api_key", "base_url", "headers", "timeouts", "retry", "max_output_chars"}
+    stays.add("download_media")
     assert swink.StreamOptions.names() == sent.keys() | stays
 
 

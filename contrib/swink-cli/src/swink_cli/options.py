@@ -111,7 +111,7 @@ class CallOptions:
     """What a call is made with, besides the conversation."""
 
     models: list[str]
-    system: str | None = None
+    system: str | list[swink.Block] | None = None
     tools: list[swink.Tool] = field(factory=list)
     options: dict[str, Any] = field(factory=dict, repr=False)
     others: list[list[str]] = field(factory=list)

@@ -29,7 +29,7 @@ from opentelemetry.util.genai.types import (
 )
 
 import swink_core as swink
-from swink_core.providers import Source, parse_arguments
+from swink_core.providers import Source, parse_arguments, text_of
 
 __all__ = ["Answer", "arguments", "definitions", "input_messages", "result", "system_parts"]
 
@@ -38,7 +38,8 @@ MODALITIES = {"image": Modality.IMAGE, "audio": Modality.AUDIO, "document": Moda
 
 def system_parts(context: swink.Context) -> list[TextPart]:
     """Return the system prompt."""
-    return [TextPart(context.system_prompt)] if context.system_prompt else []
+    prompt = text_of(context.system_prompt or "")
+    return [TextPart(prompt)] if prompt else []
 
 
 def definitions(context: swink.Context) -> list[ToolDefinition]:

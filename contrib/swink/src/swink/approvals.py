@@ -14,6 +14,7 @@ import msgspec
 
 from swink_core import (
     AssistantMessage,
+    Block,
     Charge,
     Context,
     Conversation,
@@ -68,7 +69,7 @@ class PausedRun(msgspec.Struct, kw_only=True, omit_defaults=True):
     answer: AssistantMessage
     results: list[ToolResultMessage] = []
     decisions: dict[str, Decision] = {}
-    system_prompt: str | None = None
+    system_prompt: str | list[Block] | None = None
     turn: int = 1
     usage: Usage | None = None
     cost: Cost | None = None

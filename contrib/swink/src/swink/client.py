@@ -18,6 +18,7 @@ from swink.schemas import Schema
 from swink.tools import ToolLike, refuse_functions, tools_by_name
 from swink_core import (
     AssistantMessage,
+    Block,
     EventStream,
     Limits,
     Model,
@@ -73,7 +74,7 @@ LIMIT = 10
 class RunOptions(TargetOptions, total=False):
     """The options of a run's calls: those of a call, without its tools."""
 
-    system_prompt: str | None
+    system_prompt: str | Sequence[str | Block] | None
 
 
 class Client(swink_core.Client):

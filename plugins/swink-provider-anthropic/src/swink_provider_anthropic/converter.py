@@ -94,7 +94,7 @@ def conversation(
     turns = merged_turns(placed(converter.messages(context)))
     native: dict[str, Any] = {"messages": turns}
     if system:
-        native["system"] = [_marked({"type": "text", "text": b.text}, b) for b in system]
+        native["system"] = [_said(block) for block in system]
     if context.tools:
         native["tools"] = [_tool(tool, provider) for tool in context.tools]
     if (container := _container(context)) is not None:

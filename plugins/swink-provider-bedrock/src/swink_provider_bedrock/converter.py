@@ -103,10 +103,21 @@ def conversation(
     if vendor in RESULTS_ALONE:
         turns = [part for turn in turns for part in _apart(turn)]
     native: dict[str, Any] = {"messages": turns}
-    if any(block.text.strip() for block in system):
+    if rule.facts.get("stored_prompt") and not turns:
+        del native["messages"]
+    if any(isinstance(block, ExtensionBlock) or block.text.strip() for block in system):
         if options.rules and WITHOUT_SYSTEM.search(model.id):
             raise unsupported("system_prompt", "this model takes no system prompt")
-        native["system"] = [part for b in system for part in ({"text": b.text}, *_point(b, caches))]
+        if options.rules and rule.facts.get("stored_prompt"):
+            raise unsupported("system_prompt", "a stored prompt has its own system prompt")
+        native["system"] = [
+            part
+            for block in system
+            for part in (
+                dict(block.data) if isinstance(block, ExtensionBlock) else {"text": block.text},
+                *_point(block, caches),
+            )
+        ]
     declared = _declared(context, turns, options.tool_choice)
     if tools := [part for tool in declared for part in _tool(tool, provider, vendor, caches)]:
         if options.rules and model.lacks("tools"):

@@ -59,8 +59,8 @@ def conversation(context: Context, provider: str, thinks: bool) -> dict[str, Any
     converter = _Converter(provider, thinks)
     messages = converter.messages(context)
     if system:
-        parts = [{"type": "text", "text": block.text} for block in system]
-        content = parts if len(parts) > 1 else system[0].text
+        parts = [{"type": "text", "text": b.text} for b in system if isinstance(b, TextBlock)]
+        content = parts if len(parts) > 1 else parts[0]["text"]
         messages.insert(0, {"role": "system", "content": content})
     native: dict[str, Any] = {"messages": messages}
     if converter.documents:

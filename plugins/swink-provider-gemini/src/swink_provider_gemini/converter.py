@@ -127,7 +127,12 @@ def conversation(
     turns = _Converter(provider, signed_calls).messages(context)
     native: dict[str, Any] = {"contents": merged_turns(turns, "parts")}
     if system:
-        native["systemInstruction"] = {"parts": [{"text": block.text} for block in system]}
+        native["systemInstruction"] = {
+            "parts": [
+                dict(block.data) if isinstance(block, ExtensionBlock) else {"text": block.text}
+                for block in system
+            ]
+        }
     if context.tools:
         declared = [_tool(tool, provider) for tool in context.tools]
         native["tools"] = [{"functionDeclarations": declared}]

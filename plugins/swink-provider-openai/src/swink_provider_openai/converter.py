@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from swink_core import (
@@ -36,6 +38,7 @@ from swink_core.providers import (
     SENT_ELSEWHERE,
     LeftOut,
     MessageConverter,
+    accepted_id,
     arguments_object,
     is_synthetic_id,
     media_base64,
@@ -60,6 +63,11 @@ NO_REASONING = "reasoning was left out, which the service does not take back"
 
 AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
 """Subtypes of media types that the API calls by another name."""
+
+
+NOT_IN_NAMES = re.compile(r"[\s<|\\/>]")
+LONGEST_NAME = 64
+"""Characters of the name of a user."""
 
 
 class OpenAIConverter(MessageConverter):
@@ -91,11 +99,12 @@ class OpenAIConverter(MessageConverter):
         metadata = block.metadata or {}
         return {name: metadata[name] for name in self.dialect.marks if name in metadata}
 
-    def system_prompt(self, context: Context) -> tuple[list[TextBlock], Context]:
+    def system_prompt(self, context: Context) -> tuple[Sequence[Block], Context]:
         """Split off the system prompt; system messages stay where the API takes them anywhere."""
         if self.native_system:
-            prompt = context.system_prompt
-            return [TextBlock(prompt)] if prompt else [], replace(context, system_prompt=None)
+            prompt = context.system_prompt or []
+            said: Sequence[Block] = [TextBlock(prompt)] if isinstance(prompt, str) else prompt
+            return said, replace(context, system_prompt=None)
         return system_blocks(context)
 
     def system_text(self, message: SystemMessage) -> str | list[dict[str, Any]]:
@@ -108,7 +117,7 @@ class OpenAIConverter(MessageConverter):
         if isinstance(content, str):
             return content
         several = len(content) > 1 or any(map(self.marks, content))
-        if several and self.dialect.marks:
+        if (several and self.dialect.marks) or self.take(message, ExtensionBlock):
             return self.blocks(message, self.part)
         return self.text(message)
 
@@ -127,6 +136,10 @@ class ChatConverter(OpenAIConverter):
     """Writes the messages of Chat Completions."""
 
     _system_role = "system"
+
+    def __init__(self, provider: str, dialect: Dialect) -> None:
+        super().__init__(provider, dialect)
+        self.names_users = "names" in dialect.adds
 
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
         """Return `messages`, and `tools` where there are any."""
@@ -170,13 +183,26 @@ class ChatConverter(OpenAIConverter):
                 named = ",".join(f"{self.dialect.document_ids}{id}" for id in ids)
                 return [
                     {"role": "system", "content": named},
-                    *(rest and self.user(UserMessage(rest))),
+                    *(rest and self.user(UserMessage(rest, message.name))),
                 ]
             parts = self.blocks(message, self.part)
             if len(parts) > 1 or parts[0].keys() != {"type", "text"}:
-                return [{"role": "user", "content": parts}]
+                return [{"role": "user", "content": parts, **self._name(message)}]
             content = parts[0]["text"]
-        return [{"role": "user", "content": content}]
+        return [{"role": "user", "content": content, **self._name(message)}]
+
+    def _name(self, message: UserMessage) -> dict[str, str]:
+        """Return the field for the name of a user, in characters that the API takes.
+
+        Source: OpenAI's API, which answers 400 to others and names the pattern.
+        """
+        if not (message.name and self.names_users):
+            return {}
+        name = accepted_id(message.name, NOT_IN_NAMES, LONGEST_NAME)
+        if name != message.name:
+            what = "the name of a user was rewritten in characters that the API takes"
+            report_change(f"{self.path(message)}.name", what)
+        return {"name": name}
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """Convert what the model said, with its reasoning where the dialect wants it."""

@@ -92,7 +92,8 @@ class Dialect:
     a cost. `marks` are the metadata fields of a block that its message part includes. `prefix`: a
     request that continues an answer marks it and uses this path (empty: the usual path). `adds`
     names features that few endpoints have: `strict` (for tools), `video`, `file_ids`,
-    `system_messages` anywhere in the conversation, generated `images`; and sampling options such as
+    `system_messages` anywhere in the conversation, generated `images`, `names`
+    of users over Chat Completions; and sampling options such as
     `top_k`, which Chat Completions accepts under the same names.
     """
 

@@ -55,7 +55,7 @@ def parameters(
         **sent_options(knobs, model, options),
         "stop": list(options.stop) or None,
         "tool_choice": _tool_choice(options.tool_choice),
-        "response_format": response_format(options.response_format, dialect),
+        "response_format": response_format(options.response_format, dialect, _form(options)),
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -190,17 +190,28 @@ def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
     return {"type": "function", "function": {"name": choice}}
 
 
+def _form(options: StreamOptions) -> Any:
+    """Return the `json_schema` of the call's own fields, which may hold a name."""
+    form = options.extra.get("response_format")
+    return form.get("json_schema") if isinstance(form, Mapping) else None
+
+
 def response_format(
-    wanted: str | Mapping[str, Any] | None, dialect: Dialect
+    wanted: str | Mapping[str, Any] | None, dialect: Dialect, named: Any = None
 ) -> dict[str, Any] | None:
-    """Return the field of that name; a schema keeps strict mode's rules or is lax."""
+    """Return the field of that name; a schema keeps strict mode's rules or is lax.
+
+    The schema's name is that of `named`, the form in the call's `extra`, or else its title.
+    """
     if wanted is None:
         return None
     if isinstance(wanted, str):
         if dialect.json_object:
             return {"type": "json_object"}
         wanted = {"type": "object"}
-    name = re.sub(r"[^a-zA-Z0-9_-]", "_", str(wanted.get("title") or "answer"))[:64]
+    title = named.get("name") if isinstance(named, Mapping) else None
+    title = title or wanted.get("title") or "answer"
+    name = re.sub(r"[^a-zA-Z0-9_-]", "_", str(title))[:64]
     schema: dict[str, Any] = {"name": name, "schema": dict(wanted)}
     if is_strict(wanted):
         schema["strict"] = True

@@ -51,7 +51,14 @@ from swink_provider_openai.parser import ChatParser
 from swink_provider_openai.promises import headers_of, refuse_idle_overrides
 from swink_provider_openai.remembered import Remembered
 from swink_provider_openai.responses.agent import AgentAPI
-from swink_provider_openai.responses.api import ResponsesAPI, resumed
+from swink_provider_openai.responses.api import PREVIOUS, ResponsesAPI
+from swink_provider_openai.responses.background import (
+    cancelled,
+    followed,
+    is_background,
+    polled,
+    resumed,
+)
 from swink_provider_openai.responses.socket import Sockets, first_message
 from swink_provider_openai.responses.websocket import open_websocket
 from swink_provider_openai.schemas import plain_schema
@@ -128,7 +135,8 @@ class OpenAIProvider(HTTPProvider):
 
     def _asked(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
         wanted = options.settings.get("api")
-        kept = any(options.extra.get(name) for name in (*self.info.continues, "background"))
+        kept = is_background(options) or PREVIOUS in options.settings
+        kept = kept or any(options.extra.get(name) for name in self.info.continues)
         if options.transport == "websocket" or (kept and self.info.continues):
             wanted = wanted or "responses"
         if "resume" in options.settings or self.dialect.api == "agent":
@@ -147,6 +155,9 @@ class OpenAIProvider(HTTPProvider):
         where that is not enough; ask over the API that alone has what the conversation holds."""
         chosen = self._chosen(model, context, options)
         call = super().fit(model, context, chosen)
+        kept = [name for name in (PREVIOUS, "background") if chosen.settings.get(name)]
+        if kept and isinstance(self.api(model, call.options), ChatAPI):
+            call.refuse(kept[0], f"uses Chat Completions, which has no {kept[0]}")
         if chosen is not options:
             call.tell(": asked over Responses, which alone has what is wanted")
         if call.failure is not None and call.failure.code == "audio":
@@ -185,10 +196,7 @@ class OpenAIProvider(HTTPProvider):
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
         """Return the request of a body, or for a response that the service has begun."""
         if (id := options.settings.get("resume")) is not None:
-            streamed = options.transport != "buffered"
-            url = resumed(self.url(model, options), id, options.settings, streamed)
-            accepted = {"Accept": ", ".join(self.content_types)}
-            return HTTPRequest(url, b"", {**accepted, **self.own_headers()}, "GET")
+            return self._resumed(model, options, id, options.settings)
         url = self.url(model, options)
         if self.dialect.prefix and (payload.get("messages") or [{}])[-1].get("prefix"):
             base = self.base_url(options).removesuffix("/v1").removesuffix(self.dialect.prefix)
@@ -218,8 +226,39 @@ class OpenAIProvider(HTTPProvider):
         return f"{self.base_url(options)}/{self.api(model, options).path}"
 
     def exchange(self, x: Exchange) -> AsyncIterator[bytes]:
-        """Return the body of the answer, in whichever way it comes."""
-        return x.stream(respond=partial(self._respond, x))
+        """Return the body of the answer, in whichever way it comes.
+
+        A response in the background, or one that is resumed, may take several requests.
+        """
+        model = x.model
+        options = x.options
+        id = options.settings.get("resume")
+        kept = is_background(options) or id is not None
+        responses = isinstance(self.api(model, options), ResponsesAPI)
+        on_socket = options.transport == "websocket" and id is None
+        if not kept or not responses or on_socket:
+            return x.stream(respond=partial(self._respond, x))
+
+        def resume(id: str, after: int | None) -> HTTPRequest:
+            return self._resumed(model, options, id, {"starting_after": after})
+
+        def cancel(id: str) -> HTTPRequest:
+            return HTTPRequest(cancelled(self.url(model, options), id), b"", self.own_headers())
+
+        leaves = options.settings.get("detached") or not is_background(options)
+        if options.transport == "buffered":
+            return polled(x, resume, None if leaves else cancel)
+        after = options.settings.get("starting_after")
+        return followed(x, resume, None if leaves else cancel, id, after)
+
+    def _resumed(
+        self, model: Model, options: StreamOptions, id: str, settings: Mapping[str, Any]
+    ) -> HTTPRequest:
+        """Return the request for a response that the service has begun."""
+        streamed = options.transport != "buffered"
+        url = resumed(self.url(model, options), id, settings, streamed)
+        accepted = {"Accept": ", ".join(self.content_types)}
+        return HTTPRequest(url, b"", {**accepted, **self.own_headers()}, "GET")
 
     async def _respond(self, x: Exchange) -> HTTPResponse:
         """Ask over a WebSocket where one is wanted and has not failed before, and over Chat
@@ -232,8 +271,6 @@ class OpenAIProvider(HTTPProvider):
         await x.convert()
         x.payload = _current(x.payload, call)
         either = isinstance(self.api(model, options), EitherAPI)
-        if "resume" in options.settings:
-            return await x.send()
         preferred = options.transport == "auto" and self.dialect.websocket == "preferred"
         if preferred and self.api(model, options).websocket:
             x.options = options = evolve(options, transport="websocket")

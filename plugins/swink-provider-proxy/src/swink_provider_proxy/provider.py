@@ -104,9 +104,10 @@ class ProxyProvider(HTTPProvider):
         sent = {name: v for name, v in asked.items() if v != getattr(_UNSET, name)}
         if options.cache is not None:
             sent["cache"] = asdict(options.cache)
+        system = context.system_prompt
         body = {
             "model": model.id,
-            "system": context.system_prompt,
+            "system": [dump(block) for block in system] if isinstance(system, list) else system,
             "messages": [dump(self._portable(message)) for message in context.messages],
             "tools": [dump(tool) for tool in context.tools],
             "options": sent,

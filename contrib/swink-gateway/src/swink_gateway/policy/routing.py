@@ -22,7 +22,7 @@ from swink_core import (
     UsageError,
     replace,
 )
-from swink_core.providers import prompt_of
+from swink_core.providers import prompt_of, text_of
 from swink_gateway.policy.config import Config, Fault, Route, Source, Transforms
 from swink_gateway.policy.config.lines import Path, written
 from swink_gateway.policy.limits.stores import ENGINES, Store
@@ -249,7 +249,7 @@ def _conversation(asked: Asked, owner: str) -> str | None:
     context = asked.context
     if prompt_of(None, context, StreamOptions()).tokens < CACHED_TOKENS:
         return None
-    begins = [owner, (context.system_prompt or "")[:MOST_COMPARED]]
+    begins = [owner, text_of(context.system_prompt or "")[:MOST_COMPARED]]
     for message in context.messages:
         content = message.content
         texts = [content] if isinstance(content, str) else [getattr(b, "text", "") for b in content]
@@ -311,6 +311,10 @@ def _transformed(asked: Asked, by: Transforms) -> Asked:
     if by.max_tokens is not None:
         options["max_tokens"] = min(options.get("max_tokens") or by.max_tokens, by.max_tokens)
     if by.system_prompt is not None:
-        said = [by.system_prompt, *([context.system_prompt] if context.system_prompt else [])]
-        context = replace(context, system_prompt="\n\n".join(said))
+        prompt: Any = context.system_prompt
+        if isinstance(prompt, list):
+            prompt = [by.system_prompt, *prompt]
+        else:
+            prompt = "\n\n".join(filter(None, [by.system_prompt, prompt]))
+        context = replace(context, system_prompt=prompt)
     return evolve(asked, context=context, options=options, own=own, dropped=dropped)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from swink_core import Message, StreamOptions, SystemMessage, TextBlock, UserMessage
-from swink_core.providers import prompt_of
+from swink_core.providers import prompt_of, text_of
 from swink_gateway.policy.config import When
 from swink_gateway.protocols import Asked
 
@@ -102,7 +102,8 @@ def _is_background(asked: Asked) -> bool:
     messages = asked.context.messages
     systems = [one for one in messages if isinstance(one, SystemMessage)]
     users = [one for one in messages[-2:] if isinstance(one, UserMessage)]  # a beginning may follow
-    instructions = "\n".join([asked.context.system_prompt or "", *map(_text, systems[:MOST_ASKED])])
+    prompt = text_of(asked.context.system_prompt or "")
+    instructions = "\n".join([prompt, *map(_text, systems[:MOST_ASKED])])
     return bool(
         _INSTRUCTED.search(instructions[:MOST_READ])
         or any(_SAID.search(_text(one)[:MOST_READ]) for one in users)

@@ -18,9 +18,10 @@ SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 
 
 def response_format(form: Fields) -> dict[str, Any] | str:
-    """Return a schema that an answer keeps to; its name is the schema's title, if it has none."""
-    name, schema = form.text("name"), form.take("schema", dict)
+    """Return a schema that an answer keeps to; its name and description become the schema's."""
+    schema = form.take("schema", dict)
+    named = {"title": form.text("name"), "description": form.text("description")}
     form.flag("strict")  # what keeps strict mode's rules is asked for strictly
     if schema is None:
         return "json"
-    return {"title": name, **schema} if name else schema
+    return {**schema, **{key: text for key, text in named.items() if text}}

@@ -22,6 +22,7 @@ from swink_core import (
     ThinkingBlock,
     ToolCallBlock,
     UrlSource,
+    UserMessage,
 )
 
 __all__ = ["Said", "Value", "encoded"]
@@ -65,7 +66,11 @@ class Said:
 
 def _values(context: Context) -> Iterator[Value]:
     """Yield what of a conversation must go out: all that was made for it alone."""
-    yield from _nonces("system_prompt", context.system_prompt)
+    if isinstance(context.system_prompt, list):
+        for place, block in enumerate(context.system_prompt):
+            yield from _of_block(f"system_prompt[{place}]", block)
+    else:
+        yield from _nonces("system_prompt", context.system_prompt)
     for at, tool in enumerate(context.tools):
         path = f"tools[{at}]"
         yield Value(f"{path}.name", _name(tool.name))
@@ -74,6 +79,8 @@ def _values(context: Context) -> Iterator[Value]:
         yield from _nonces(f"{path}.metadata", tool.metadata)
     for at, message in enumerate(context.messages):
         path, content = f"messages[{at}].content", message.content
+        if isinstance(message, UserMessage) and message.name:
+            yield Value(f"messages[{at}].name", (message.name,))
         if isinstance(content, str):
             yield from _nonces(path, content)
         else:

@@ -76,7 +76,10 @@ class AgentAPI(ResponsesAPI):
     def _parameters(self, model: Model, options: StreamOptions) -> dict[str, Any]:
         found = super()._parameters(model, options)
         if found.pop("text", None) is not None:
-            found["response_format"] = response_format(options.response_format, self._dialect)
+            form = options.extra.get("response_format")
+            named = form.get("json_schema") if isinstance(form, Mapping) else None
+            asked = options.response_format
+            found["response_format"] = response_format(asked, self._dialect, named)
         if isinstance(choice := found.get("tool_choice"), dict):
             found["tool_choice"] = {"name": choice["name"]}
         return found

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from swink_core import Context, Model, StreamOptions, ThinkingLevel
 from swink_core.providers import Knobs, rule_of, sent_options, with_extra
@@ -23,11 +22,12 @@ from swink_provider_openai.parameters import (
     response_format,
     shared_knobs,
 )
+from swink_provider_openai.responses.background import is_background
 from swink_provider_openai.responses.converter import ResponsesConverter
 from swink_provider_openai.responses.parser import ResponsesParser
 from swink_provider_openai.terms import REGIONAL, with_terms
 
-__all__ = ["ResponsesAPI", "resumed"]
+__all__ = ["ResponsesAPI"]
 
 FEATURES = frozenset({
     "tools", "tool_choice", "images", "documents", "audio", "json", "structured_output", "stop",
@@ -35,6 +35,9 @@ FEATURES = frozenset({
 })  # fmt: skip
 
 ENCRYPTED = "reasoning.encrypted_content"
+
+PREVIOUS = "previous_response_id"
+"""The setting and the field that name the response to go on from."""
 
 
 class ResponsesAPI:
@@ -80,11 +83,11 @@ class ResponsesAPI:
     def _conversation(self, context: Context, options: StreamOptions) -> dict[str, Any]:
         """Return `input`, `instructions` and `tools`."""
         extra = options.extra
-        previous = extra.get("previous_response_id")
+        previous = options.settings.get(PREVIOUS) or extra.get(PREVIOUS)
         converter = ResponsesConverter(
             self._provider,
             self._dialect,
-            stored=extra.get("store", bool(extra.get("background"))) is True,
+            stored=extra.get("store", is_background(options)) is True,
             previous=previous,
             continued=bool(previous or extra.get("conversation")),
         )
@@ -95,7 +98,7 @@ class ResponsesAPI:
     ) -> dict[str, Any]:
         """Return the defaults of fields that the call does not set."""
         # what is made in the background is kept, to be asked for
-        defaults: dict[str, Any] = {"store": bool(options.extra.get("background"))}
+        defaults: dict[str, Any] = {"store": is_background(options)}
         if not model.lacks("thinking") and rule_of(model).takes.get("thinking", True):
             defaults["include"] = [ENCRYPTED]
         if "reasoning" in fields and options.thinking_level is not ThinkingLevel.OFF:
@@ -113,12 +116,16 @@ class ResponsesAPI:
             "stop": list(options.stop) or None,
             "tool_choice": _tool_choice(options.tool_choice),
             "text": self._text(options),
+            PREVIOUS: options.settings.get(PREVIOUS),
+            "background": options.settings.get("background"),
         }
         return {name: value for name, value in found.items() if value is not None}
 
     def _text(self, options: StreamOptions) -> dict[str, Any] | None:
         """Return the form of the answer."""
-        wanted = response_format(options.response_format, self._dialect)
+        named = options.extra.get("text", {})
+        named = named.get("format") if isinstance(named, Mapping) else None
+        wanted = response_format(options.response_format, self._dialect, named)
         if wanted is None:
             return None
         schema = wanted.pop("json_schema", {})
@@ -128,20 +135,6 @@ class ResponsesAPI:
 def _reasoning(model: Model, options: StreamOptions) -> dict[str, Any]:
     word = effort(model, options)
     return {} if word is None else {"reasoning": {"effort": word}}
-
-
-def resumed(url: str, id: str, settings: Mapping[str, Any], streamed: bool) -> str:
-    """Return the address of a response that the service has begun, below that of all.
-
-    Source: "Get a model response". `starting_after` is the number of the last event that is known.
-    """
-    parts = urlsplit(url)
-    after = settings.get("starting_after")
-    asked = {"stream": "true"} if streamed else {}
-    asked |= {} if after is None else {"starting_after": str(after)}
-    query = [parts.query, urlencode(asked)]
-    path = f"{parts.path}/{quote(id, safe='')}"
-    return urlunsplit(parts._replace(path=path, query="&".join(filter(None, query))))
 
 
 def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:

@@ -110,7 +110,9 @@ class ResponsesConverter(OpenAIConverter):
                         self._note_asked(block)
         items = without_unanswered(self.messages(context), self._left_out)
         native: dict[str, Any] = {"input": items}
-        if context.system_prompt:
+        if isinstance(context.system_prompt, list):
+            items[:0] = self.system(SystemMessage(context.system_prompt))
+        elif context.system_prompt:
             native["instructions"] = context.system_prompt
         if context.tools:
             native["tools"] = [self.tool(tool) for tool in context.tools]
@@ -135,22 +137,17 @@ class ResponsesConverter(OpenAIConverter):
         return self._continued or message.tool_call_id in self._asked
 
     def system(self, message: SystemMessage) -> list[Any]:
-        """Convert an instruction inside the conversation."""
-        return [{"role": "developer", "content": self.system_text(message)}]
+        """Convert an instruction inside the conversation, and items that stand in it."""
+        content = self.system_text(message)
+        if isinstance(content, str):
+            return [{"role": "developer", "content": content}]
+        return _with_items("developer", content)
 
     def user(self, message: UserMessage) -> list[Any]:
         """Convert what the user says, and items that stand among it."""
         if isinstance(message.content, str):
             return [{"role": "user", "content": message.content}]
-        native: list[Any] = []
-        for part in self.blocks(message, self.part):
-            if part.get("type") not in PARTS:
-                native.append(part)
-            elif native and "content" in native[-1] and native[-1].get("role") == "user":
-                native[-1]["content"].append(part)
-            else:
-                native.append({"role": "user", "content": [part]})
-        return native
+        return _with_items("user", self.blocks(message, self.part))
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """Convert what the model said, item by item."""
@@ -275,6 +272,19 @@ class ResponsesConverter(OpenAIConverter):
             case AudioBlock():
                 return {"type": "input_file", "filename": "audio", "file_data": media_url(block)}
         raise unsupported("The Responses API", f"{block.type} blocks in what goes in")
+
+
+def _with_items(role: str, parts: list[dict[str, Any]]) -> list[Any]:
+    """Return messages of a role with these parts, and the items among them."""
+    native: list[Any] = []
+    for part in parts:
+        if part.get("type") not in PARTS:
+            native.append(part)
+        elif native and "content" in native[-1] and native[-1].get("role") == role:
+            native[-1]["content"].append(part)
+        else:
+            native.append({"role": role, "content": [part]})
+    return native
 
 
 def _item(block: Block) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def _message(said: Fields, names: dict[str, str]) -> Message | None:
         case "system" | "developer":
             return SystemMessage(_content(said))
         case "user":
-            return UserMessage(_content(said))
+            return UserMessage(_content(said), said.text("name"))
         case "assistant":
             return _assistant(said, names)
         case "tool" | "function":

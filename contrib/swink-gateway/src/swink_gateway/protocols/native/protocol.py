@@ -75,7 +75,7 @@ class NativeProtocol:
         """Return what a request asks for."""
         said = Fields(body)
         context = {
-            "system_prompt": said.text("system"),
+            "system_prompt": said.take("system", (str, list)),
             "messages": said.take("messages", list) or [],
             "tools": said.take("tools", list) or [],
         }

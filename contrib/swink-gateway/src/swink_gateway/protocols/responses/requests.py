@@ -132,7 +132,6 @@ class _Reader:
             kind = form.text("type")
             if kind == "json_schema":
                 options["response_format"] = response_format(form)
-                form.text("description")
             elif kind == "json_object":
                 options["response_format"] = "json"
         return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,178 @@
+"""Responses made in the background: followed or polled, resumed after a cut, cancelled.
+
+Source: OpenAI's guide "Background mode". The service keeps such a response and goes on with it
+whoever listens. Its events are numbered, and a stream of it can begin after any of them, so a cut
+costs nothing. Only whole events are handed on, because the rest of one comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+
+import msgspec
+
+from swink_core import Failure, ProviderFailure, StreamErrorKind, StreamOptions
+from swink_core.providers import Exchange, FrameError, HTTPRequest, SSEDecoder
+
+__all__ = ["followed", "is_background", "polled", "resumed"]
+
+UNFINISHED = ("queued", "in_progress")
+
+FAILURES = 5
+"""Requests in a row that bring nothing new, after which the response is given up."""
+
+FIRST_WAIT = 1.0
+LONGEST_WAIT = 10.0
+"""Seconds between two requests."""
+
+Cancel = Callable[[str], HTTPRequest]
+"""Makes the request that cancels the response of an id."""
+
+Resume = Callable[[str, int | None], HTTPRequest]
+"""Makes the request for the response of an id, after the event of a number."""
+
+
+class _Named(msgspec.Struct):
+    id: str | None = None
+    status: str | None = None
+
+
+class _Event(msgspec.Struct):
+    sequence_number: int | float | None = None
+    response: _Named | None = None
+
+
+def is_background(options: StreamOptions) -> bool:
+    """Tell whether a response is to be made in the background."""
+    asked = options.settings.get("background", options.extra.get("background"))
+    return bool(asked)
+
+
+def resumed(url: str, id: str, settings: Mapping[str, Any], streamed: bool) -> str:
+    """Return the address of a response that the service has begun, below that of all.
+
+    Source: "Get a model response". `starting_after` is the number of the last event that is known.
+    """
+    after = settings.get("starting_after")
+    asked = {"stream": "true"} if streamed else {}
+    asked |= {} if after is None else {"starting_after": str(after)}
+    return _below(url, [id], urlencode(asked))
+
+
+def cancelled(url: str, id: str) -> str:
+    """Return the address that cancels a response. Source: "Cancel a response"."""
+    return _below(url, [id, "cancel"])
+
+
+def _below(url: str, names: list[str], query: str = "") -> str:
+    parts = urlsplit(url)
+    path = "/".join([parts.path, *(quote(name, safe="") for name in names)])
+    return urlunsplit(parts._replace(path=path, query="&".join(filter(None, [parts.query, query]))))
+
+
+async def followed(
+    x: Exchange, resume: Resume, cancel: Cancel | None, id: str | None, after: int | None
+) -> AsyncIterator[bytes]:
+    """Yield the events of a response, and resume it where its stream is cut.
+
+    `id` names a response that has begun, and `after` the last event that is known. `cancel` ends a
+    response that is abandoned; `None` lets it go on. Raises ProviderFailure.
+    """
+    request: HTTPRequest | None = None
+    failures = 0
+    while True:
+        decoder = SSEDecoder()
+        body = x.stream(request)
+        cut: ProviderFailure | None = None
+        try:
+            async for data in body:
+                whole = b""
+                for frame in _frames(decoder, data):
+                    event = _event(frame)
+                    if id is None and event.response is not None and event.response.id:
+                        id = event.response.id
+                        if cancel is not None:
+                            x.on_abandon(cancel(id))
+                    if event.sequence_number is not None:
+                        after = int(event.sequence_number)
+                        failures = 0
+                    whole += b"data: %b\n\n" % frame.replace(b"\n", b"\ndata: ")
+                yield whole
+                if x.stopped:
+                    return
+        except ProviderFailure as error:
+            if id is None or not _passes(error.failure):
+                raise
+            cut = error
+        finally:
+            await body.aclose()
+        failures += 1
+        if id is None or failures > FAILURES:
+            if cut is not None:
+                raise cut
+            return
+        x.call.notice("resumed", f"{x.model}: the stream of {id} was cut and is resumed")
+        await x.sleep(_wait(failures))
+        request = resume(id, after)
+
+
+async def polled(x: Exchange, resume: Resume, cancel: Cancel | None) -> AsyncIterator[bytes]:
+    """Yield a finished response, and before that a sign of life for each poll.
+
+    Raises ProviderFailure.
+    """
+    data = await x.read()
+    found = _state(data)
+    if found.id is not None and cancel is not None:
+        x.on_abandon(cancel(found.id))
+    requests = failures = 0
+    while found.id is not None and found.status in UNFINISHED:
+        yield b""
+        requests += 1
+        await x.sleep(_wait(requests))
+        try:
+            data = await x.read(resume(found.id, None))
+        except ProviderFailure as error:
+            failures += 1
+            if failures > FAILURES or not _passes(error.failure):
+                raise
+            continue
+        failures = 0
+        found = _state(data)
+    yield data
+
+
+def _wait(number: int) -> float:
+    return min(FIRST_WAIT * 2.0 ** min(number - 1, 8), LONGEST_WAIT)
+
+
+def _passes(failure: Failure) -> bool:
+    """Tell whether a failure is one of the connection or of the moment."""
+    status = failure.status
+    return status is None or status == 429 or status >= 500
+
+
+def _frames(decoder: SSEDecoder, data: bytes) -> list[bytes]:
+    try:
+        return [frame for frame in decoder.feed(data) if frame]
+    except FrameError as error:
+        kind = StreamErrorKind.PROTOCOL
+        failure = Failure("streaming", kind=kind, code="frame", message=str(error))
+        raise ProviderFailure(failure) from error
+
+
+def _event(frame: bytes) -> _Event:
+    """Read the number of an event and the id in it. The parser reports a damaged event."""
+    try:
+        return msgspec.json.decode(frame, type=_Event)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Event()
+
+
+def _state(data: bytes) -> _Named:
+    try:
+        return msgspec.json.decode(data, type=_Named)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _Named()

@@ -1,0 +1,240 @@
+"""Media at an address, downloaded for an API that takes only data, where the caller allows it.
+
+An address in a conversation may come from anybody, so only public hosts are connected to. A name is
+resolved first, each address that it has is checked, and the connection goes to a checked one: no
+second look-up can replace it. Redirects are followed one by one, by the same rules. Proxies of the
+environment are not used, because they resolve names themselves. No credentials are sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ipaddress
+import mimetypes
+import socket
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlsplit
+
+from swink_core.failures.exceptions import ProviderFailure
+from swink_core.failures.failure import Failure
+from swink_core.failures.redaction import public_url
+from swink_core.providers.media import MOST_CALL_BYTES, MOST_FILE_BYTES, with_sources
+from swink_core.providers.network import failure_of
+from swink_core.vocabulary.messages import Base64Source, Context, MediaBlock, UrlSource
+from swink_core.vocabulary.outcome import StreamErrorKind as Kind
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from swink_core.plugins.call import Attempt
+
+SECONDS = 60.0
+"""How long all downloads of a call may take together."""
+
+MOST_REDIRECTS = 5
+
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_UNKNOWN = ("", "application/octet-stream", "binary/octet-stream")
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+def is_public(address: str) -> bool:
+    """Tell whether an IP address belongs to the public internet.
+
+    An IPv6 address that stands for an IPv4 address is judged by that one.
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour
+        if inner is None and found in _NAT64:
+            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+        if inner is None and found.teredo is not None:
+            return False
+        found = inner or found
+    if isinstance(found, ipaddress.IPv6Address) and found.is_site_local:
+        return False
+    return found.is_global and not (found.is_multicast or found.is_reserved)
+
+
+async def downloaded(context: Context, attempt: Attempt) -> Context:
+    """Return a conversation with the content of the addresses that the attempt's API does not
+    fetch. Raises ProviderFailure."""
+    takes = getattr(attempt.target.binding.provider, "takes_address", None)
+    if takes is None:
+        return context
+    model = attempt.model
+    options = attempt.options
+    return await with_downloads(context, lambda block: not takes(model, block, options))
+
+
+async def with_downloads(
+    context: Context,
+    is_wanted: Callable[[Any], bool],
+    *,
+    each: int = MOST_FILE_BYTES,
+    in_all: int = MOST_CALL_BYTES,
+    seconds: float = SECONDS,
+    allowed: Callable[[str], bool] = is_public,
+) -> Context:
+    """Return a conversation with the content of addresses in their place.
+
+    `is_wanted` tells which blocks. `each` and `in_all` are limits in bytes, `seconds` that of all
+    downloads together. `allowed` tells whether an IP address may be connected to. Raises
+    ProviderFailure.
+    """
+    wanted = [
+        block.source
+        for message in context.messages
+        if not isinstance(message.content, str)
+        for block in message.content
+        if isinstance(block, MediaBlock)
+        and isinstance(block.source, UrlSource)
+        and is_wanted(block)
+    ]
+    if not wanted:
+        return context
+    loaded: dict[int, Base64Source] = {}
+    known: dict[tuple[str, str | None], Base64Source] = {}
+    url = wanted[0].url
+    try:
+        async with asyncio.timeout(seconds), AsyncExitStack() as stack:
+            session = await stack.enter_async_context(_session(allowed))
+            for source in wanted:
+                url = source.url
+                key = source.url, source.media_type
+                if key not in known:
+                    known[key] = await _download(session, source, min(each, in_all), allowed)
+                    in_all -= len(known[key].data) * 3 // 4
+                loaded[id(source)] = known[key]
+    except TimeoutError:
+        raise _refused(url, f"the download took longer than {seconds:g} s") from None
+    return with_sources(context, loaded)
+
+
+def _session(allowed: Callable[[str], bool]) -> aiohttp.ClientSession:
+    import aiohttp
+    from aiohttp.abc import AbstractResolver
+    from aiohttp.resolver import ThreadedResolver
+
+    class Resolver(AbstractResolver):
+        """Resolves names to addresses that may be connected to."""
+
+        def __init__(self) -> None:
+            self._inner = ThreadedResolver()
+
+        async def resolve(
+            self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+        ) -> Any:
+            found = await self._inner.resolve(host, port, family)
+            for one in found:
+                if not allowed(one["host"]):
+                    raise _NotPublic(host)
+            return found
+
+        async def close(self) -> None:
+            await self._inner.close()
+
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(resolver=Resolver(), use_dns_cache=False),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        timeout=aiohttp.ClientTimeout(total=None),
+    )
+
+
+class _NotPublic(Exception):
+    """Raised for the name of a host that is not on the public internet."""
+
+
+async def _download(
+    session: aiohttp.ClientSession,
+    source: UrlSource,
+    most: int,
+    allowed: Callable[[str], bool],
+) -> Base64Source:
+    import aiohttp
+
+    url = source.url
+    for _ in range(MOST_REDIRECTS + 1):
+        _check(url, allowed)
+        try:
+            async with session.get(
+                url, allow_redirects=False, headers={"Accept-Encoding": "identity"}
+            ) as response:
+                place = response.headers.get("Location")
+                if response.status in _REDIRECTS and place is not None:
+                    url = urljoin(url, place)
+                    continue
+                if response.status != 200:
+                    raise _refused(source.url, f"the server answered HTTP {response.status}")
+                if response.headers.get("Content-Encoding", "identity") != "identity":
+                    raise _refused(source.url, "the server sent it compressed")
+                data = await _read(source.url, response, most)
+                kind = source.media_type or _kind(response.headers.get("Content-Type", ""), url)
+        except _NotPublic as error:
+            raise _private(source.url, str(error)) from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _refused(source.url, str(failure_of(error, "request"))) from error
+        if kind is None:
+            raise _refused(source.url, "the server does not say what kind of media it is")
+        return Base64Source(kind, await asyncio.to_thread(_encoded, data))
+    raise _refused(source.url, f"more than {MOST_REDIRECTS} redirects")
+
+
+async def _read(url: str, response: aiohttp.ClientResponse, most: int) -> bytes:
+    data = bytearray()
+    async for piece in response.content.iter_any():
+        data += piece
+        if len(data) > most:
+            raise _refused(url, f"more than {most:,} bytes, which is all that may be sent")
+    if not data:
+        raise _refused(url, "the answer is empty")
+    return bytes(data)
+
+
+def _check(url: str, allowed: Callable[[str], bool]) -> None:
+    """Refuse an address that names no public host; names are checked when they are resolved."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+        parts.port  # noqa: B018  # raises ValueError for one that is no number
+    except ValueError:
+        raise _refused(url, "it is not a valid address") from None
+    if parts.scheme not in ("http", "https") or not host:
+        raise _refused(url, "only http:// and https:// addresses are downloaded")
+    if parts.username or parts.password:
+        raise _refused(url, "an address with a user name or password is not downloaded")
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return
+    if not allowed(host):
+        raise _private(url, host)
+
+
+def _kind(header: str, url: str) -> str | None:
+    kind = header.partition(";")[0].strip().lower()
+    if kind in _UNKNOWN or "/" not in kind:
+        return mimetypes.guess_type(urlsplit(url).path)[0]
+    return kind
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _private(url: str, host: str) -> ProviderFailure:
+    return _refused(url, f"{host} is not on the public internet")
+
+
+def _refused(url: str, what: str) -> ProviderFailure:
+    failure = Failure("request", kind=Kind.INVALID_REQUEST, code="download")
+    failure.message = f"{public_url(url)} was not downloaded: {what}"
+    failure.resolution = "Pass the media's data, or an address that can be downloaded."
+    return ProviderFailure(failure)

@@ -1,0 +1,263 @@
+"""Downloads of media: from public hosts alone, bounded in bytes, seconds and redirects."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from swink_core import (
+    Client,
+    Context,
+    DocumentBlock,
+    Error,
+    ImageBlock,
+    ProviderFailure,
+    RetryPolicy,
+    TextBlock,
+    UrlSource,
+    UserMessage,
+)
+from swink_core.providers import downloads
+from swink_core.providers.downloads import is_public, with_downloads
+from swink_recorder.loopback import Exchange, LoopbackServer
+
+PNG = b"\x89PNG\r\n\x1a\n and so on"
+DATA = base64.b64encode(PNG).decode()
+
+PRIVATE = [
+    "127.0.0.1", "127.1.2.3", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254",
+    "100.64.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "192.0.2.1", "198.18.0.1", "::1",
+    "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1",
+    "2002:7f00:1::1", "2002:a00:1::1", "64:ff9b::7f00:1", "64:ff9b::a00:1", "2001:db8::1",
+    "2001:0:53aa:64c:0:fbff:80ff:fffe", "fec0::1", "localhost", "",
+]  # fmt: skip
+PUBLIC = ["1.1.1.1", "8.8.8.8", "93.184.216.34", "2606:4700:4700::1111", "::ffff:1.1.1.1"]
+
+
+@pytest.mark.parametrize("address", PRIVATE)
+def test_addresses_that_are_not_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_addresses_that_are_public(address: str) -> None:
+    assert is_public(address)
+
+
+class Files(LoopbackServer):
+    """Serves an image, redirects and refusals, by the path."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+        self.headers: dict[str, str] = {}
+
+    async def respond(self, exchange: Exchange) -> None:
+        self.seen.append(exchange.path)
+        self.headers = exchange.headers
+        status, headers, body = 200, {"Content-Type": "image/png"}, PNG
+        match exchange.path.split("/")[1:]:
+            case ["again", count] if int(count) > 0:
+                status, headers = 302, {"Location": f"/again/{int(count) - 1}"}
+            case ["to", *rest]:
+                status, headers = 307, {"Location": base64.urlsafe_b64decode(rest[0]).decode()}
+            case ["status", number]:
+                status = int(number)
+            case ["kind", *rest]:
+                headers = {"Content-Type": "/".join(rest)}
+            case ["unknown"]:
+                headers = {"Content-Type": "application/octet-stream"}
+            case ["empty"]:
+                body = b""
+            case ["packed"]:
+                head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\n"
+                await exchange.raw(head + b"a")
+                return
+            case ["hangs"]:
+                await exchange.disconnected()
+                return
+        await exchange.start(status, headers)
+        await exchange.write(body)
+        await exchange.end()
+
+
+def _of(*urls: str, media_type: str | None = None) -> Context:
+    blocks = [ImageBlock(UrlSource(url, media_type)) for url in urls]
+    return Context([UserMessage("Hi"), UserMessage([TextBlock("These:"), *blocks])])
+
+
+async def _downloaded(*urls: str, **options: Any) -> list[Any]:
+    given = {"allowed": lambda address: True, **options}
+    context = await with_downloads(_of(*urls), lambda block: True, **given)
+    blocks: Any = context.messages[1].content
+    return [block.source for block in blocks[1:]]
+
+
+async def _refusal(url: str, **options: Any) -> str:
+    with pytest.raises(ProviderFailure) as caught:
+        await _downloaded(url, **options)
+    failure = caught.value.failure
+    assert failure.code == "download"
+    assert failure.resolution
+    return failure.message or ""
+
+
+async def test_an_address_becomes_data_and_one_address_is_fetched_once() -> None:
+    async with Files() as server:
+        found = await _downloaded(f"{server.url}/a", f"{server.url}/a", f"{server.url}/again/5")
+    assert [(source.media_type, source.data) for source in found] == [("image/png", DATA)] * 3
+    assert len(server.seen) == 1 + 6
+    assert not {"cookie", "authorization"} & server.headers.keys()
+
+
+async def test_only_wanted_blocks_are_fetched() -> None:
+    context = _of("http://example.invalid/a.png")
+    assert await with_downloads(context, lambda block: False) is context
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/kind/image/webp;q=1", "image/webp"),
+        ("/unknown?a", None),
+        ("/kind/IMAGE/PNG", "image/png"),
+    ],
+)
+async def test_the_kind_is_what_the_server_says(path: str, kind: str | None) -> None:
+    async with Files() as server:
+        if kind is None:
+            assert "kind of media" in await _refusal(f"{server.url}{path}")
+        else:
+            assert (await _downloaded(f"{server.url}{path}"))[0].media_type == kind
+
+
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        ("/again/6", "more than 5 redirects"),
+        ("/status/404", "HTTP 404"),
+        ("/status/206", "HTTP 206"),
+        ("/empty", "empty"),
+        ("/packed", "compressed"),
+        ("/to/ZmlsZTovLy9ldGMvcGFzc3dk", "only http"),  # file:///etc/passwd
+    ],
+)
+async def test_an_answer_that_cannot_be_sent_is_refused(path: str, what: str) -> None:
+    async with Files() as server:
+        assert what in await _refusal(f"{server.url}{path}")
+
+
+async def test_sizes_are_bounded_for_each_and_in_all() -> None:
+    async with Files() as server:
+        url = f"{server.url}/a"
+        assert "more than 5 bytes" in await _refusal(url, each=5)
+        with pytest.raises(ProviderFailure, match="more than"):
+            await _downloaded(url, f"{url}b", in_all=len(PNG) + 3)
+        assert len(await _downloaded(url, f"{url}b", in_all=2 * len(PNG) + 3)) == 2
+
+
+async def test_the_time_is_bounded() -> None:
+    async with Files() as server:
+        assert "longer than 0.05 s" in await _refusal(f"{server.url}/hangs", seconds=0.05)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:{port}/a", "http://localhost:{port}/a", "http://0.0.0.0:{port}/a",
+        "http://2130706433:{port}/a", "http://0x7f000001:{port}/a", "http://127.1:{port}/a",
+        "http://[::1]:{port}/a", "http://[::ffff:127.0.0.1]:{port}/a", "http://LOCALHOST:{port}/a",
+    ],
+)  # fmt: skip
+async def test_this_machine_is_not_connected_to(url: str) -> None:
+    async with Files() as server:
+        port = server.url.rpartition(":")[2]
+        await _refusal(url.format(port=port), allowed=is_public)
+    assert server.seen == []
+
+
+async def test_a_redirect_into_this_machine_is_not_followed() -> None:
+    async with Files() as inner, Files() as outer:
+        inside = base64.urlsafe_b64encode(f"{inner.url}/secret".encode()).decode()
+        calls: list[str] = []
+
+        def allowed(address: str) -> bool:
+            calls.append(address)
+            return len(calls) == 1  # the first host counts as public
+
+        said = await _refusal(f"{outer.url}/to/{inside}", allowed=allowed)
+    assert "not on the public internet" in said
+    assert (len(outer.seen), inner.seen) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "url", ["http://a:b@example.com/a.png", "http://example.com:x/a.png", "ftp://example.com/a"]
+)
+async def test_an_address_of_another_form_is_refused(url: str) -> None:
+    said = await _refusal(url, allowed=lambda address: False)
+    assert "a:b" not in said
+
+
+# -- calls ---------------------------------------------------------------------------------------
+
+
+class Refusing(LoopbackServer):
+    """Keeps each request and refuses it, so that no answer has to be written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bodies: list[Any] = []
+
+    async def respond(self, exchange: Exchange) -> None:
+        if exchange.method == "POST" and "/api/show" not in exchange.path:
+            self.bodies.append(exchange.json)
+        await exchange.start(400, {"Content-Type": "application/json"})
+        await exchange.write(b'{"error":{"message":"no"}}')
+        await exchange.end()
+
+
+async def _asked(model: str, block: Any, **options: Any) -> tuple[list[Any], Any]:
+    async with Refusing() as server, Client(retry=RetryPolicy.none()) as client:
+        own = {"base_url": server.url, "api_key": "k", **options}
+        async with client.stream(model, UserMessage(["Look:", block]), **own) as stream:
+            events = [event async for event in stream]
+    return server.bodies, events[-1]
+
+
+async def test_nothing_is_downloaded_unless_the_caller_allows_it() -> None:
+    async with Files() as files:
+        block = ImageBlock(UrlSource(f"{files.url}/a.png"))
+        bodies, last = await _asked("ollama/llava", block)
+    assert (bodies, files.seen) == ([], [])
+    assert isinstance(last, Error)
+    assert last.error_kind == "unsupported"
+
+
+async def test_an_api_that_takes_data_alone_gets_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "is_public", lambda address: True)
+    monkeypatch.setitem(with_downloads.__kwdefaults__, "allowed", lambda address: True)
+    async with Files() as files:
+        block = ImageBlock(UrlSource(f"{files.url}/a.png"))
+        [body], _ = await _asked("ollama/llava", block, download_media=True)
+    assert body["messages"][0]["images"] == [DATA]
+
+
+async def test_an_api_that_fetches_gets_the_address() -> None:
+    async with Files() as files:
+        url = f"{files.url}/a.png"
+        block = ImageBlock(UrlSource(url))
+        [body], _ = await _asked("anthropic/claude-opus-4-8", block, download_media=True)
+    source = body["messages"][0]["content"][1]["source"]
+    assert (source, files.seen) == ({"type": "url", "url": url}, [])
+
+
+async def test_a_download_that_is_refused_ends_the_call_before_a_request() -> None:
+    block = DocumentBlock(UrlSource("http://127.0.0.1:9/a.pdf"))
+    bodies, last = await _asked(
+        "openai/gpt-4.1", block, download_media=True, settings={"api": "chat"}
+    )
+    assert bodies == []
+    assert isinstance(last, Error)
+    assert (last.error_kind, last.code) == ("invalid_request", "download")
