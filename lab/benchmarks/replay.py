@@ -134,7 +134,7 @@ STAGES: dict[str, tuple[Any, str]] = {
 }
 """The function of each stage of a call, by its owner and its name."""
 
-ITERATIONS = 800
+ITERATIONS = 300
 """Rounds of an empty loop: about a twentieth of the instructions of a short call."""
 
 

@@ -37,8 +37,12 @@ class AsyncOnly:
 
         def __exit__(self, *raised: object) -> None: ...
 
+    def _pieces(self, generator: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+        """Return a generator's pieces as an object that reports the same mistakes."""
+        return _AsyncPieces(generator)
 
-class AsyncPieces(AsyncOnly, AsyncGenerator[T, None]):
+
+class _AsyncPieces(AsyncOnly, AsyncGenerator[T, None]):
     """The pieces of an answer, as an async generator yields them."""
 
     __slots__ = ("_generator",)

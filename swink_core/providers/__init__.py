@@ -1,6 +1,6 @@
 """Building blocks of providers, from bytes to events."""
 
-from swink_core.failures.asynchronous import AsyncOnly, AsyncPieces
+from swink_core.failures.asynchronous import AsyncOnly
 from swink_core.failures.classification import by_tables
 from swink_core.failures.failure import MalformedFrame, Phase
 from swink_core.failures.kinds import KINDS, health_of
@@ -70,7 +70,6 @@ __all__ = [
     "TUNING",
     "AiohttpClient",
     "AsyncOnly",
-    "AsyncPieces",
     "Attempt",
     "Automaton",
     "Catalog",

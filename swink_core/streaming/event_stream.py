@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Iterator
 from types import AsyncGeneratorType
 from typing import Self, cast
 
-from swink_core.failures.asynchronous import AsyncOnly, AsyncPieces
+from swink_core.failures.asynchronous import AsyncOnly
 from swink_core.failures.exceptions import LimitReached, StreamError
 from swink_core.plugins.call import Call
 from swink_core.streaming.driver import Batch, Driver
@@ -61,7 +61,7 @@ class EventStream(AsyncOnly):
         Raises like `result()`, and also raises a `StreamError` that would restart the call after
         text was delivered.
         """
-        return AsyncPieces(self._text())
+        return self._pieces(self._text())
 
     async def _text(self) -> AsyncGenerator[str, None]:
         is_said = False

@@ -38,7 +38,7 @@ from swink_core import (
     UserMessage,
     replace,
 )
-from swink_core.providers import AsyncOnly, AsyncPieces, closed_schema
+from swink_core.providers import AsyncOnly, closed_schema
 
 __all__ = [
     "ANSWER",
@@ -268,7 +268,7 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
     def partials(self) -> AsyncGenerator[Any, None]:
         """What the answer says so far, as JSON data that grows. Raises what `result()` raises of
         the call; whether the whole fits the type, `result()` says."""
-        return AsyncPieces(self._partials())
+        return self._pieces(self._partials())
 
     async def _partials(self) -> AsyncGenerator[Any, None]:
         growing = Growing(self._form)

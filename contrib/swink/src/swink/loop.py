@@ -45,7 +45,7 @@ from swink_core import (
     UsageError,
     replace,
 )
-from swink_core.providers import AsyncOnly, AsyncPieces, LimitGate
+from swink_core.providers import AsyncOnly, LimitGate
 
 __all__ = ["Run", "TooManyTurns"]
 
@@ -160,7 +160,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
     @property
     def text(self) -> AsyncGenerator[str, None]:
         """The text of all turns, piece by piece. Raises what `result()` raises."""
-        return AsyncPieces(self._text())
+        return self._pieces(self._text())
 
     async def _text(self) -> AsyncGenerator[str, None]:
         is_said = False
@@ -179,7 +179,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
     @property
     def partials(self) -> AsyncGenerator[Any, None]:
         """The typed answer so far, as JSON data that grows. Raises what `answer()` raises."""
-        return AsyncPieces(self._partials())
+        return self._pieces(self._partials())
 
     async def _partials(self) -> AsyncGenerator[Any, None]:
         growing = Growing(self._typed().form)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 from weakref import finalize
 
@@ -29,13 +29,15 @@ from swink_core import (
     AssistantMessage,
     Charge,
     ClientOptions,
+    Context,
     Cost,
     Limits,
+    Model,
     Options,
     Usage,
     UsageError,
 )
-from swink_core.providers import Catalog, Gate, LimitGate, TokenCounter
+from swink_core.providers import Catalog, Gate, LimitGate
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -80,7 +82,7 @@ class SyncClient:
         gates: Iterable[Gate] = (),
         breaker: bool = True,
         providers: Mapping[str, Mapping[str, Any] | Callable[[str], Any]] | None = None,
-        count_tokens: TokenCounter | None = None,
+        count_tokens: Callable[[Model, Context], int | Awaitable[int]] | None = None,
         limits: Limits | LimitGate | None = None,
         **defaults: Unpack[ClientOptions],
     ) -> None:
