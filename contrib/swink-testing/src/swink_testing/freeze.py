@@ -26,7 +26,7 @@ import msgspec
 from swink_core.providers import EventSource, EventWriter, Parser
 from swink_core.streaming.builder import MessageBuilder
 from swink_testing.calls import call_of
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryResponse
 from swink_testing.oversized_json import TEXTS, inflated
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
     for name in ("Retry-After", "retry-after-ms", "x-ratelimit-reset-requests", "Location"):
         for text in (*TEXTS, "1.", "Mon, ", "-1", "9e"):
             answers.append((f"{name} of {text!r}", {name: text * (size // len(text))}, b"{}"))
-    http = MemoryHTTPClient()
+    http = subject.http()
     client, options = subject.client(http), subject.call_options()
 
     async def ask() -> None:

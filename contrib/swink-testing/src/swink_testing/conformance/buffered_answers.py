@@ -11,9 +11,10 @@ import msgspec
 from swink_core import Error, Event, Model, StreamErrorKind, replace
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.edited_answers import writer
+from swink_testing.conformance.played import PlayedClient
 from swink_testing.conformance.streaming import message_difference
 from swink_testing.conformance.subject import WHOLE_ANSWERS, Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes, fold
+from swink_testing.driver import MemoryResponse, drive_bytes, fold
 
 __all__ = ["check_listed_errors", "check_whole_answers", "events_of_call"]
 
@@ -33,7 +34,7 @@ def check_whole_answers(subject: Subject) -> None:
             where, model = f"whole answer {recording.name}", subject.model_of(recording)
             require(recording.message is not None, f"{where} has no message.json")
             assert recording.message is not None
-            http = MemoryHTTPClient(MemoryResponse.of_recording(recording))
+            http = subject.http(MemoryResponse.of_recording(recording))
             found = fold(
                 await events_of_call(subject, http, model, transport="buffered"),
                 subject.name,
@@ -45,9 +46,7 @@ def check_whole_answers(subject: Subject) -> None:
             half = MemoryResponse.of_recording(
                 recording, [recording.body[: -len(recording.body) // 2]]
             )
-            events = await events_of_call(
-                subject, MemoryHTTPClient(half), model, transport="buffered"
-            )
+            events = await events_of_call(subject, subject.http(half), model, transport="buffered")
             require(isinstance(events[-1], Error), f"half of {where} is no error")
 
     asyncio.run(read())
@@ -130,12 +129,12 @@ async def _events_of(subject: Subject, row: Listed) -> list[Event]:
         return await drive_bytes(subject.provider, model, [writer(subject).frame(data)])
     headers = {"Content-Type": "application/json", **row.headers}
     refused = [MemoryResponse([data], row.status, headers) for _ in range(2)]
-    http = MemoryHTTPClient(*refused)  # the second for who asks another way then
+    http = subject.http(*refused)  # the second for who asks another way then
     return await events_of_call(subject, http, model)
 
 
 async def events_of_call(
-    subject: Subject, http: MemoryHTTPClient, model: Model, **more: Any
+    subject: Subject, http: PlayedClient, model: Model, **more: Any
 ) -> list[Event]:
     """Return what a call makes of an answer from memory; `more` are further options."""
     options = subject.call_options(**more)

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from swink_core import Context, Model, ProviderFailure, StreamOptions, SwinkError, UserMessage
-from swink_core.providers import HTTPRequest, HTTPResponse
 from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.played import PlayedClient, shown
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryResponse
 from swink_testing.quiet import quiet
 
 __all__ = ["check_connections_are_closed"]
@@ -21,7 +21,7 @@ _LONG = 512
 
 _PIECE = b'{"a":[' + b"1," * 30_000
 
-_Question: TypeAlias = Callable[[MemoryHTTPClient], Awaitable[Any]]
+_Question: TypeAlias = Callable[[PlayedClient], Awaitable[Any]]
 
 _HOW = ("with nothing", "with JSON of nothing", "without an end", "with too much", "and broken off")
 
@@ -34,17 +34,19 @@ def check_connections_are_closed(subject: Subject) -> None:
     async def ask() -> None:
         for what, question in _questions(subject).items():
             for how in _HOW:
-                http = _Answering(how)
+                answers = _Answers(how)
+                http = subject.http(answers)
+                http.is_open = True
                 asked = asyncio.ensure_future(question(http))
-                silence = asyncio.ensure_future(http.silent.wait())
+                silence = asyncio.ensure_future(answers.silent.wait())
                 await asyncio.wait((asked, silence), return_when=asyncio.FIRST_COMPLETED)
                 for task in (asked, silence):
                     task.cancel()
                     with suppress(SwinkError, ProviderFailure, OSError, asyncio.CancelledError):
                         await task
-                for request, response in zip(http.requests, http.given, strict=True):
-                    where = f"{what}, answered {how}: the response of {request.url}"
-                    require(response.closed, f"{where} is left open")
+                for played in http.played:
+                    where = f"{what}, answered {how}: the response of {shown(played.request)}"
+                    require(played.response.closed, f"{where} is left open")
 
     with quiet():
         asyncio.run(ask())
@@ -54,7 +56,7 @@ def _questions(subject: Subject) -> dict[str, _Question]:
     """Return calls, of a model too that nobody lists, and the list of a server's models."""
 
     def call(model: Model, **options: Any) -> _Question:
-        async def ask(http: MemoryHTTPClient) -> None:
+        async def ask(http: PlayedClient) -> None:
             context = Context([UserMessage("Hello")])
             given = subject.call_options(**options)
             async with subject.client(http).stream(model, context, **given) as stream:
@@ -72,32 +74,26 @@ def _questions(subject: Subject) -> dict[str, _Question]:
     return found
 
 
-class _Answering(MemoryHTTPClient):
-    """Answers every request in one way; `silent` is set while nothing comes."""
+class _Answers:
+    """Answers in one way, each time anew; `silent` is set while nothing comes."""
 
     def __init__(self, how: str) -> None:
-        super().__init__()
         self.silent = asyncio.Event()
-        self.given: list[MemoryResponse] = []
         self._how = how
 
-    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """Answer as ever."""
-        self.requests.append(request)
+    def __call__(self) -> MemoryResponse:
+        """Make an answer."""
         headers = {"Content-Type": "application/json"}
         match self._how:
             case "with nothing":
-                response = MemoryResponse(headers=headers)
+                return MemoryResponse(headers=headers)
             case "with JSON of nothing":
-                response = MemoryResponse([b"{}"], headers=headers)
+                return MemoryResponse([b"{}"], headers=headers)
             case "with too much":
-                response = MemoryResponse([_PIECE] * _LONG, headers=headers)
+                return MemoryResponse([_PIECE] * _LONG, headers=headers)
             case "and broken off":
-                response = MemoryResponse([b'{"a'], headers=headers, error=OSError("it is away"))
-            case _:
-                response = _Silent(self.silent)
-        self.given.append(response)
-        return response
+                return MemoryResponse([b'{"a'], headers=headers, error=OSError("it is away"))
+        return _Silent(self.silent)
 
 
 class _Silent(MemoryResponse):

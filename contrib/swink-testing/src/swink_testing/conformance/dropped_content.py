@@ -18,7 +18,7 @@ from attrs import define, field
 from swink_core import Model, ModelInfo, ThinkingLevel, UnknownProvider
 from swink_core.providers import rule_of
 from swink_judge import Asked, Judge
-from swink_judge.matrix.asker import Asker, Outcome
+from swink_judge.matrix.asker import Outcome
 from swink_judge.matrix.cases import Case, cases_of
 from swink_judge.matrix.conversations import LOOK_UP
 from swink_judge.matrix.exceptions import excuses
@@ -193,7 +193,7 @@ async def _ask(
     infos = {info.id: info for info in subject.catalog.models(subject.name)}
     thinks = id in infos and "thinking" in (infos[id].capabilities or ())
     asked = _Session(thinks, infos[id].max_output if id in infos else None)
-    async with Asker(subject.host, subject.outcomes, **subject.options) as asker:
+    async with subject.asker(subject.outcomes) as asker:
         for said in further_conversations():
             asker.hold(subject.name, said)
         for case in cases:

@@ -9,8 +9,9 @@ from unittest.mock import patch
 
 from swink_core.providers import HTTPRequest
 from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.played import sent_by
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryResponse
 from swink_testing.quiet import quiet
 
 __all__ = ["check_environment_counts"]
@@ -24,7 +25,7 @@ def check_environment_counts(subject: Subject) -> None:
 
     async def ask(without: str, **more: Any) -> HTTPRequest | None:
         options = {k: v for k, v in subject.call_options().items() if k != without}
-        http = MemoryHTTPClient(*[MemoryResponse(status=400)] * 2)
+        http = subject.http(*[MemoryResponse(status=400)] * 2)
         async with (
             subject.client(http) as client,
             client.stream(subject.model, "Hello", **options | more) as stream,
@@ -42,12 +43,12 @@ def check_environment_counts(subject: Subject) -> None:
             slashed = asyncio.run(ask("base_url", base_url=f"{NOWHERE}/"))
             url = slashed and slashed.url
             require(url == given.url, f"a base_url that ends with / goes to {url}", url, given.url)
-        sent = _sent(given)
+        sent = sent_by(given)
         require(info.auth != "key" or CANARY_KEY in sent, "the key of a call is not sent")
         if info.api_key_env and CANARY_KEY in sent:
             for key in ("sk-swink-first-of-two-19f2", "sk-swink-second-of-two-7b3e"):
                 with patch.dict(os.environ, {info.api_key_env[0]: key}):
-                    sent = _sent(asyncio.run(ask("api_key")))
+                    sent = sent_by(asyncio.run(ask("api_key")))
                 require(key in sent, f"the key that {info.api_key_env[0]} holds is not sent")
         if info.base_url_env and given.url.startswith(NOWHERE):
             for address in ("http://first.invalid/v1", "http://second.invalid/v1"):
@@ -62,7 +63,3 @@ def check_environment_counts(subject: Subject) -> None:
             url = asked.url if asked else info.base_url
             there = url.startswith(info.base_url.rstrip("/"))
             require(there, f"a call goes to {url}, not to {info.base_url}", url, info.base_url)
-
-
-def _sent(request: HTTPRequest | None) -> str:
-    return f"{request.url} {dict(request.headers)}" if request is not None else ""

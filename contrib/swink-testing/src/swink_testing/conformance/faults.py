@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from swink_core import Done, Error, Event, Notice, Start, StopReason
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import AiohttpClient, HTTPRequest, HTTPResponse
 from swink_core.vocabulary.grammar import CONTENT
-from swink_recorder.loopback import Exchange, LoopbackServer
 from swink_recorder.recording import Recording
 from swink_testing.chunking import frame_ends, truncations
 from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.played import PlayedClient, shown
 from swink_testing.conformance.streaming import broken_rule
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, comparable, fold
+from swink_testing.driver import MemoryResponse, comparable, fold
 
 __all__ = [
     "check_cancelling_closes",
@@ -40,6 +41,8 @@ WAITS = (429, 503, 529)
 """Statuses that come with Retry-After, here."""
 
 RETRY_AFTER = 7
+
+_REFUSAL = {"error": {"message": "a check of the conformance kit"}}
 
 
 def check_truncation(subject: Subject) -> None:
@@ -100,10 +103,9 @@ def check_http_errors(subject: Subject) -> None:
 
     async def ask() -> None:
         for status, kind in STATUSES.items():
-            async with _ErrorServer(status) as server:
-                http = _LoopbackClient(server.url)
-                events = await _events(subject, http, base_url=server.url)
-                await http.aclose()
+            headers = {"Retry-After": str(RETRY_AFTER)} if status in WAITS else {}
+            refused = [MemoryResponse.of_json(_REFUSAL, status, headers) for _ in range(3)]
+            events = await _events(subject, subject.http(*refused))
             error = _only_error(f"HTTP {status}", events)
             require(
                 error.error_kind is kind,
@@ -120,7 +122,7 @@ def check_http_errors(subject: Subject) -> None:
             if recording.status == 200:
                 continue
             where = f"recording {recording.name}"
-            answer = MemoryHTTPClient(MemoryResponse.of_recording(recording))
+            answer = subject.http(MemoryResponse.of_recording(recording))
             events = await _events(subject, answer)
             _require_kind(where, _only_error(where, events), recording)
 
@@ -172,61 +174,30 @@ def _require_kind(where: str, terminal: Event, recording: Recording) -> None:
     require(terminal.error_message, f"{where}: the error has no message")
 
 
-class _LoopbackClient(AiohttpClient):
-    """Sends requests to one address only; any other fails before it leaves."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__()
-        self._url = url
-
-    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """Send a request if it goes where it should."""
-        if not request.url.startswith(self._url):
-            raise AssertionError(
-                f"the request goes to {request.url.partition('?')[0]}, not to base_url"
-            )
-        return await super().send(request, connect_timeout)
-
-
-class _ErrorServer(LoopbackServer):
-    def __init__(self, status: int) -> None:
-        super().__init__()
-        self._status = status
-
-    async def respond(self, exchange: Exchange) -> None:
-        headers = {"Content-Type": "application/json"}
-        if self._status in WAITS:
-            headers["Retry-After"] = str(RETRY_AFTER)
-        await exchange.start(self._status, headers)
-        await exchange.write(b'{"error": {"message": "a check of the conformance kit"}}')
-        await exchange.end()
-
-
-class _StallingServer(LoopbackServer):
-    """Sends the first part of a recorded answer and then nothing more."""
+class _Stalling(MemoryResponse):
+    """Gives the first part of a recorded answer and then nothing more."""
 
     def __init__(self, recording: Recording, part: bytes) -> None:
-        super().__init__()
+        super().__init__([part], recording.status, recording.headers)
         self.stalled = asyncio.Event()
-        self._recording, self._part = recording, part
 
-    async def respond(self, exchange: Exchange) -> None:
-        await exchange.start(200, self._recording.headers)
-        await exchange.write(self._part)
+    async def __anext__(self) -> bytes:
+        with suppress(StopAsyncIteration):
+            return await super().__anext__()
         self.stalled.set()
         await asyncio.Event().wait()
+        raise StopAsyncIteration
 
 
 async def _cancel_over_http(subject: Subject, recording: Recording) -> None:
     ends = frame_ends(recording.body, type(subject.provider).decoder)
     part = recording.body[: ends[len(ends) // 3]] if len(ends) > 3 else b""
-    async with _StallingServer(recording, part) as server:
-        http = _LoopbackClient(server.url)
-        client = subject.client(http)
-        options = subject.call_options(base_url=server.url)
-        stream = client.stream(subject.model_of(recording), "Hello", **options)
+    answer = _Stalling(recording, part)
+    http = subject.http(answer, recording=recording)
+    async with subject.client(http) as client:
+        stream = client.stream(subject.model_of(recording), "Hello", **subject.call_options())
         reader = asyncio.create_task(_read(stream))
-        stalled = asyncio.create_task(server.stalled.wait())
+        stalled = asyncio.create_task(answer.stalled.wait())
         await asyncio.wait((reader, stalled), return_when=asyncio.FIRST_COMPLETED)
         stalled.cancel()
         if reader.done():
@@ -237,10 +208,29 @@ async def _cancel_over_http(subject: Subject, recording: Recording) -> None:
             isinstance(terminal, Error) and terminal.stop_reason is StopReason.ABORTED,
             f"a closed stream ends in {terminal!r:.200}, not in Error(aborted)",
         )
-        await server.caught_up()
-        left = server.exchanges[0].disconnected_at is not None
-        await http.aclose()
-        require(left, "the server still has the connection after the stream was closed")
+        require(answer.closed, "the connection is still open after the stream was closed")
+    for played in http.played:
+        closed = getattr(played.response, "closed", True)
+        require(closed, f"the answer to {shown(played.request)} is left open")
+    _require_abandoned(subject, http)
+
+
+def _require_abandoned(subject: Subject, http: PlayedClient) -> None:
+    """Work that a recorded call left behind is ended by the recorded request."""
+    for recording in subject.recordings:
+        for number, leg in enumerate(recording.legs):
+            if leg.kind == "abandon":
+                shape = leg.request.method, urlsplit(leg.request.path).path.count("/")
+                sent = [
+                    (each.request.method, urlsplit(each.request.url).path.count("/"))
+                    for each in http.played
+                ]
+                require(
+                    shape in sent,
+                    f"a stream that is left does not send {leg.request.method} "
+                    f"{leg.request.path}, unlike recording {recording.name} (leg {number + 1})",
+                )
+                return
 
 
 async def _left_at(subject: Subject, types: Collection[type]) -> StopReason | None:

@@ -10,8 +10,9 @@ from unittest.mock import patch
 
 from swink_core import Client
 from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.played import sent_by
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryResponse
 from swink_testing.quiet import quiet
 
 __all__ = ["check_calls_are_apart"]
@@ -34,7 +35,7 @@ def check_calls_are_apart(subject: Subject) -> None:
             {"api_key": _OTHER_KEY, "base_url": "http://another.invalid/v1"},
             {},
         )
-        http = MemoryHTTPClient(*[MemoryResponse(status=400)] * len(calls))
+        http = subject.http(*[MemoryResponse(status=400)] * len(calls))
         async with subject.client(http) as client:
             for more in calls:
                 async with client.stream(
@@ -51,7 +52,7 @@ def check_calls_are_apart(subject: Subject) -> None:
         )
         there = last.url.startswith(NOWHERE)
         require(there, f"a call goes to {last.url}, as the one before it, not to its own base_url")
-        sent = [f"{request.url} {dict(request.headers)}" for request in (first, other, last)]
+        sent = [sent_by(request) for request in (first, other, last)]
         if CANARY_KEY in sent[0]:
             require(_OTHER_KEY in sent[1], "a call's own key is not sent after another call")
             require(CANARY_KEY not in sent[1], "the key of one call goes out with another")
@@ -65,7 +66,7 @@ def check_calls_are_apart(subject: Subject) -> None:
 
         path = other.url.removeprefix("http://another.invalid/v1").partition("?")[0]
         if version := re.match(r"/v\d\w*(?=/)", path):
-            http = MemoryHTTPClient(MemoryResponse(status=400))
+            http = subject.http(MemoryResponse(status=400))
             address = f"http://another.invalid{version[0]}"
             async with subject.client(http) as client:
                 options = subject.call_options(base_url=address)
@@ -87,7 +88,7 @@ async def _require_held(subject: Subject, name: str, value: str) -> None:
     options["headers"] = {**options.get("headers", {}), name: value}
     keys = [n for n, v in os.environ.items() if v == _ENVIRONMENT_KEY]
     for unset in ([], keys):
-        http = MemoryHTTPClient(MemoryResponse(status=400))
+        http = subject.http(MemoryResponse(status=400))
         with patch.dict(os.environ):
             for key in unset:
                 del os.environ[key]
@@ -106,7 +107,7 @@ async def _require_held(subject: Subject, name: str, value: str) -> None:
 
 async def _require_apart_at_once(subject: Subject) -> None:
     """Calls that are made at the same time have each its own address and key."""
-    http = MemoryHTTPClient(*[MemoryResponse(status=400)] * 3)
+    http = subject.http(*[MemoryResponse(status=400)] * 3)
 
     async def call(client: Client, number: int) -> None:
         own = {"api_key": f"{_OTHER_KEY}-{number}", "base_url": f"http://at-once-{number}.invalid"}
@@ -119,6 +120,6 @@ async def _require_apart_at_once(subject: Subject) -> None:
         await asyncio.gather(*(call(client, number) for number in range(3)))
     for request in http.requests:
         number = request.url.removeprefix("http://at-once-")[:1]
-        sent = f"{dict(request.headers)} {request.url}"
+        sent = sent_by(request)
         own = f"{_OTHER_KEY}-{number}" in sent and f"Hello {number}".encode() in request.body
         require(own, "of calls at the same time, one goes out with another's key or question")

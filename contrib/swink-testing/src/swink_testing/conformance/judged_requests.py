@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from swink_judge import Asked, Judge
-from swink_judge.matrix.asker import Asker
 from swink_judge.matrix.cases import Case, cases_of
 from swink_judge.matrix.models import AskedModel
 from swink_judge.rules import all_rules, rules_of
@@ -30,7 +29,7 @@ def check_requests_are_accepted(subject: Subject) -> None:
 
 async def _ask(subject: Subject, judge: Judge) -> None:
     id = subject.model.id
-    async with Asker(subject.host, subject.outcomes, **subject.options) as asker:
+    async with subject.asker(subject.outcomes) as asker:
         models = [AskedModel(id, "listed", id)]
         alone = [case for case in cases_of(subject.name, models) if len(case.options) < 2]
         several = cases_of(subject.name, models, _SHARE)

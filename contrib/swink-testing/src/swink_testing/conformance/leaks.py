@@ -20,7 +20,7 @@ from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.edited_answers import answers, data_of
 from swink_testing.conformance.joined_frames import texts_in, with_value
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold
+from swink_testing.driver import MemoryResponse, fold
 from swink_testing.quiet import quiet
 
 __all__ = ["check_calls_are_forgotten"]
@@ -43,9 +43,7 @@ def check_calls_are_forgotten(subject: Subject) -> None:
     async def call() -> None:
         for number in range(_CALLS):
             mark = _MARK.format(number)
-            http = MemoryHTTPClient(
-                *[MemoryResponse.of_json({"error": {"message": mark}}, 400)] * 2
-            )
+            http = subject.http(*[MemoryResponse.of_json({"error": {"message": mark}}, 400)] * 2)
             options = subject.call_options(api_key=f"{mark}key", headers={"X-Swink": mark})
             context = Context([UserMessage(mark)])
             async with subject.client(http).stream(subject.model, context, **options) as stream:

@@ -27,7 +27,7 @@ from swink_testing.conformance.edited_answers import UNWRITTEN, writer
 from swink_testing.conformance.listed_requests import listed_model
 from swink_testing.conformance.streaming import message_difference, notice_difference
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, fold, source_of_call
+from swink_testing.driver import MemoryResponse, fold, source_of_call
 
 __all__ = ["LISTED_ANSWERS", "check_listed_answers"]
 
@@ -78,13 +78,13 @@ def check_listed_answers(subject: Subject) -> None:
 
 async def _events(subject: Subject, row: Listed, model: Model) -> list[Event]:
     if row.whole is not None:
-        http = MemoryHTTPClient(MemoryResponse.of_json(row.whole))
+        http = subject.http(MemoryResponse.of_json(row.whole))
         return await events_of_call(subject, http, model, transport="buffered", **row.options)
     answer = writer(subject)
     texts = (each if isinstance(each, str) else json.dumps(each) for each in row.frames)
     frames = [answer.frame(text.encode()) for text in texts]
     if row.options:
-        http = MemoryHTTPClient(MemoryResponse(frames, headers=subject.answers()[0].headers))
+        http = subject.http(MemoryResponse(frames, headers=subject.answers()[0].headers))
         return await events_of_call(subject, http, model, **row.options)
     call = call_of(subject.provider, model, id="memory")
     events = [event async for event in source_of_call(subject.provider, call, [b"".join(frames)])]

@@ -78,7 +78,7 @@ def check_listed_requests(subject: Subject) -> None:
                 where = f"{LISTED_REQUESTS}, line {number} ({row.about})"
                 if (client := repr(row.of_client)) not in askers:
                     own = {subject.name: row.of_client}
-                    asker = Asker(subject.host, providers=own, **subject.options)
+                    asker = subject.asker(providers=own)
                     askers[client] = await stack.enter_async_context(asker)
                 _compare(where, row, await _asked(askers[client], subject, where, row))
 

@@ -41,7 +41,7 @@ def check_context_is_kept(subject: Subject) -> None:
     a_value_each = {tuple(options): options for options in alone()}.values()
 
     async def ask() -> None:
-        async with Asker(subject.host, **subject.options) as asker:
+        async with subject.asker() as asker:
             for name in _KEPT:
                 context = conversation(name, subject.name).context
                 for options in alone() if name == _KEPT[0] else a_value_each:
@@ -76,7 +76,7 @@ def check_own_thinking_goes_back(subject: Subject) -> None:
         return _SIGNATURE.encode() in body, told, body
 
     async def ask() -> None:
-        async with Asker(subject.host, **subject.options) as asker:
+        async with subject.asker() as asker:
             readable, _, _ = await sent(asker, "signed thinking", ThinkingBlock("Why?", _SIGNATURE))
             if not readable:
                 raise DoesNotApply("its own thinking does not go back by a signature")

@@ -71,7 +71,7 @@ def check_capabilities_are_used(subject: Subject) -> None:
         raise DoesNotApply("models.toml lists no capabilities")
 
     async def ask() -> None:
-        async with Asker(subject.host, **subject.options) as asker:
+        async with subject.asker() as asker:
             for capabilities, id in classes.items():
                 for name in sorted(capabilities & _SHOWN.keys()):
                     await _require_taken(asker, subject.name, id, name)
@@ -97,7 +97,7 @@ def check_differences_are_sent(subject: Subject) -> None:
     thinking = {m.id for m in models if "thinking" in (m.capabilities or ())}
 
     async def ask() -> None:
-        async with Asker(subject.host, **subject.options) as asker:
+        async with subject.asker() as asker:
             for id in dict.fromkeys((subject.model.id, *sorted(thinking)[:1])):
                 for each in _differences():
                     if "thinking" not in each.options[0] or id in thinking:

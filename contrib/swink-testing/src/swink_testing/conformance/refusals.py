@@ -11,7 +11,7 @@ from swink_core import Error
 from swink_core import StreamErrorKind as Kind
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryResponse
 from swink_testing.quiet import quiet
 
 __all__ = ["check_error_bodies", "check_error_wordings"]
@@ -138,7 +138,7 @@ class _Refused:
     """The calls of a client that are refused, one after the other."""
 
     def __init__(self, subject: Subject) -> None:
-        self._http = MemoryHTTPClient()
+        self._http = subject.http()
         self._client, self._options = subject.client(self._http), subject.call_options()
         self._model = subject.model
 

@@ -24,7 +24,6 @@ from swink_core import (
     ToolResultMessage,
     UserMessage,
 )
-from swink_judge.matrix.asker import Asker
 from swink_judge.matrix.cases import Case
 from swink_judge.matrix.expected_values import Said
 from swink_judge.matrix.models import AskedModel
@@ -35,7 +34,7 @@ from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.conversations import conversations
 from swink_testing.conformance.subject import Subject
 from swink_testing.conformance.worker_process import elsewhere
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, comparable, fold, source_of
+from swink_testing.driver import MemoryResponse, comparable, fold, source_of
 from swink_testing.quiet import quiet
 
 __all__ = [
@@ -105,7 +104,7 @@ async def requests_of(subject: Subject, calls: list[_Asked] | None = None) -> di
                 found[call.name] = repr(payload)
         return found
     id = subject.model.id
-    async with Asker(subject.host, **subject.options) as asker:
+    async with subject.asker() as asker:
         for call in calls or _calls():
             asker.hold(subject.name, Said(call.name, call.context))
             case = Case(subject.name, AskedModel(id, "listed", id), call.name, call.options)
@@ -193,7 +192,7 @@ def check_retries_are_alike(subject: Subject) -> None:
         raise DoesNotApply("it does not speak HTTP")
 
     async def ask() -> None:
-        http = MemoryHTTPClient(MemoryResponse(status=503), MemoryResponse(status=400))
+        http = subject.http(MemoryResponse(status=503), MemoryResponse(status=400))
         once = RetryPolicy(retries=dict.fromkeys(_PASSING, 1), base=0.0)
         client = Client(host=subject.host, http=http, clock=DatedClock(), retry=once)
         context = Context([UserMessage("Hello")], "Be brief.")

@@ -32,8 +32,8 @@ from swink_core import StreamErrorKind as Kind
 from swink_core.providers import required_features
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.conversations import LOOK_UP, begun_elsewhere, conversations
+from swink_testing.conformance.played import PlayedClient
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryHTTPClient
 
 __all__ = [
     "check_conversations",
@@ -194,7 +194,7 @@ def check_unsupported_features(subject: Subject) -> None:
 
     async def ask() -> None:
         for probe in lacking:
-            http = MemoryHTTPClient()
+            http = subject.http()
             events = await _ask(subject, probe, http)
             require(not http.requests, f"{probe.name} is not supported, and yet a request was sent")
             terminal = events[-1]
@@ -215,7 +215,7 @@ def _lacks(subject: Subject, probe: _Probe) -> bool:
     return not required_features(probe.context, options, model.provider) <= provider.features
 
 
-async def _ask(subject: Subject, probe: _Probe, http: MemoryHTTPClient) -> list[Any]:
+async def _ask(subject: Subject, probe: _Probe, http: PlayedClient) -> list[Any]:
     options = subject.call_options(**probe.options)
     async with subject.client(http).stream(subject.model, probe.context, **options) as stream:
         return [event async for event in stream]

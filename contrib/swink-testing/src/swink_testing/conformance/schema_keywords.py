@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from swink_core import Context, UserMessage, replace
-from swink_judge.matrix.asker import Asker
 from swink_judge.matrix.cases import Case
 from swink_judge.matrix.conversations import LOOK_UP
 from swink_judge.matrix.expected_values import Said
@@ -33,7 +32,7 @@ def check_schemas_keep_names(subject: Subject) -> None:
 
     async def ask() -> None:
         asked = False
-        async with Asker(subject.host, **subject.options) as asker:
+        async with subject.asker() as asker:
             for name, said, context, options in _calls():
                 asker.hold(subject.name, Said(name, context))
                 case = Case(subject.name, AskedModel(id, "listed", id), name, options)

@@ -19,8 +19,9 @@ from swink_recorder.legs import RecordedRequest
 from swink_recorder.recording import Recording
 from swink_recorder.scrub import scrub_headers, scrub_url
 from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.played import PlayedClient
 from swink_testing.conformance.subject import CANARY_KEY, Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryResponse
 
 __all__ = ["check_no_secret_leaks"]
 
@@ -63,18 +64,18 @@ async def _look(subject: Subject, options: Mapping[str, Any]) -> None:
         require(CANARY_KEY not in line, f"the key is logged: {line.replace(CANARY_KEY, '…')}")
 
 
-def _answers(subject: Subject) -> Iterator[tuple[str, MemoryHTTPClient]]:
+def _answers(subject: Subject) -> Iterator[tuple[str, PlayedClient]]:
     if not subject.speaks_http:
-        yield "a call", MemoryHTTPClient()
+        yield "a call", subject.http()
         return
-    yield "a refused key", MemoryHTTPClient(*[MemoryResponse.of_json(_REFUSAL, 401)] * 2)
-    yield "a server that is away", MemoryHTTPClient(OSError(f"no route with {CANARY_KEY}"))
+    yield "a refused key", subject.http(*[MemoryResponse.of_json(_REFUSAL, 401)] * 2)
+    yield "a server that is away", subject.http(OSError(f"no route with {CANARY_KEY}"))
     for recording in subject.recordings[:1]:
-        yield "an answer", MemoryHTTPClient(MemoryResponse.of_recording(recording))
+        yield "an answer", subject.http(MemoryResponse.of_recording(recording))
 
 
 async def _shown(
-    subject: Subject, http: MemoryHTTPClient, options: Mapping[str, Any]
+    subject: Subject, http: PlayedClient, options: Mapping[str, Any]
 ) -> dict[str, str]:
     """Make a call and return all texts about it that a person might see."""
     client = subject.client(http)
@@ -101,7 +102,7 @@ def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def _recorded(subject: Subject, http: MemoryHTTPClient) -> str:
+def _recorded(subject: Subject, http: PlayedClient) -> str:
     """Save the exchange as a recording and return all that was written."""
     request = http.requests[0]
     recording = Recording(

@@ -14,9 +14,10 @@ from swink_testing.chaos import Answer, ChaosServer, standard_faults
 from swink_testing.clock import TurnClock
 from swink_testing.conformance.buffered_answers import events_of_call
 from swink_testing.conformance.check import Broken, DoesNotApply, fail, require
+from swink_testing.conformance.played import Through
 from swink_testing.conformance.streaming import broken_rule
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, comparable, fold, reads_on
+from swink_testing.driver import MemoryResponse, comparable, fold, reads_on
 from swink_testing.expected_faults import AFTER_THE_END, FAILS, FULL_STREAM, HALFWAY
 from swink_testing.freeze import long_errors, long_frames
 from swink_testing.quiet import quiet
@@ -55,7 +56,7 @@ def check_standard_faults(subject: Subject) -> None:
                     _require_kind(name, events, FAILS[name][0] if name in FAILS else HALFWAY[name])
                 if name in HALFWAY:
                     _require_same(name, events, half)
-        http = MemoryHTTPClient(MemoryResponse.of_recording(recording))
+        http = subject.http(MemoryResponse.of_recording(recording))
         limited = await events_of_call(
             subject, http, subject.model_of(recording), max_output_chars=1
         )
@@ -72,12 +73,14 @@ async def _reads_on(subject: Subject) -> bool:
 
 
 async def _events(subject: Subject, recording: Recording, base_url: str) -> list[Event]:
-    http = AiohttpClient()
-    options = subject.call_options(base_url=base_url, malformed="skip")
+    there = AiohttpClient()
+    http = subject.http(Through(there, base_url), recording=recording)
+    http.is_open = True
+    options = subject.call_options(malformed="skip")
     model = subject.model_of(recording)
     async with subject.client(http).stream(model, "Hello", **options) as stream:
         events = [event async for event in stream]
-    await http.aclose()
+    await there.aclose()
     if (broken := broken_rule(events)) is not None:
         fail(f"a server's fault breaks the grammar: {broken}")
     return events

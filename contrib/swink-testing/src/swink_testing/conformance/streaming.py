@@ -14,7 +14,7 @@ from swink_testing.chunking import chunkings, every_cut, random_cuts
 from swink_testing.conformance.blocking import waits
 from swink_testing.conformance.check import Blocks, DoesNotApply, fail, require
 from swink_testing.conformance.subject import PATIENCE, Subject
-from swink_testing.driver import MemoryHTTPClient, comparable, comparable_events, fold
+from swink_testing.driver import comparable, comparable_events, fold
 
 __all__ = [
     "broken_rule",
@@ -130,7 +130,7 @@ async def _longest_step(subject: Subject) -> tuple[str, float]:
 def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
     """Yield what the `stream` hook makes of each recording, and of a call in this process."""
     calls = subject.can_be_called
-    recordings = subject.recordings if subject.speaks_http or subject.reads_elsewhere else []
+    recordings = subject.whole_calls if subject.speaks_http or subject.reads_elsewhere else []
     if not (recordings or calls):
         if subject.speaks_http:
             raise DoesNotApply("there are no recordings")
@@ -140,7 +140,7 @@ def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
         if subject.speaks_http or recording.status == 200:
             yield f"recording {recording.name}", subject.recorded_events(recording)
     if calls:
-        yield "a call", subject.raw_events(MemoryHTTPClient(), subject.model)
+        yield "a call", subject.raw_events(subject.http(), subject.model)
 
 
 def check_expected_message(subject: Subject) -> None:
@@ -149,7 +149,9 @@ def check_expected_message(subject: Subject) -> None:
     async def compare() -> None:
         for recording in subject.answers():
             assert recording.message is not None  # answers() chose those that have one
-            events = await subject.parse(recording)
+            several = subject.speaks_http and len(recording.legs) > 1
+            of_call = subject.played_events if several else subject.parse
+            events = await of_call(recording)
             found = fold(events, subject.name, recording.model)
             expected = replace(recording.message, provider=subject.name)
             if (difference := message_difference(found, expected)) is not None:

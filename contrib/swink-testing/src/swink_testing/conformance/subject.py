@@ -8,8 +8,8 @@ says so with `wire_format = "none"` in its `models.toml`.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, aclosing, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager, nullcontext
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,12 +36,14 @@ from swink_core.plugins.binding import Binding
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
 from swink_core.providers import Catalog, HTTPClient, HTTPProvider
-from swink_judge.matrix.asker import Outcome
+from swink_judge.matrix.asker import Asker, Outcome
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of, events_of
 from swink_testing.clock import DatedClock
-from swink_testing.conformance.check import DoesNotApply
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
+from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.loopback_only import loopback_only
+from swink_testing.conformance.played import PlayedClient, Through
+from swink_testing.driver import MemoryResponse, drive_bytes
 
 __all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "Subject"]
 
@@ -245,11 +247,20 @@ class Subject:
             for recording in self.recordings
             if recording.status == 200
             and recording.message is not None
-            and recording.message.stop_reason is not StopReason.ERROR
+            and recording.message.stop_reason not in (StopReason.ERROR, StopReason.ABORTED)
         ]
         if not found:
             raise DoesNotApply("there is no recording of a complete answer")
         return found
+
+    @property
+    def whole_calls(self) -> list[Recording]:
+        """The recordings of calls that nobody left."""
+        return [
+            recording
+            for recording in self.recordings
+            if recording.message is None or recording.message.stop_reason is not StopReason.ABORTED
+        ]
 
     def failures(self) -> list[Recording]:
         """Return the recordings that are expected to fail."""
@@ -268,13 +279,38 @@ class Subject:
         pieces = [recording.body] if chunks is None else chunks
         return await drive_bytes(self.provider, self.model_of(recording), pieces)
 
+    def http(self, *answers: Any, **more: Any) -> PlayedClient:
+        """Make an HTTP client that gives `answers`, and plays the requests before and after them.
+
+        `more` are other arguments of `PlayedClient`. Without an answer every request but those is
+        a fault.
+        """
+        return PlayedClient(self.recordings, *answers, **more)
+
+    def asker(self, outcomes: dict[str, Outcome] | None = None, **more: Any) -> Asker:
+        """Make what calls it as an application does, and reads the requests."""
+
+        def through(wall: HTTPClient) -> HTTPClient:
+            http = self.http(Through(wall))
+            http.is_open = True
+            return http
+
+        return Asker(self.host, outcomes, through=through, **self.options, **more)
+
+    async def played_events(self, recording: Recording) -> list[Event]:
+        """Return what a call becomes whose every request is answered as recorded."""
+        http = self.http(MemoryResponse.of_recording(recording), recording=recording)
+        model = self.model_of(recording)
+        async with self.client(http).stream(model, "Hello", **self.call_options()) as stream:
+            return [event async for event in stream]
+
     def client(self, http: HTTPClient | None = None) -> Client:
         """Make a client of this provider that makes every call once.
 
         `http` answers its requests; `None`: every request is a fault. Recorded models may be gone
         by now: the client's date is one at which they are not.
         """
-        http, clock = http or MemoryHTTPClient(), DatedClock()
+        http, clock = http or self.http(), DatedClock()
         return Client(host=self.host, http=http, clock=clock, retry=RetryPolicy.none())
 
     def call_options(self, **more: Any) -> dict[str, Any]:
@@ -287,7 +323,7 @@ class Subject:
 
         Where the bytes do not come over HTTP, they take the place of what `exchange` yields.
         """
-        http = MemoryHTTPClient(MemoryResponse.of_recording(recording))
+        http = self.http(MemoryResponse.of_recording(recording), recording=recording)
         model = self.model_of(recording)
         async with AsyncExitStack() as stack:
             if self.reads_elsewhere:
@@ -310,17 +346,24 @@ class Subject:
             async for event in events:
                 yield event
 
-    def environment(self) -> AbstractContextManager[object]:
-        """Keep the user's keys, addresses and proxies out of the checks.
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """Keep the user's keys, addresses and proxies out of the checks, and the checks here.
 
-        What every call needs to be set is set to something.
+        What every call needs to be set is set to something. Raises Broken if the provider tried
+        to reach another machine.
         """
         info = None if self.fault else self.info
         own = (*info.api_key_env, *info.base_url_env) if info else ()
         needed = dict.fromkeys(info.required_env if info else (), "conformance")
         hidden = {*_PROXIES, USER_FILE_ENV, *own}
         kept = {name: value for name, value in os.environ.items() if name not in hidden}
-        return patch.dict(os.environ, {**needed, **kept}, clear=True)
+        with patch.dict(os.environ, {**needed, **kept}, clear=True), loopback_only() as refused:
+            try:
+                yield
+            finally:
+                where = ", ".join(dict.fromkeys(refused))
+                require(not refused, f"it connects to {where} by itself, not by the call's client")
 
 
 async def _yielded(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:
