@@ -212,24 +212,19 @@ async def _cancel_over_http(subject: Subject, recording: Recording) -> None:
     for played in http.played:
         closed = getattr(played.response, "closed", True)
         require(closed, f"the answer to {shown(played.request)} is left open")
-    _require_abandoned(subject, http)
+    _require_abandoned(subject, http, answer)
 
 
-def _require_abandoned(subject: Subject, http: PlayedClient) -> None:
+def _require_abandoned(subject: Subject, http: PlayedClient, answer: MemoryResponse) -> None:
     """Work that a recorded call left behind is ended by the recorded request."""
+    given = [each.response is answer for each in http.played].index(True)
+    after = [each.request.method for each in http.played[given + 1 :]]
     for recording in subject.recordings:
-        for number, leg in enumerate(recording.legs):
+        for leg in recording.legs:
             if leg.kind == "abandon":
-                shape = leg.request.method, urlsplit(leg.request.path).path.count("/")
-                sent = [
-                    (each.request.method, urlsplit(each.request.url).path.count("/"))
-                    for each in http.played
-                ]
-                require(
-                    shape in sent,
-                    f"a stream that is left does not send {leg.request.method} "
-                    f"{leg.request.path}, unlike recording {recording.name} (leg {number + 1})",
-                )
+                method, path = leg.request.method, leg.request.path
+                what = f"a stream that is left does not send {method} {path}"
+                require(method in after, f"{what}, unlike recording {recording.name}")
                 return
 
 

@@ -140,7 +140,8 @@ class PlayedClient(MemoryHTTPClient):
         """Whether an answer that was given once is given again."""
         self._tokens = token_legs(recordings)
         self._recording = recording or exchange_of(recordings)
-        self._faults = faults or {}
+        self.faults = faults or {}
+        self.last_token = ""
         self._call = _Call("")
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
@@ -148,13 +149,13 @@ class PlayedClient(MemoryHTTPClient):
         for token in self._tokens:
             if _is_to(token, request):
                 return self._give_token(token, request)
-        if any(f"{token}" in str(dict(request.headers)) for token in self.refused_tokens):
+        if any(token in str(dict(request.headers)) for token in self.refused_tokens):
             response = MemoryResponse.of_json({"error": {"message": "token expired"}}, 401)
             self.played.append(Played(None, request, response))
             return response
         number = self._number(request)
-        if number is not None and number in self._faults:
-            return await self._answer(self._faults[number], number, request)
+        if number is not None and number in self.faults:
+            return await self._answer(self.faults[number], number, request)
         if number is None or self._is_answered_here(number):
             if not self._answers:
                 self.requests.append(request)
@@ -164,6 +165,18 @@ class PlayedClient(MemoryHTTPClient):
             return await self._answer(answer, number, request)
         assert self._recording is not None
         return await self._answer(self._leg(number), number, request)
+
+    @property
+    def plays(self) -> bool:
+        """Whether it plays a recording of several requests."""
+        return self._recording is not None
+
+    @property
+    def has_life(self) -> bool:
+        """Whether the answers with tokens say in seconds how long they are good."""
+        return any(
+            _LIFE.search(token.leg.body.decode("utf-8", "replace")) for token in self._tokens
+        )
 
     async def _answer(self, answer: Any, number: int | None, request: HTTPRequest) -> HTTPResponse:
         if isinstance(answer, Through):
@@ -177,8 +190,8 @@ class PlayedClient(MemoryHTTPClient):
 
     def _give_token(self, token: _Token, request: HTTPRequest) -> HTTPResponse:
         place = token.number
-        if place in self._faults:
-            answer = self._faults[place]
+        if place in self.faults:
+            answer = self.faults[place]
             answer = answer() if callable(answer) else answer
             self.played.append(Played(place, request, answer))
             if isinstance(answer, Exception):
@@ -189,9 +202,10 @@ class PlayedClient(MemoryHTTPClient):
         if (data := _json(body)) is not None:
             body = msgspec.json.encode(_issued(data, name, self.expires))
         elif _MARK.search(body.decode("utf-8", "replace")):
-            body = name.encode()
+            body = f"{name}-value".encode()
         _owners[name] = f"{sent_by(request)} {unquote(request.body.decode('latin-1'))}"
         response = MemoryResponse([body], token.leg.status, token.leg.headers)
+        self.last_token = name
         self.played.append(Played(place, request, response, name))
         return response
 
@@ -292,17 +306,20 @@ def _is_to(token: _Token, request: HTTPRequest) -> bool:
     return _origin(request.url) == token.origin or asked.origin == 0
 
 
+_LIFE = re.compile(r"expires?_?in", re.IGNORECASE)
+
+
 def _issued(data: Any, name: str, expires: float | None) -> Any:
     """Return an answer's data with a token of its own, and another life."""
     if isinstance(data, str):
-        return _SOURCE.sub(name, data)
+        return _SOURCE.sub(lambda found: f"{name}-{found[2]}", data)
     if isinstance(data, list):
         return [_issued(value, name, expires) for value in data]
     if not isinstance(data, dict):
         return data
     found = {key: _issued(value, name, expires) for key, value in data.items()}
     for key, value in found.items():
-        if expires is not None and type(value) in (int, float) and "expires_in" in key.lower():
+        if expires is not None and type(value) in (int, float) and _LIFE.search(key):
             found[key] = expires
     return found
 

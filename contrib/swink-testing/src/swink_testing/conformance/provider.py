@@ -10,6 +10,7 @@ from swink_testing.conformance.altered_answers import check_pieces
 from swink_testing.conformance.buffered_answers import check_listed_errors, check_whole_answers
 from swink_testing.conformance.check import Check
 from swink_testing.conformance.connections import check_connections_are_closed
+from swink_testing.conformance.credentials import check_credentials
 from swink_testing.conformance.damaged_frames import check_damaged_frames
 from swink_testing.conformance.dropped_content import check_nothing_dropped, check_other_models
 from swink_testing.conformance.early_finish_reasons import check_early_reasons
@@ -41,12 +42,14 @@ from swink_testing.conformance.option_effects import (
     check_capabilities_are_used,
     check_differences_are_sent,
 )
+from swink_testing.conformance.other_legs import check_other_legs
 from swink_testing.conformance.package import (
     check_catalogue,
     check_hooks_are_decorated,
     check_imports_are_light,
     check_provider_info,
 )
+from swink_testing.conformance.recorded_requests import check_recorded_requests
 from swink_testing.conformance.refusals import check_error_bodies, check_error_wordings
 from swink_testing.conformance.repeated_counts import check_counts_are_held
 from swink_testing.conformance.reproducibility import (
@@ -109,6 +112,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(2, check_retries_are_alike),
     Check(2, check_standard_faults),
     Check(2, check_large_input),
+    Check(2, check_other_legs),
     Check(2, check_cancelling_closes, needed=True),
     Check(2, check_connections_are_closed),
     Check(2, check_calls_are_forgotten),
@@ -121,12 +125,14 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(3, check_context_is_kept),
     Check(3, check_order_is_kept),
     Check(3, check_calls_are_apart),
+    Check(3, check_credentials),
     Check(3, check_environment_counts),
     Check(3, check_nothing_dropped),
     Check(3, check_schemas_keep_names),
     Check(3, check_other_models),
     Check(3, check_capabilities_are_used),
     Check(3, check_differences_are_sent),
+    Check(3, check_recorded_requests),
     Check(3, check_requests_are_accepted),
     Check(3, check_listed_requests),
     Check(3, check_no_secret_leaks, needed=True),

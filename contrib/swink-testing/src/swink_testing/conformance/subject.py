@@ -304,14 +304,15 @@ class Subject:
         async with self.client(http).stream(model, "Hello", **self.call_options()) as stream:
             return [event async for event in stream]
 
-    def client(self, http: HTTPClient | None = None) -> Client:
+    def client(self, http: HTTPClient | None = None, host: Host | None = None) -> Client:
         """Make a client of this provider that makes every call once.
 
-        `http` answers its requests; `None`: every request is a fault. Recorded models may be gone
-        by now: the client's date is one at which they are not.
+        `http` answers its requests; `None`: every request is a fault. `host` is another host that
+        has loaded the provider anew. Recorded models may be gone by now: the client's date is one
+        at which they are not.
         """
         http, clock = http or self.http(), DatedClock()
-        return Client(host=self.host, http=http, clock=clock, retry=RetryPolicy.none())
+        return Client(host=host or self.host, http=http, clock=clock, retry=RetryPolicy.none())
 
     def call_options(self, **more: Any) -> dict[str, Any]:
         """Return options for a client's call: the canary key, an address, limits."""
@@ -353,14 +354,15 @@ class Subject:
         What every call needs to be set is set to something. Raises Broken if the provider tried
         to reach another machine.
         """
-        info = None if self.fault else self.info
-        own = (*info.api_key_env, *info.base_url_env) if info else ()
-        needed = dict.fromkeys(info.required_env if info else (), "conformance")
-        hidden = {*_PROXIES, USER_FILE_ENV, *own}
-        kept = {name: value for name, value in os.environ.items() if name not in hidden}
-        with patch.dict(os.environ, {**needed, **kept}, clear=True), loopback_only() as refused:
+        with loopback_only() as refused:
             try:
-                yield
+                info = None if self.fault else self.info
+                own = (*info.api_key_env, *info.base_url_env) if info else ()
+                needed = dict.fromkeys(info.required_env if info else (), "conformance")
+                hidden = {*_PROXIES, USER_FILE_ENV, *own}
+                kept = {name: value for name, value in os.environ.items() if name not in hidden}
+                with patch.dict(os.environ, {**needed, **kept}, clear=True):
+                    yield
             finally:
                 where = ", ".join(dict.fromkeys(refused))
                 require(not refused, f"it connects to {where} by itself, not by the call's client")

@@ -1,0 +1,138 @@
+"""Providers of several requests: the kit plays all of them, and finds a fault in any."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+
+import pytest
+from conformance_subjects import FIXTURES
+
+from swink_core import Host
+from swink_testing.conformance import PROVIDER_CHECKS, Subject, run_check, run_checks
+from swink_testing.conformance.loopback_only import loopback_only
+from swink_testing.mutants import edited
+
+PACKAGE = "jobs_provider"
+
+FAULTS = [
+    # what is wrong, the code that is changed, what stands there instead, the check that finds it
+    (
+        "one user's token for every key",
+        "return Key(self.api_key(options) or '')",
+        "SHARED.append(Key(self.api_key(options) or ''))\n        return SHARED[0]",
+        "credentials",
+    ),
+    (
+        "a token of milliseconds",
+        "given.expires_in)",
+        "given.expires_in / 1000)",
+        "credentials",
+    ),
+    (
+        "a token for ever",
+        "given.expires_in)",
+        "given.expires_in * 1000)",
+        "credentials",
+    ),
+    (
+        "no scheme",
+        "    def parser(self",
+        "    def sign(self, request, credential, options):\n"
+        "        request.headers['Authorization'] = credential.value\n\n"
+        "    def parser(self",
+        "recorded_requests",
+    ),
+    ("another grant", "'grant_type': 'key'", "'grant_type': 'keys'", "recorded_requests"),
+    ("no version", "/jobs?version=2", "/jobs", "recorded_requests"),
+    ("another header", "X-Jobs-Version", "X-Job-Version", "recorded_requests"),
+    ("another field", "'system': context", "'instructions': context", "recorded_requests"),
+    ("POST instead of GET", "job.stream, method='GET'", "job.stream", "recorded_requests"),
+    ("the cancel is never sent", "x.on_abandon(", "str(", "cancelling_closes"),
+    (
+        "a failed stream says nothing",
+        "    async def exchange(self, x",
+        "    async def exchange(self, x):\n"
+        "        try:\n"
+        "            async for piece in self.exchanged(x):\n"
+        "                yield piece\n"
+        "        except Exception:\n"
+        "            yield b'event: end\\ndata: done\\n\\n'\n\n"
+        "    async def exchanged(self, x",
+        "http_errors",
+    ),
+    (
+        "the counts are not read",
+        "counts = await x.read(",
+        "return\n        counts = await x.read(",
+        "expected_message",
+    ),
+]
+
+
+def subject() -> Subject:
+    point = EntryPoint("jobs", f"{PACKAGE}:Jobs", "swink.providers")
+    entry = SimpleNamespace(
+        name="jobs",
+        group=point.group,
+        value=point.value,
+        load=point.load,
+        dist=SimpleNamespace(name="jobs-provider", version="1.0"),
+    )
+    return Subject("jobs", Host(entry_points=[entry], environ={}))
+
+
+@pytest.fixture(autouse=True)
+def _fixtures_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FIXTURES))
+
+
+def test_a_provider_of_several_requests_passes() -> None:
+    results = run_checks(PROVIDER_CHECKS, subject())
+
+    assert [f"{r.name}: {r.detail}" for r in results if r.is_fault] == []
+    applied = {result.name for result in results if result.applied}
+    assert {"other_legs", "credentials", "recorded_requests", "cancelling_closes"} <= applied
+
+
+@pytest.mark.parametrize(("name", "was", "now", "check"), FAULTS, ids=[f[0] for f in FAULTS])
+def test_a_fault_of_a_further_request_is_found(name: str, was: str, now: str, check: str) -> None:
+    mutant = edited(name, PACKAGE, was.replace("'", '"'), now.replace("'", '"'))
+    if "SHARED" in now:
+        source = mutant.source.replace("TOKENS =", "SHARED = []\nTOKENS =", 1)
+        mutant = type(mutant)(mutant.name, mutant.module, source)
+    [row] = [row for row in PROVIDER_CHECKS if row.name == check]
+    with mutant.installed():
+        result = run_check(row, subject())
+
+    assert result.is_fault, result.detail
+
+
+def test_a_check_that_reaches_another_machine_fails_by_name() -> None:
+    class Calling:
+        def __init__(self, name: str) -> None:
+            socket.create_connection(("192.0.2.1", 443), timeout=0.01)
+
+    entry = SimpleNamespace(
+        name="calling", group="swink.providers", value="calling:Calling", load=lambda: Calling,
+        dist=SimpleNamespace(name="calling", version="1"),
+    )  # fmt: skip
+    [row] = [row for row in PROVIDER_CHECKS if row.name == "loads"]
+
+    result = run_check(row, Subject("calling", Host(entry_points=[entry], environ={})))
+
+    assert result.is_fault
+    assert "it connects to 192.0.2.1:443 by itself" in result.detail
+
+
+def test_loopback_stays_open_to_checks() -> None:
+    async def connect(port: int) -> None:
+        _, writer = await asyncio.open_connection("localhost", port)
+        writer.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server, loopback_only() as refused:
+        asyncio.run(connect(server.getsockname()[1]))
+
+    assert refused == []
