@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import socket
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from attrs import evolve
 from conformance_subjects import FIXTURES
 
 from swink_core import Host
 from swink_testing.conformance import PROVIDER_CHECKS, Subject, run_check, run_checks
 from swink_testing.conformance.loopback_only import loopback_only
+from swink_testing.driver import fold
 from swink_testing.mutants import edited
 
 PACKAGE = "jobs_provider"
@@ -72,7 +75,7 @@ FAULTS = [
 ]
 
 
-def subject() -> Subject:
+def subject(recordings: Path | None = None) -> Subject:
     point = EntryPoint("jobs", f"{PACKAGE}:Jobs", "swink.providers")
     entry = SimpleNamespace(
         name="jobs",
@@ -81,7 +84,8 @@ def subject() -> Subject:
         load=point.load,
         dist=SimpleNamespace(name="jobs-provider", version="1.0"),
     )
-    return Subject("jobs", Host(entry_points=[entry], environ={}))
+    paths = None if recordings is None else [recordings]
+    return Subject("jobs", Host(entry_points=[entry], environ={}), recording_paths=paths)
 
 
 @pytest.fixture(autouse=True)
@@ -136,3 +140,56 @@ def test_loopback_stays_open_to_checks() -> None:
         asyncio.run(connect(server.getsockname()[1]))
 
     assert refused == []
+
+
+SELF_RECORDED = [
+    ("usage is dropped", "out.usage(counts.prompt_tokens, counts.output_tokens)", "pass"),
+    ("errors in the stream are swallowed", "case 'error':", "case 'no error':"),
+    (
+        "the last output is lost",
+        "out.text(event.data)",
+        "out.text(self.__dict__.get('held', ''))\n                self.held = event.data",
+    ),
+    (
+        "outputs are swapped in pairs",
+        "out.text(event.data)",
+        "self.__dict__.setdefault('held', []).append(event.data)\n"
+        "                if len(self.held) % 3 == 0:\n"
+        "                    out.text(self.held[-1])\n"
+        "                    out.text(self.held[-2])\n"
+        "                elif len(self.held) % 3 == 1:\n"
+        "                    out.text(event.data)",
+    ),
+    (
+        "blank outputs are lost",
+        "out.text(event.data)",
+        "out.text(event.data if event.data.strip() else '')",
+    ),
+    (
+        "lines of an event are joined",
+        "out.text(event.data)",
+        "out.text(event.data.replace('\\n', ''))",
+    ),
+    ("output tokens are off by one", "counts.output_tokens)", "counts.output_tokens + 1)"),
+    (
+        "input and output are swapped",
+        "out.usage(counts.prompt_tokens, counts.output_tokens)",
+        "out.usage(counts.output_tokens, counts.prompt_tokens)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "was", "now"), SELF_RECORDED, ids=[f[0] for f in SELF_RECORDED])
+def test_a_fault_that_wrote_its_own_expectation_is_found(
+    name: str, was: str, now: str, tmp_path: Path
+) -> None:
+    mutant = edited(name, PACKAGE, was.replace("'", '"'), now.replace("'", '"'))
+    with mutant.installed():
+        mutated = subject()
+        for recording in mutated.whole_calls:
+            events = asyncio.run(mutated.played_events(recording))
+            evolve(recording, message=fold(events, "jobs", "large")).save(tmp_path / recording.name)
+        found = subject(recordings=tmp_path)
+        faults = [r.name for r in run_checks(PROVIDER_CHECKS, found) if r.is_fault]
+
+    assert faults

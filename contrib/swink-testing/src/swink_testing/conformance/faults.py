@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
 from swink_core import Done, Error, Event, Notice, Start, StopReason
 from swink_core import StreamErrorKind as Kind

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from swink_testing.conformance.altered_answers import check_pieces
+from swink_testing.conformance.answer_marks import check_answers_are_read
 from swink_testing.conformance.buffered_answers import check_listed_errors, check_whole_answers
 from swink_testing.conformance.check import Check
 from swink_testing.conformance.connections import check_connections_are_closed
@@ -88,6 +89,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(1, check_same_events_however_cut),
     Check(1, check_grammar, needed=True),
     Check(1, check_expected_message),
+    Check(1, check_answers_are_read),
     Check(2, check_truncation),
     Check(2, check_damaged_frames),
     Check(2, check_pieces),

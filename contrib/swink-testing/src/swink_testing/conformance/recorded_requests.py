@@ -41,7 +41,8 @@ def check_recorded_requests(subject: Subject) -> None:
     """Requests have the method, address, headers and body of the recorded ones, in their order."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
-    recordings = [r for r in subject.recordings if _can_be_asked(r)]
+    own = [r for r in subject.recordings if r.provider == subject.name]
+    recordings = [r for r in own if _can_be_asked(r)]
     if not recordings:
         raise DoesNotApply("no recording has a request that can be made again")
     with quiet():
