@@ -134,7 +134,7 @@ def recordings() -> str:
         "What the API's errors mean, a JSON object a line.",
         about(buffered_answers.Listed),
         keys(buffered_answers.Listed),
-        "## `request_rules.jsonl`, `expected_failures.toml`",
-        "What the API refuses, and which checks fail for what reason:\n"
+        "## `request_rules.jsonl`, `waivers.toml`, `ignored_fields.toml`",
+        "What the API refuses, which faults are waived, and which fields of answers are ignored:\n"
         "see [Check a provider](../how-to/check-a-provider.md).",
     )

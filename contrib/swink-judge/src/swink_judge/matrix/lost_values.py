@@ -49,10 +49,12 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     if outcome.asked is None:
         return []
     texts = "\n".join(outcome.strings)
+    values = outcome.said.values
+    told = {form for value in values if is_told(outcome, value.path) for form in value.forms}
     missing = [
         value.forms[0]
-        for value in outcome.said.values
-        if not any(form in texts for form in value.forms) and not is_told(outcome, value.path)
+        for value in values
+        if not any(form in texts or form in told for form in value.forms)
     ]
     missing += _wrong_types(outcome, texts)
     missing += _spoilt_arguments(outcome)

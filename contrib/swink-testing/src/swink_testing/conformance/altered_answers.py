@@ -93,7 +93,7 @@ class _Read:
         return await self.subject.parse(self.recording, [self.body(frames)])
 
     def holds(self, data: Any) -> bool:
-        """Tell whether a frame can hold data as it is, such as a line end in an event."""
+        """Tell whether a frame can hold data unchanged: an event holds no carriage return."""
         frame = self.answer.frame(json.dumps(data).encode())
         return [json.loads(payload) for payload in self.answer.payloads(frame)] == [data]
 

@@ -1,7 +1,7 @@
-"""Holds a message to the bytes of its answer, whatever the parser has made of them.
+"""Compares messages with the bytes of their answers, independently of the parser.
 
-Each text and number of a recorded answer is replaced by a mark. The mark has to be in the message,
-in the place of its kind and in the order of the answer, or it has to change something else, such as
+Each text and number of a recorded answer is replaced by a mark. The mark must appear in the message,
+in the field for that kind and in the answer's order, or it must change something else, such as
 the reason to stop. A field that does neither is lost, unless the package says why it is ignored.
 """
 
@@ -47,14 +47,14 @@ LONGEST = 20_000
 _NUMBER = 40_000_003
 
 _Read: TypeAlias = Callable[[Mapping[int, Any]], Awaitable[list[Event]]]
-"""Reads an answer with other data in the places of some of its parts."""
+"""Reads an answer in which the data of some parts is replaced."""
 
 _PLAIN = re.compile(
     r"(^|_)(id|ids|type|object|role|index|model|version|fingerprint|tier|event|status|format)$"
     r"|^(created|created_at|timestamp|time|sequence_number|obfuscation)$|(Id|Index|Version)$"
     r"|(_time|Time|_at|_url|Url)$",
 )
-"""Names of fields that identify or sort what is said, and say nothing themselves."""
+"""Names of fields that identify or sort content and carry none."""
 
 _COUNTED = re.compile(r"usage|token|count|eval", re.IGNORECASE)
 
@@ -81,12 +81,12 @@ class _Leaf:
     path: Path
     value: Any
     name: str = field(eq=False)
-    """Its path for people, which all leaves of its kind share."""
+    """The path for people, shared by all leaves of one kind."""
 
 
 @define
 class _Answer:
-    """An answer of which parts can be replaced: its frames, or the bodies of its requests."""
+    """An answer whose parts can be replaced: frames, or the bodies of further answers."""
 
     where: str
     name: str
@@ -266,7 +266,10 @@ async def _place_of(
     if isinstance(leaf.value, float):
         mark = float(_NUMBER)
     data = with_value(answer.parts[leaf.part], leaf.path, mark)
-    events = await answer.read({leaf.part: data})
+    try:
+        events = await answer.read({leaf.part: data})
+    except Exception:  # a parser that cannot read it has noticed it; `unknown_frames` says more
+        return "effect", None
     found, before = fold(events), fold(answer.whole)
     kind = _kind_of(leaf)
     if kind is not None:
@@ -299,7 +302,7 @@ def _counted(
     before: AssistantMessage,
     counts: Sequence[_Leaf],
 ) -> tuple[str | None, str | None]:
-    """Hold a count to the field of its kind: it is there, alone or with parts that are named."""
+    """Compare a count with the usage: the field for that kind holds it, alone or plus known parts."""
     was, is_ = _usage(before), _usage(found)
     changed = [name for name, value in is_.items() if value != was.get(name)]
     if not changed:
@@ -335,7 +338,7 @@ def _usage(message: AssistantMessage) -> dict[str, Any]:
 
 
 def _kind_of(leaf: _Leaf) -> str | None:
-    """Tell which count of tokens a number is; `None`: it is none."""
+    """Tell which count of tokens a number is; `None` for any other number."""
     if isinstance(leaf.value, str | float):
         return None
     name = str(leaf.path[-1])

@@ -22,7 +22,7 @@ from swink_judge.matrix.asker import Outcome
 from swink_judge.matrix.cases import Case, cases_of
 from swink_judge.matrix.conversations import LOOK_UP
 from swink_judge.matrix.exceptions import excuses
-from swink_judge.matrix.lost_values import invented_values, lost_values
+from swink_judge.matrix.lost_values import invented_values, is_told, lost_values
 from swink_judge.matrix.models import AskedModel
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.judged_requests import judge_of, require_accepted
@@ -136,27 +136,30 @@ class _Session:
             named, "\n".join((unquote(outcome.request.url), *outcome.strings))
         ):
             yield f"the model's name: {case.model.id} is nowhere in the request"
-        if outcome.notices:
-            return
         plain = self.plain.get(case.conversation, outcome)
         yield from (str(value) for value in lost_values(outcome, plain))
         same = plain.asked is not None and body == plain.asked.body
-        if "nonce_extra" in case.options.get("extra", ()):
-            kept = body.get("nonce_extra", _found(body, "nonce_extra"))
-            if kept != case.options["extra"]["nonce_extra"]:
-                yield "extra"
         texts = "\n".join(outcome.strings)
-        own_tools = "tools" in case.options.get("extra", ()) and isinstance(body.get("tools"), list)
-        if own_tools and "nonce_of_the_caller" not in texts:
-            yield "the tool in extra"
-        if "nonce_removed" in body:
-            yield "the removal of a field, which is what None in extra means,"
+        if not is_told(outcome, "options.extra"):
+            if "nonce_extra" in case.options.get("extra", ()):
+                kept = body.get("nonce_extra", _found(body, "nonce_extra"))
+                if kept != case.options["extra"]["nonce_extra"]:
+                    yield "extra"
+            own_tools = "tools" in case.options.get("extra", ())
+            own_tools = own_tools and isinstance(body.get("tools"), list)
+            if own_tools and "nonce_of_the_caller" not in texts:
+                yield "the tool in extra"
+            if "nonce_removed" in body:
+                yield "the removal of a field, which is what None in extra means,"
         asked_for = case.options.get("response_format")
-        yield from (f"{v} of the schema" for v in _properties(asked_for) if v not in texts)
-        if case.options.get("thinking") == "off" and self.thinks and same:
+        if not is_told(outcome, "options.response_format"):
+            yield from (f"{v} of the schema" for v in _properties(asked_for) if v not in texts)
+        is_off = case.options.get("thinking") == "off" and self.thinks and same
+        if is_off and not is_told(outcome, "options.thinking"):
             yield "thinking=off, on a model that thinks,"
         names_one = case.options.get("tool_choice") == LOOK_UP.name
-        if names_one and self.required is not None and body == self.required.body:
+        as_required = self.required is not None and body == self.required.body
+        if names_one and as_required and not is_told(outcome, "options.tool_choice"):
             yield "the tool that tool_choice names"
 
 

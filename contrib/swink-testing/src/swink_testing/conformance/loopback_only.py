@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import Any
 
-__all__ = ["loopback_only"]
+__all__ = ["is_here", "loopback_only"]
 
 _HOSTS = ("", "localhost", "localhost.localdomain")
 
@@ -48,7 +48,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         host, port = arguments[:2]
     elif event in ("socket.gethostbyname", "socket.gethostbyaddr"):
         host = arguments[0]
-    if host is None or _is_here(host):
+    if host is None or is_here(host):
         return
     name = host.decode("latin-1") if isinstance(host, bytes) else str(host)
     where = f"{name}:{port}" if port else name
@@ -56,7 +56,8 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     raise ConnectionRefusedError(f"a check may not reach {where}")
 
 
-def _is_here(host: object) -> bool:
+def is_here(host: object) -> bool:
+    """Tell whether a host is this machine."""
     name = host.decode("latin-1") if isinstance(host, bytes) else str(host)
     if name in _HOSTS or name.endswith(".localhost"):
         return True

@@ -128,7 +128,11 @@ async def _require_told_apart(
         case = Case(provider, AskedModel(id, "listed", id), difference.name, options)
         outcomes.append(await asker.outcome(case))
     one, other = outcomes
-    if one.asked is None or other.asked is None or one.notices or other.notices:
+    if one.asked is None or other.asked is None:
+        return
+    names = [f"options.{name}" for options in difference.options for name in options]
+    paths = [path for each in outcomes for notice in each.notices for path in notice.paths]
+    if any(path.startswith((*names, "messages", "tools", "system_prompt")) for path in paths):
         return
     if one.asked.body == other.asked.body:
         why = f"{provider}/{id}: {difference.name} changes nothing, and no Notice says so"

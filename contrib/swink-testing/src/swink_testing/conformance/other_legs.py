@@ -36,7 +36,7 @@ _SOON = Timeouts(connect=5.0, first_event=0.05, idle=0.05, total=5.0)
 
 @define
 class _Fault:
-    """What is wrong with a leg, and the kinds of error that say so (empty: any)."""
+    """A fault of a leg, and the kinds of error expected for it (empty: any)."""
 
     name: str
     answer: Callable[[], Any]
@@ -93,7 +93,7 @@ def _faults(leg: RecordedLeg) -> Iterator[_Fault]:
 
 
 def _away() -> ProviderFailure:
-    """Return what the core's HTTP client raises where no server listens."""
+    """Make the failure that the core's HTTP client raises if no server listens."""
     return ProviderFailure(Failure("connect", kind=StreamErrorKind.NETWORK, message="it is away"))
 
 

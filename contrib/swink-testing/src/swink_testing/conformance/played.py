@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 _SOURCE = re.compile(r"\[(\d+)\.([\w.-]+)\]")
-"""What stands in a recording for a credential that an earlier answer gave."""
+"""The mark in a recording for a credential that an earlier answer gave."""
 
 _MARK = re.compile(r"\[key\]|\[hidden\]|\[\d+\.[\w.-]+\]|\*{8,}")
 
 
 def text_pattern(recorded: str, texts: Mapping[str, str]) -> re.Pattern[str]:
-    """Return what a recorded text matches today.
+    """Return a pattern that matches a recorded text today.
 
     `texts` maps the marks of credentials to patterns of what they stand for; other marks stand for
     any text.
@@ -117,10 +117,10 @@ class _Call:
 
 
 class PlayedClient(MemoryHTTPClient):
-    """An HTTP client that plays a recording's legs, with `answers` in the place of its answer.
+    """An HTTP client that plays a recording's legs and replaces the answer with `answers`.
 
-    An answer that is an exception or a refusal takes the place of the first leg, since there is no
-    other after it. `requests` has those that `answers` were given to, `played` all of them.
+    An answer that is an exception or a refusal takes the place of the first leg, because no leg
+    follows it. `requests` has those that `answers` were given to, `played` all of them.
     `faults` maps a leg's number to what it is answered with instead; `expires` replaces the life of
     tokens, in seconds.
     """
@@ -260,7 +260,7 @@ class PlayedClient(MemoryHTTPClient):
         )
 
     def _leg(self, number: int) -> Any:
-        """Return what was recorded for a leg, with this call's address in it."""
+        """Return the recorded answer of a leg, with this call's address in it."""
         assert self._recording is not None
         leg = self._recording.legs[number]
         if not leg.status and not leg.body:
@@ -310,7 +310,7 @@ _LIFE = re.compile(r"expires?_?in", re.IGNORECASE)
 
 
 def _issued(data: Any, name: str, expires: float | None) -> Any:
-    """Return an answer's data with a token of its own, and another life."""
+    """Return an answer's data with a new token and another life."""
     if isinstance(data, str):
         return _SOURCE.sub(lambda found: f"{name}-{found[2]}", data)
     if isinstance(data, list):

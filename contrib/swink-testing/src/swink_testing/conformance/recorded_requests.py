@@ -1,6 +1,6 @@
 """The requests of recorded calls, made again today and compared with the recorded ones.
 
-A recording that says what was asked is compared whole. One that does not is compared by address,
+A recording that holds the call is compared whole. One that does not is compared by address,
 headers and the model's name, as a plain question has them.
 """
 
@@ -34,7 +34,7 @@ _IGNORED = ("accept-encoding", "connection", "content-length", "host", "user-age
 """Headers of the connection, which say nothing of the call."""
 
 _DIGEST = "sha256:"
-"""How a recording begins the digest that replaces a medium, which nobody can send again."""
+"""How a recording begins the digest that replaces a medium, which cannot be sent again."""
 
 
 def check_recorded_requests(subject: Subject) -> None:

@@ -40,7 +40,7 @@ from swink_judge.matrix.asker import Asker, Outcome
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of, events_of
 from swink_testing.clock import DatedClock
-from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.check import DoesNotApply, Waivers, require
 from swink_testing.conformance.loopback_only import loopback_only
 from swink_testing.conformance.played import PlayedClient, Through
 from swink_testing.driver import MemoryResponse, drive_bytes
@@ -56,7 +56,7 @@ NOWHERE = "http://conformance.invalid/v1"
 PATIENCE = Timeouts(connect=5.0, first_event=10.0, idle=10.0, no_progress=10.0, total=20.0)
 """Limits of every call, so that a provider that hangs fails a check instead of holding it up."""
 
-KNOWN_FAILURES = "expected_failures.toml"
+WAIVERS = "waivers.toml"
 
 WHOLE_ANSWERS = "whole_answers"
 
@@ -186,14 +186,14 @@ class Subject:
         return self.offline
 
     @cached_property
-    def known_failures(self) -> dict[str, str]:
-        """Checks that fail by the package's own account, with the reasons.
+    def waivers(self) -> Waivers:
+        """The package's waivers of faults, with the reasons.
 
-        They stand in its `expected_failures.toml`, a table for each provider. Raises PluginError
-        for a file that cannot be read.
+        They stand in its `waivers.toml`: `[provider.check]`, and in it words of the fault and the
+        reason. Raises PluginError for a file that cannot be read.
         """
-        decode = partial(msgspec.toml.decode, type=dict[str, dict[str, str]])
-        tables: dict[str, dict[str, str]] | None = self.shipped(KNOWN_FAILURES, decode)
+        decode = partial(msgspec.toml.decode, type=dict[str, dict[str, dict[str, str]]])
+        tables: dict[str, dict[str, dict[str, str]]] | None = self.shipped(WAIVERS, decode)
         return (tables or {}).get(self.name, {})
 
     def shipped(self, name: str, decode: Callable[[bytes], T]) -> T | None:
@@ -255,7 +255,7 @@ class Subject:
 
     @property
     def whole_calls(self) -> list[Recording]:
-        """The recordings of calls that nobody left."""
+        """The recordings of calls that were read to their end."""
         return [
             recording
             for recording in self.recordings
@@ -288,7 +288,7 @@ class Subject:
         return PlayedClient(self.recordings, *answers, **more)
 
     def asker(self, outcomes: dict[str, Outcome] | None = None, **more: Any) -> Asker:
-        """Make what calls it as an application does, and reads the requests."""
+        """Make an asker, which calls the provider as an application does and reads the requests."""
 
         def through(wall: HTTPClient) -> HTTPClient:
             http = self.http(Through(wall))
@@ -298,7 +298,7 @@ class Subject:
         return Asker(self.host, outcomes, through=through, **self.options, **more)
 
     async def played_events(self, recording: Recording) -> list[Event]:
-        """Return what a call becomes whose every request is answered as recorded."""
+        """Make a call in which every request is answered as recorded, and return the events."""
         http = self.http(MemoryResponse.of_recording(recording), recording=recording)
         model = self.model_of(recording)
         async with self.client(http).stream(model, "Hello", **self.call_options()) as stream:
