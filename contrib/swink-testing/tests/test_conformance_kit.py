@@ -157,6 +157,8 @@ SHOWN_TWICE = {
     "careless:StrictFields": ("early_reasons",),
     "careless:TellsWithoutWords": ("expected_message", "listed_answers"),
     "careless:EmptiesExtra": ("nothing_dropped",),
+    "careless:KeepsHeaders": ("environment_counts",),
+    "broken:AsksByPut": ("recorded_requests",),
     "broken:ForgetsHalfOfWhole": ("listed_answers",),
     "broken:ReadsOn": ("listed_answers",),
     "broken:KnowsAllFrames": ("listed_answers",),
@@ -170,7 +172,7 @@ SHOWN_TWICE = {
     "broken:DropsImages": ("listed_requests",),
     "broken:DropsSeed": ("listed_requests",),
     "broken:SendsUnknownFields": ("listed_requests",),
-    "broken:KeyInAddress": ("listed_requests", "calls_are_apart"),
+    "broken:KeyInAddress": ("listed_requests", "calls_are_apart", "recorded_requests"),
 }
 """Faults that other checks show too."""
 

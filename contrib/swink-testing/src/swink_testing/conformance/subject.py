@@ -297,9 +297,15 @@ class Subject:
 
         return Asker(self.host, outcomes, through=through, **self.options, **more)
 
-    async def played_events(self, recording: Recording) -> list[Event]:
-        """Make a call in which every request is answered as recorded, and return the events."""
-        http = self.http(MemoryResponse.of_recording(recording), recording=recording)
+    async def played_events(
+        self, recording: Recording, answer: MemoryResponse | None = None, **more: Any
+    ) -> list[Event]:
+        """Make a call in which every request is answered as recorded, and return the events.
+
+        `answer` replaces the recorded answer; `more` are other arguments of `PlayedClient`.
+        """
+        answer = answer or MemoryResponse.of_recording(recording)
+        http = self.http(answer, recording=recording, **more)
         model = self.model_of(recording)
         async with self.client(http).stream(model, "Hello", **self.call_options()) as stream:
             return [event async for event in stream]
