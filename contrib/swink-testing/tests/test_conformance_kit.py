@@ -32,17 +32,16 @@ from swink_testing.conformance import (
     Subject,
     check,
     consistency_line,
-    faults,
-    finish_reasons,
     idle_lines,
-    listed_requests,
     require,
     run_check,
     run_checks,
-    streaming,
 )
+from swink_testing.conformance.answers import finish_reasons, streaming
 from swink_testing.conformance.check import Broken
 from swink_testing.conformance.diagnosis import explain
+from swink_testing.conformance.lifecycle import cancellation
+from swink_testing.conformance.requests import listed_requests
 
 pytest_plugins = ["pytester"]
 
@@ -316,7 +315,7 @@ def test_an_answer_that_comes_whole_is_left_before_it() -> None:
             out.finish()
 
     found = run_check(
-        Check(faults.check_cancelling_closes), subject_of("restless", load=lambda: AtOnce)
+        Check(cancellation.check_cancelling_closes), subject_of("restless", load=lambda: AtOnce)
     )
 
     assert (found.outcome, found.detail) == (Outcome.PASSED, "")

@@ -33,7 +33,7 @@ from swink_testing.conformance import (
     fail,
     require,
 )
-from swink_testing.conformance.plugin import CALLS, PluginSubject, answer
+from swink_testing.conformance.plugins.subject import CALLS, PluginSubject, answer
 from swink_testing.observing import (
     check_closes_in_time,
     check_disturbs_no_call,

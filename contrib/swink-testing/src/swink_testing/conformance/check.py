@@ -16,7 +16,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from attrs import define, field
 
-from swink_testing.conformance.blocking import TookTooLong, time_limit
+from swink_testing.conformance.lifecycle.blocking import TookTooLong, time_limit
 
 __all__ = [
     "Blocks",

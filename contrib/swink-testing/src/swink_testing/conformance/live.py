@@ -28,9 +28,9 @@ from swink_core import (
 )
 from swink_core.providers import required_features
 from swink_core.vocabulary.grammar import CONTENT
+from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import Check, DoesNotApply, fail, require
-from swink_testing.conformance.conversations import LOOK_UP
-from swink_testing.conformance.streaming import broken_rule
+from swink_testing.conformance.requests.conversations import LOOK_UP
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import fold
 

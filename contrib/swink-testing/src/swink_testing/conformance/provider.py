@@ -6,70 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from swink_testing.conformance.altered_answers import check_pieces
-from swink_testing.conformance.answer_marks import check_answers_are_read
-from swink_testing.conformance.buffered_answers import check_listed_errors, check_whole_answers
-from swink_testing.conformance.check import Check, Waivers
-from swink_testing.conformance.connections import check_connections_are_closed
-from swink_testing.conformance.credentials import check_credentials
-from swink_testing.conformance.damaged_frames import check_damaged_frames
-from swink_testing.conformance.dropped_content import check_nothing_dropped, check_other_models
-from swink_testing.conformance.early_finish_reasons import check_early_reasons
-from swink_testing.conformance.environment import check_environment_counts
-from swink_testing.conformance.evidence import evidence_of
-from swink_testing.conformance.exchanged_endings import check_ends_of_others
-from swink_testing.conformance.faults import (
-    check_cancelling_closes,
-    check_http_errors,
-    check_in_stream_errors,
-    check_truncation,
-)
-from swink_testing.conformance.finish_reasons import check_stop_reasons
-from swink_testing.conformance.forward_compatibility import (
+from swink_testing.conformance.answers.early_finish_reasons import check_early_reasons
+from swink_testing.conformance.answers.exchanged_endings import check_ends_of_others
+from swink_testing.conformance.answers.finish_reasons import check_stop_reasons
+from swink_testing.conformance.answers.forward_compatibility import (
     check_answers_go_back,
     check_unknown_fields,
     check_unknown_frames,
 )
-from swink_testing.conformance.isolation import check_calls_are_apart
-from swink_testing.conformance.json_spelling import check_spelling
-from swink_testing.conformance.judged_requests import check_requests_are_accepted
-from swink_testing.conformance.leaks import check_calls_are_forgotten
-from swink_testing.conformance.listed_answers import check_listed_answers
-from swink_testing.conformance.listed_requests import check_listed_requests
-from swink_testing.conformance.opaque_parts import (
-    check_context_is_kept,
-    check_own_thinking_goes_back,
-)
-from swink_testing.conformance.option_effects import (
-    check_capabilities_are_used,
-    check_differences_are_sent,
-)
-from swink_testing.conformance.other_legs import check_other_legs
-from swink_testing.conformance.package import (
-    check_catalogue,
-    check_hooks_are_decorated,
-    check_imports_are_light,
-    check_provider_info,
-)
-from swink_testing.conformance.recorded_requests import check_recorded_requests
-from swink_testing.conformance.refusals import check_error_bodies, check_error_wordings
-from swink_testing.conformance.repeated_counts import check_counts_are_held
-from swink_testing.conformance.reproducibility import (
-    check_order_is_kept,
-    check_retries_are_alike,
-    check_same_requests,
-    check_side_by_side,
-)
-from swink_testing.conformance.requests import (
-    check_conversations,
-    check_nothing_foreign_sent,
-    check_unsupported_features,
-)
-from swink_testing.conformance.schema_keywords import check_schemas_keep_names
-from swink_testing.conformance.secrets import check_no_secret_leaks
-from swink_testing.conformance.split_signatures import check_signatures_apart
-from swink_testing.conformance.standard_faults import check_large_input, check_standard_faults
-from swink_testing.conformance.streaming import (
+from swink_testing.conformance.answers.listed_answers import check_listed_answers
+from swink_testing.conformance.answers.marks import check_answers_are_read
+from swink_testing.conformance.answers.pieces import check_pieces
+from swink_testing.conformance.answers.repeated_counts import check_counts_are_held
+from swink_testing.conformance.answers.signatures import check_signatures_apart
+from swink_testing.conformance.answers.spelling import check_spelling
+from swink_testing.conformance.answers.streaming import (
     check_expected_message,
     check_grammar,
     check_loads,
@@ -77,9 +28,64 @@ from swink_testing.conformance.streaming import (
     check_recordings,
     check_same_events_however_cut,
 )
+from swink_testing.conformance.answers.token_counts import check_counts, check_missing_usage
+from swink_testing.conformance.check import Check, Waivers
+from swink_testing.conformance.evidence import evidence_of
+from swink_testing.conformance.failures.damaged_frames import check_damaged_frames
+from swink_testing.conformance.failures.errors import check_http_errors, check_in_stream_errors
+from swink_testing.conformance.failures.further_requests import check_other_legs
+from swink_testing.conformance.failures.listed_errors import (
+    check_listed_errors,
+    check_whole_answers,
+)
+from swink_testing.conformance.failures.refusals import check_error_bodies, check_error_wordings
+from swink_testing.conformance.failures.server_faults import (
+    check_large_input,
+    check_standard_faults,
+)
+from swink_testing.conformance.failures.truncation import check_truncation
+from swink_testing.conformance.lifecycle.cancellation import check_cancelling_closes
+from swink_testing.conformance.lifecycle.connections import check_connections_are_closed
+from swink_testing.conformance.lifecycle.credentials import check_credentials
+from swink_testing.conformance.lifecycle.environment import check_environment_counts
+from swink_testing.conformance.lifecycle.isolation import check_calls_are_apart
+from swink_testing.conformance.lifecycle.memory import check_calls_are_forgotten
+from swink_testing.conformance.lifecycle.secrets import check_no_secret_leaks
+from swink_testing.conformance.plugins.package import (
+    check_catalogue,
+    check_hooks_are_decorated,
+    check_imports_are_light,
+    check_provider_info,
+)
+from swink_testing.conformance.requests.api_rules import check_requests_are_accepted
+from swink_testing.conformance.requests.conversions import (
+    check_conversations,
+    check_nothing_foreign_sent,
+    check_unsupported_features,
+)
+from swink_testing.conformance.requests.dropped_content import (
+    check_nothing_dropped,
+    check_other_models,
+)
+from swink_testing.conformance.requests.listed_requests import check_listed_requests
+from swink_testing.conformance.requests.opaque_parts import (
+    check_context_is_kept,
+    check_own_thinking_goes_back,
+)
+from swink_testing.conformance.requests.option_effects import (
+    check_capabilities_are_used,
+    check_differences_are_sent,
+)
+from swink_testing.conformance.requests.recorded_requests import check_recorded_requests
+from swink_testing.conformance.requests.reproducibility import (
+    check_order_is_kept,
+    check_retries_are_alike,
+    check_same_requests,
+    check_side_by_side,
+)
+from swink_testing.conformance.requests.schema_keywords import check_schemas_keep_names
 from swink_testing.conformance.subject import Subject
 from swink_testing.conformance.suite import ConformanceSuite, subject_of
-from swink_testing.conformance.token_counts import check_counts, check_missing_usage
 
 __all__ = ["PROVIDER_CHECKS", "ProviderConformance"]
 

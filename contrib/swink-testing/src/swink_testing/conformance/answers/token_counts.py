@@ -13,9 +13,16 @@ from typing import Any
 from swink_core import AssistantMessage, StopReason, replace
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.edited_answers import (
+    Place,
+    answers,
+    data_of,
+    edited,
+    places,
+    remove,
+)
+from swink_testing.conformance.answers.joined_frames import Path, at, with_value
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.edited_answers import Place, answers, data_of, edited, places, remove
-from swink_testing.conformance.joined_frames import Path, at, with_value
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
 

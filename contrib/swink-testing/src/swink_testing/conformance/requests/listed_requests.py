@@ -25,8 +25,8 @@ from swink_judge.matrix.asker import Asker, Outcome, address_of
 from swink_judge.matrix.cases import Case
 from swink_judge.matrix.expected_values import Said
 from swink_judge.matrix.models import AskedModel
+from swink_testing.conformance.answers.streaming import notice_difference
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.streaming import notice_difference
 from swink_testing.conformance.subject import Subject
 
 __all__ = ["LISTED_REQUESTS", "check_listed_requests", "listed_model"]

@@ -25,8 +25,8 @@ from swink_judge.matrix.exceptions import excuses
 from swink_judge.matrix.lost_values import invented_values, is_told, lost_values
 from swink_judge.matrix.models import AskedModel
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.judged_requests import judge_of, require_accepted
-from swink_testing.conformance.option_effects import further_conversations
+from swink_testing.conformance.requests.api_rules import judge_of, require_accepted
+from swink_testing.conformance.requests.option_effects import further_conversations
 from swink_testing.conformance.subject import Subject
 
 __all__ = ["check_nothing_dropped", "check_other_models"]

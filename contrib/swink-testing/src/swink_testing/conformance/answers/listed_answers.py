@@ -21,11 +21,11 @@ from swink_core import (
     replace,
 )
 from swink_testing.calls import call_of
-from swink_testing.conformance.buffered_answers import events_of_call
+from swink_testing.conformance.answers.edited_answers import UNWRITTEN, writer
+from swink_testing.conformance.answers.streaming import message_difference, notice_difference
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.edited_answers import UNWRITTEN, writer
-from swink_testing.conformance.listed_requests import listed_model
-from swink_testing.conformance.streaming import message_difference, notice_difference
+from swink_testing.conformance.failures.listed_errors import events_of_call
+from swink_testing.conformance.requests.listed_requests import listed_model
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, fold, source_of_call
 

@@ -31,8 +31,8 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import required_features
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.conversations import LOOK_UP, begun_elsewhere, conversations
 from swink_testing.conformance.played import PlayedClient
+from swink_testing.conformance.requests.conversations import LOOK_UP, begun_elsewhere, conversations
 from swink_testing.conformance.subject import Subject
 
 __all__ = [

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 from swink_core import AssistantMessage, Block, Event, ExtensionBlock, Notice, StopReason, replace
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.edited_answers import Place, answers, data_of, edited, remove
 from swink_testing.conformance.check import DoesNotApply, require
-from swink_testing.conformance.edited_answers import Place, answers, data_of, edited, remove
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
 

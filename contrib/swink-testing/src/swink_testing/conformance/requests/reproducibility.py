@@ -31,9 +31,9 @@ from swink_judge.matrix.options import SCHEMA
 from swink_recorder.recording import Recording
 from swink_testing.clock import DatedClock
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.conversations import conversations
+from swink_testing.conformance.requests.conversations import conversations
+from swink_testing.conformance.requests.worker_process import elsewhere
 from swink_testing.conformance.subject import Subject
-from swink_testing.conformance.worker_process import elsewhere
 from swink_testing.driver import MemoryResponse, comparable, fold, source_of
 from swink_testing.quiet import quiet
 

@@ -18,7 +18,7 @@ from swink_testing.conformance.subject import Subject
 
 __all__ = ["elsewhere"]
 
-_PROGRAM = "from swink_testing.conformance.worker_main import serve; serve()"
+_PROGRAM = "from swink_testing.conformance.requests.worker_main import serve; serve()"
 
 _process: subprocess.Popen[bytes] | None = None
 

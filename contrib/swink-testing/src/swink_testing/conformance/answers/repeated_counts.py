@@ -12,9 +12,9 @@ from attrs import define
 from swink_core import Usage
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.edited_answers import answers, data_of
+from swink_testing.conformance.answers.joined_frames import Path, at, with_value
 from swink_testing.conformance.check import DoesNotApply, require
-from swink_testing.conformance.edited_answers import answers, data_of
-from swink_testing.conformance.joined_frames import Path, at, with_value
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import fold
 

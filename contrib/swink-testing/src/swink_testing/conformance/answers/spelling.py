@@ -9,8 +9,8 @@ from typing import Any
 
 from swink_core import AssistantMessage, Block, Event, ToolCallBlock, replace
 from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.edited_answers import answers, data_of
 from swink_testing.conformance.check import require
-from swink_testing.conformance.edited_answers import answers, data_of
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
 

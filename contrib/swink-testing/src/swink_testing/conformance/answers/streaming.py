@@ -11,8 +11,8 @@ from swink_core import AssistantMessage, Event, Notice, StopReason, replace
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.recording import Recording
 from swink_testing.chunking import chunkings, every_cut, random_cuts
-from swink_testing.conformance.blocking import waits
 from swink_testing.conformance.check import Blocks, DoesNotApply, fail, require
+from swink_testing.conformance.lifecycle.blocking import waits
 from swink_testing.conformance.subject import PATIENCE, Subject
 from swink_testing.driver import comparable, comparable_events, fold
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, TypeAlias
 
-from swink_testing.conformance.edited_answers import places, remove
+from swink_testing.conformance.answers.edited_answers import places, remove
 
 __all__ = ["Path", "at", "ended_apart", "joined", "rest_of", "texts_in", "with_value"]
 

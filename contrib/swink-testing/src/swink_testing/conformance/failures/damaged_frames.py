@@ -9,8 +9,8 @@ from contextlib import suppress
 from swink_core import Error, Notice
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.edited_answers import answers
 from swink_testing.conformance.check import DoesNotApply, require
-from swink_testing.conformance.edited_answers import answers
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
 from swink_testing.quiet import quiet

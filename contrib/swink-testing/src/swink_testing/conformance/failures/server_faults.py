@@ -12,10 +12,10 @@ from swink_core.providers import AiohttpClient
 from swink_recorder.recording import Recording
 from swink_testing.chaos import Answer, ChaosServer, standard_faults
 from swink_testing.clock import TurnClock
-from swink_testing.conformance.buffered_answers import events_of_call
+from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.failures.listed_errors import events_of_call
 from swink_testing.conformance.played import Through
-from swink_testing.conformance.streaming import broken_rule
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, comparable, fold, reads_on
 from swink_testing.expected_faults import AFTER_THE_END, FAILS, FULL_STREAM, HALFWAY

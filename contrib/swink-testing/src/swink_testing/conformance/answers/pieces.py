@@ -22,9 +22,8 @@ from swink_core import (
 from swink_judge.request_readers import strings_of
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
-from swink_testing.conformance.check import DoesNotApply, fail
-from swink_testing.conformance.edited_answers import answers, data_of
-from swink_testing.conformance.joined_frames import (
+from swink_testing.conformance.answers.edited_answers import answers, data_of
+from swink_testing.conformance.answers.joined_frames import (
     Path,
     at,
     ended_apart,
@@ -33,6 +32,7 @@ from swink_testing.conformance.joined_frames import (
     texts_in,
     with_value,
 )
+from swink_testing.conformance.check import DoesNotApply, fail
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
 

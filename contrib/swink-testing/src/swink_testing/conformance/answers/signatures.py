@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from swink_core import Event, ThinkingBlock
+from swink_testing.conformance.answers.edited_answers import answers, data_of
+from swink_testing.conformance.answers.joined_frames import at, texts_in, with_value
 from swink_testing.conformance.check import DoesNotApply, require
-from swink_testing.conformance.edited_answers import answers, data_of
-from swink_testing.conformance.joined_frames import at, texts_in, with_value
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import fold
 

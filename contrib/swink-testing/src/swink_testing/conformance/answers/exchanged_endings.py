@@ -11,8 +11,8 @@ from attrs import define
 from swink_core import StopReason
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.edited_answers import Place, answers, data_of, edited, places
 from swink_testing.conformance.check import DoesNotApply, require
-from swink_testing.conformance.edited_answers import Place, answers, data_of, edited, places
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import fold
 

@@ -30,8 +30,8 @@ from swink_core import (
 from swink_judge.opening_answers import BY_API, beginning
 from swink_judge.request_readers import strings_of
 from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.edited_answers import Place, answers, data_of, edited
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.edited_answers import Place, answers, data_of, edited
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import comparable, fold
 

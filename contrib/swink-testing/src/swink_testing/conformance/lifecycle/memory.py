@@ -16,9 +16,9 @@ from typing import Any
 
 from swink_core import Context, UserMessage
 from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.edited_answers import answers, data_of
+from swink_testing.conformance.answers.joined_frames import texts_in, with_value
 from swink_testing.conformance.check import DoesNotApply, require
-from swink_testing.conformance.edited_answers import answers, data_of
-from swink_testing.conformance.joined_frames import texts_in, with_value
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, fold
 from swink_testing.quiet import quiet

@@ -21,9 +21,9 @@ from swink_core import (
 )
 from swink_recorder.legs import RecordedLeg
 from swink_recorder.recording import Recording
+from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.played import PlayedClient, exchange_of, shown
-from swink_testing.conformance.streaming import broken_rule
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, comparable, fold
 from swink_testing.quiet import quiet

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from swink_core import Host
-from swink_testing.conformance.reproducibility import requests_of
+from swink_testing.conformance.requests.reproducibility import requests_of
 from swink_testing.conformance.subject import Subject
 from swink_testing.mutants import Mutant
 
