@@ -190,6 +190,7 @@ class ProviderConformance(ConformanceSuite):
             options=cls.options,
             offline=cls.offline,
             heavy=cls.heavy,
+            thorough=True,
         )
 
     @classmethod

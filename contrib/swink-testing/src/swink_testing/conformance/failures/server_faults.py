@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import cache
+from math import inf
 from typing import Any
 
 from swink_core import Done, Error, Event
@@ -23,6 +24,9 @@ from swink_testing.freeze import long_errors, long_frames
 from swink_testing.quiet import quiet
 
 __all__ = ["check_large_input", "check_standard_faults"]
+
+_SECONDS = 1.0
+"""Seconds of the processor for large frames, and for large refusals, unless the run is thorough."""
 
 _LONGEST = 16_384
 """Bytes of the recording that is spoilt: longer ones say nothing more."""
@@ -119,7 +123,7 @@ class _Reading:
         made, parser = type(subject.provider), subject.provider.parser(subject.model)
         names = tuple(recording.name for recording in subject.recordings)
         state = tuple(type(value) for value in getattr(parser, "__dict__", {}).values())
-        self._key = (subject.entry.package, made, type(parser), state, names)
+        self._key = (subject.entry.package, made, type(parser), state, names, subject.thorough)
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -131,5 +135,6 @@ class _Reading:
 @cache
 def _slow(reading: _Reading) -> list[str]:
     subject = reading.subject
-    refused = long_errors(subject) if subject.speaks_http else ()
-    return [*long_frames([subject]), *refused]
+    limit = inf if subject.thorough else _SECONDS
+    refused = long_errors(subject, limit=limit) if subject.speaks_http else ()
+    return [*long_frames([subject], limit=limit), *refused]
