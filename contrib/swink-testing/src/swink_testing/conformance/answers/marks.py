@@ -12,6 +12,7 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
@@ -32,7 +33,7 @@ from swink_core import (
 from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.answers.edited_answers import data_of
-from swink_testing.conformance.answers.joined_frames import Path, with_value
+from swink_testing.conformance.answers.joined_frames import Path, at, with_value
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, comparable, fold
@@ -232,7 +233,7 @@ class _Reader:
         changed: dict[int, Any] = {}
         for leaf, mark in marks.items():
             data = changed.get(leaf.part, answer.parts[leaf.part])
-            changed[leaf.part] = with_value(data, leaf.path, mark)
+            changed[leaf.part] = _replaced(data, leaf.path, mark)
         blocks = [_said(block) for block in fold(await answer.read(changed)).content]
         found = [re.findall(r"swkm(\d{5})k", text) for text in blocks]
         flat = [number for each in found for number in each]
@@ -265,7 +266,7 @@ async def _place_of(
     mark: Any = _NUMBER if not isinstance(leaf.value, str) else "swkm99999k"
     if isinstance(leaf.value, float):
         mark = float(_NUMBER)
-    data = with_value(answer.parts[leaf.part], leaf.path, mark)
+    data = _replaced(answer.parts[leaf.part], leaf.path, mark)
     try:
         events = await answer.read({leaf.part: data})
     except Exception:  # a parser that cannot read it has noticed it; `unknown_frames` says more
@@ -361,7 +362,24 @@ def _leaves(answer: _Answer) -> Iterator[_Leaf]:
             yield _Leaf(number, path, value, prefix + name.removeprefix("."))
 
 
+_JSON = "{}"
+"""A step of a path into JSON that a text holds."""
+
+
+def _replaced(data: Any, path: Path, value: Any) -> Any:
+    """Return a copy of data with another value at a path."""
+    if _JSON not in path:
+        return with_value(data, path, value)
+    place = path.index(_JSON)
+    inner = _replaced(json.loads(at(data, path[:place])), path[place + 1 :], value)
+    return with_value(data, path[:place], json.dumps(inner))
+
+
 def _values(data: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(data, str) and data.startswith("{"):
+        with suppress(ValueError):
+            data = json.loads(data)
+            path = (*path, _JSON)
     if isinstance(data, dict | list):
         for step, value in data.items() if isinstance(data, dict) else enumerate(data):
             yield from _values(value, (*path, step))
