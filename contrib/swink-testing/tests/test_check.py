@@ -85,7 +85,7 @@ def checked(swink: Any, tmp_path: Path) -> Any:
             },
         )
         folder = site / package / "recordings" / "hello"
-        record(folder, name, ANSWER, 0.1)
+        record(folder, name, ANSWER, 0.1, note="Written by hand.")
         (folder / "message.json").write_text(json.dumps(dump(MESSAGE)))
 
     def run(*arguments: str, **more: str) -> Any:

@@ -104,9 +104,7 @@ def is_of_a_server(recording: Recording) -> bool:
     if BY_HAND in recording.note.lower():
         return False
     homes = [urlsplit(origin).hostname or "" for origin in recording.origins[:1]]
-    if any(map(is_here, homes)):
-        return "live" in recording.note.lower()  # of an engine that runs here
-    return bool(homes) or "live" in recording.note.lower()
+    return not any(map(is_here, homes)) or "live" in recording.note.lower()  # an engine runs here
 
 
 def _items(subject: Subject, recordings: Iterable[Recording]) -> Iterator[Item]:
