@@ -13,10 +13,13 @@ from attrs import evolve
 from conformance_subjects import FIXTURES
 
 from swink_core import Host
-from swink_testing.conformance import PROVIDER_CHECKS, Subject, run_check, run_checks
+from swink_recorder.recording import Recording
+from swink_testing.commands import check as command
+from swink_testing.conformance import PROVIDER_CHECKS, Subject, evidence_of, run_check, run_checks
+from swink_testing.conformance.evidence import is_of_a_server
 from swink_testing.conformance.loopback_only import loopback_only
 from swink_testing.driver import fold
-from swink_testing.mutants import edited
+from swink_testing.mutants import Mutant, edited
 
 PACKAGE = "jobs_provider"
 
@@ -130,6 +133,48 @@ def test_a_check_that_reaches_another_machine_fails_by_name() -> None:
     assert result.is_fault
     told = " ".join(map(str, result.faults))
     assert "it connects to 192.0.2.1:443 by itself" in told
+
+
+@pytest.mark.parametrize(
+    ("note", "origin", "counts"),
+    [
+        ("", "https://api.jobs.example", True),
+        ("", None, True),
+        ("Written by hand.", "https://api.jobs.example", False),
+        ("", "http://127.0.0.1:8000", False),
+        ("A live answer of an engine.", "http://127.0.0.1:8000", True),
+    ],
+)
+def test_recordings_of_a_real_server_are_evidence(
+    note: str, origin: str | None, counts: bool
+) -> None:
+    recording = Recording("jobs", "large", b"", [], note=note, origins=[origin] if origin else [])
+
+    assert is_of_a_server(recording) is counts
+
+
+def test_evidence_counts_what_recordings_show() -> None:
+    evidence = evidence_of(subject())
+
+    backed = {f"{item.kind}: {item.name}" for item in evidence.backed}
+    assert {"request: token", "request: abandon", "stop: length", "option: max_tokens"} <= backed
+    assert "failure: auth" in {f"{item.kind}: {item.name}" for item in evidence.missing}
+
+
+def test_mutants_of_a_package_that_survive_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = edited("silent", PACKAGE, "out.notice(", "print(")
+    mutants = [Mutant(f"{PACKAGE}.Parser.feed unsaid 1", PACKAGE, silent.source)]
+    same = edited("same", PACKAGE, "context.system_prompt or None", "context.system_prompt")
+    mutants.append(Mutant(f"{PACKAGE}.Jobs.convert same 1", PACKAGE, same.source))
+    monkeypatch.setattr(command, "mutants_of", lambda _: mutants)
+
+    command._show_mutants("jobs", subject(), subject, as_json=False)
+
+    out = capsys.readouterr().out
+    assert f"{PACKAGE}.Jobs.convert same 1 survives: a recording of a call" in out
+    assert "jobs: 1 of 2 mutants found" in out
 
 
 def test_loopback_stays_open_to_checks() -> None:

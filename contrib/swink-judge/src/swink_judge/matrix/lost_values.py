@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from swink_core import AssistantMessage, CacheStrategy, ThinkingLevel, ToolResultMessage, dump
@@ -102,6 +103,9 @@ def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Itera
                 yield f"{name}={unset[path]!r}"
 
 
+_MOST_OBJECTS = 100
+"""Places of a text where JSON is looked for."""
+
 _IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
 
 
@@ -131,9 +135,10 @@ def _written(data: Any) -> Iterator[dict[str, Any]]:
     elif isinstance(data, list):
         for value in data:
             yield from _written(value)
-    elif isinstance(data, str) and data.startswith("{"):
-        with suppress(ValueError):
-            yield json.loads(data)
+    elif isinstance(data, str):
+        for found in islice(re.finditer(r"\{", data), _MOST_OBJECTS):  # a prompt may hold some
+            with suppress(ValueError):
+                yield json.JSONDecoder().raw_decode(data, found.start())[0]
 
 
 def _all_sent(value: Any, sent: list[Any]) -> bool:

@@ -24,6 +24,7 @@ from swink_core import (
     AssistantMessage,
     Event,
     Notice,
+    StopReason,
     TextBlock,
     ThinkingBlock,
     ToolCallBlock,
@@ -180,6 +181,7 @@ class _Reader:
         self._ignored = ignored
         self._places: dict[tuple[str, str], str | None] = {}
         self._lost: dict[str, str] = {}
+        self._silent: dict[tuple[str, str], str] = {}
 
     async def read(self, answers: Sequence[_Answer]) -> None:
         """Read all answers, and report each kind of field that is lost everywhere."""
@@ -190,21 +192,29 @@ class _Reader:
                 await self._try(answer, leaf, counts)
         for name, why in self._lost.items():
             require(False, f"{why}; say why in {IGNORED_FILE} if it is right to ignore {name!r}")
+        for kind, why in self._silent.items():
+            require(self._places.get(kind) != _REASON, why)
         for answer in answers:
             await self._require_order(answer)
 
     async def _try(self, answer: _Answer, leaf: _Leaf, counts: Sequence[_Leaf]) -> None:
         kind = (answer.wire_format, leaf.name)
-        is_known = self._places.get(kind) is not None
-        if (is_known and not _kind_of(leaf)) or self._is_ignored(answer, leaf):
+        known = self._places.get(kind)
+        if self._is_ignored(answer, leaf):
+            return
+        if known not in (None, _REASON) and not _kind_of(leaf):
             return
         place, fault = await _place_of(answer, leaf, counts)
         if fault is not None:
             require(False, f"{answer.where}: {fault}")
-        if place is None and (_is_plain(leaf) or _is_repeated(answer, leaf)):
-            place = "plain"
+        shown = json.dumps(leaf.value, ensure_ascii=False)[:80]
         if place is None:
-            shown = json.dumps(leaf.value, ensure_ascii=False)[:80]
+            reason = fold(answer.whole).stop_reason
+            why = f"{leaf.name} ({shown}): any other value is {reason} too, without a Notice"
+            self._silent.setdefault(kind, f"{answer.where}: {why}")
+        if place is None and (known or _is_plain(leaf) or _is_repeated(answer, leaf)):
+            place = known or "plain"
+        if place is None:
             why = f"{answer.where}: {leaf.name} ({shown}) is nowhere in the message"
             self._lost.setdefault(leaf.name, why)
         else:
@@ -253,6 +263,9 @@ class _Reader:
         require(place is not None, f"{what} is in the message {times} times")
 
 
+_REASON = "reason"
+"""The place of a text that only changes the reason to stop."""
+
 _CONTENT = ("text", "thinking", "arguments")
 
 
@@ -279,6 +292,9 @@ async def _place_of(
     for name, said in _places(found, events).items():
         if text in said:
             return name, _misplaced(leaf, name)
+    reasons = found.stop_reason, before.stop_reason
+    if StopReason.ERROR not in reasons and reasons[0] is not reasons[1]:
+        return _REASON, None
     same = _comparable(found) == _comparable(before) and _notices(events) == _notices(answer.whole)
     return (None if same else "effect"), None
 
