@@ -154,7 +154,7 @@ def test_the_readme_names_every_example() -> None:
 
 
 PACKAGES = [
-    ("company_provider", "hooli: level 3 of 3, complete", "demo hooli --speed 50", "from Hooli!"),
+    ("company_provider", "hooli: consistent: ", "demo hooli --speed 50", "from Hooli!"),
     ("job_provider", "2 passed", "replay --fast {recordings}/hello", "Rayleigh scattering."),
     ("token_provider", "1 passed", "replay --fast {recordings}/hello", "Rayleigh scattering."),
 ]

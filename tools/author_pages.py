@@ -29,7 +29,7 @@ from swink_core.vocabulary import models, prices
 from swink_core.vocabulary.structs import Record
 from swink_provider_openai import Dialect
 from swink_recorder import legs, recording
-from swink_testing.conformance import buffered_answers
+from swink_testing.conformance.failures import listed_errors
 from swink_testing.conformance.subject import WHOLE_ANSWERS
 
 FIRST = ("HTTPProvider", "Parser", "EventWriter", "MessageConverter", "EventSource")
@@ -130,11 +130,11 @@ def recordings() -> str:
         section(legs.RecordedLeg),
         f"## `{WHOLE_ANSWERS}/`",
         "Recordings of answers that were asked for whole, in the same form; their body is JSON.",
-        f"## `{buffered_answers.LISTED}`",
+        f"## `{listed_errors.LISTED}`",
         "What the API's errors mean, a JSON object a line.",
-        about(buffered_answers.Listed),
-        keys(buffered_answers.Listed),
-        "## `request_rules.jsonl`, `expected_failures.toml`",
-        "What the API refuses, and which checks fail for what reason:\n"
+        about(listed_errors.Listed),
+        keys(listed_errors.Listed),
+        "## `request_rules.jsonl`, `waivers.toml`, `ignored_fields.toml`",
+        "What the API refuses, which faults are waived, and which fields of answers are ignored:\n"
         "see [Check a provider](../how-to/check-a-provider.md).",
     )

@@ -46,26 +46,25 @@ from swink_core.vocabulary import grammar as protocol
 from swink_core.vocabulary import options as model
 from swink_core.vocabulary.outcome import ErrorConstructors
 from swink_testing import observers
-from swink_testing.conformance import LEVELS, PROVIDER_CHECKS, Check, ProviderConformance
-from swink_testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS
-from swink_testing.conformance.package import HOOKS
+from swink_testing.conformance import PROVIDER_CHECKS, Check, ProviderConformance
+from swink_testing.conformance.live import LIVE_CHECKS
+from swink_testing.conformance.plugins.package import HOOKS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 POLICIES = (model.Timeouts, model.RetryPolicy, model.CacheStrategy)
 
 
 def checks(listed: Sequence[Check[Any]]) -> str:
-    """Tabulate checks, each with its level and what its docstring says."""
+    """Tabulate checks, each with its promise and what its docstring says."""
     rows = [
-        (str(check.level), code(check.name), " ".join(about(check.function).split()))
+        (
+            f'<a id="{check.name}"></a>{code(check.name)}',
+            check.module.replace("_", " "),
+            " ".join(about(check.function).split()),
+        )
         for check in listed
     ]
-    return table(("level", "check", "what holds"), rows)
-
-
-def levels(named: dict[int, str]) -> str:
-    """List what levels mean."""
-    return "Levels: " + ", ".join(f"{number} *{name}*" for number, name in named.items()) + "."
+    return table(("check", "about", "what holds"), rows)
 
 
 # -- pages ---------------------------------------------------------------------------------------
@@ -88,26 +87,21 @@ def hooks() -> str:
 
 def conformance() -> str:
     """Return the page of the conformance kit."""
-    plugin_levels = dict(observers.ObserverConformance.levels)
     return joined(
         "# The conformance kit",
         MARK,
         "[How to check a provider](../how-to/check-a-provider.md) says how to run it.",
         "## Providers",
         about(ProviderConformance),
-        levels(LEVELS),
         checks(PROVIDER_CHECKS),
         "## Providers, live",
         "`swink check PROVIDER --live` asks the real API.",
-        levels(LIVE_LEVELS),
         checks(LIVE_CHECKS),
         "## Observers",
         about(observers.ObserverConformance),
-        levels(plugin_levels),
         checks(observers.OBSERVER_CHECKS),
         "## Wrappers",
         about(observers.WrapperConformance),
-        levels(plugin_levels),
         checks(observers.WRAPPER_CHECKS),
     )
 

@@ -8,7 +8,5 @@ PACKAGE = Path("src/{{ cookiecutter.package }}")
 
 if KIND in ("stream", "observer", "wrapper"):
     shutil.rmtree(PACKAGE / "recordings")
-if KIND not in ("sse", "ndjson"):
-    (PACKAGE / "errors.jsonl").unlink()
 if KIND in ("observer", "wrapper"):
     (PACKAGE / "models.toml").unlink()

@@ -357,3 +357,63 @@ def test_what_is_left_out_is_not_said_to_be_missing(swink: Any, line: list[str])
     said = done.stdout + done.stderr
     assert f"{LEFT_OUT}SWINK_PLUGINS=ecoh" in said
     assert "pip install" not in said
+
+
+def observer(definition: str) -> str:
+    return (
+        "import swink_core\n\nclass LinesProvider:\n    @swink_core.hookimpl\n"
+        f"    {definition}\n        pass\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("definition", "words"),
+    [
+        ("def on_event(self, evt):", "does not fit the hooks"),
+        ("async def on_event(self, event):", "as a coroutine function"),
+    ],
+    ids=["wrong signature", "async"],
+)
+def test_an_observer_that_cannot_be_bound_is_found(site: Site, definition: str, words: str) -> None:
+    package = f"doctored_observer_{len(definition)}"
+    site.add(observer(definition), group="swink.plugins", package=package)
+
+    [found] = site.findings()
+
+    assert found.where == "lines (swink-provider-lines 1.0)"
+    assert words in found.what
+
+
+@pytest.mark.parametrize("name", ["acme/x", "acme corp"])
+def test_a_name_that_nobody_can_write_is_found(site: Site, name: str) -> None:
+    package = f"doctored_{len(name)}"
+    files = {f"{package}/__init__.py": LINES_PROVIDER, f"{package}/models.toml": catalogue(name)}
+    entry = {PROVIDERS: {name: f"{package}:LinesProvider"}}
+    install(site.folder, "swink-provider-lines", entry, files, "1.0")
+
+    [found] = site.findings()
+
+    assert found.what.startswith(f'its name "{name}" has a slash or a blank')
+
+
+@pytest.mark.parametrize(
+    ("requirement", "words"),
+    [
+        ("swink-provider-lines>=2", "swink-provider-lines 1.0 is installed"),
+        ("no-such-sdk", "which is not installed"),
+        ("no-such-sdk; python_version < '3'", None),
+        ("no-such-sdk; extra == 'sdk'", None),
+        ("swink-provider-lines>=1", None),
+    ],
+)
+def test_an_unmet_requirement_is_found(site: Site, requirement: str, words: str | None) -> None:
+    site.add(package="doctored_requirement")
+    [metadata] = site.folder.glob("*.dist-info/METADATA")
+    metadata.write_text(f"{metadata.read_text().rstrip()}\nRequires-Dist: {requirement}\n")
+
+    found = site.findings()
+
+    assert [finding.what for finding in found] == (
+        [f"it requires {requirement}, and {words}" if "1.0" in words else
+         f"it requires {requirement}, {words}"] if words else []
+    )  # fmt: skip

@@ -50,6 +50,21 @@ def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None
         new(name, tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["stream", "observer", "wrapper"])
+def test_a_header_for_a_kind_without_a_key_is_refused(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(swink.UsageError, match=f"--auth header has no effect on --kind {kind}"):
+        new("acme", tmp_path, "--auth", "header", "--kind", kind)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_prefix_of_a_distribution_is_not_repeated(tmp_path: Path) -> None:
+    pytest.importorskip("cookiecutter")
+
+    new("swink-provider-acme", tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["swink-provider-acme"]
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [

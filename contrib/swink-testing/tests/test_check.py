@@ -15,7 +15,7 @@ from swink_recorder.recording import Recording
 from swink_recorder.replay import ReplayServer
 from swink_test_helpers.installed import LINES_PROVIDER, catalogue, install, record
 from swink_testing.commands.check import _show
-from swink_testing.conformance import LEVELS, PROVIDER_CHECKS, Outcome, Result
+from swink_testing.conformance import PROVIDER_CHECKS, Outcome, Result
 
 SOUND = (
     LINES_PROVIDER
@@ -37,8 +37,8 @@ MESSAGE = AssistantMessage(
     usage=Usage(5, 3, total=8, reported=True),
     stop_reason=StopReason.STOP,
 )
-ECHO = "echo: level 3 of 3, complete, of what applies: 13 of 55 checks"
-LIVE = "sound: level 2 of 2, answers as recorded, of what applies: 3 of 5 checks"
+ECHO = "echo: consistent: 13 checks hold, 46 do not apply"
+LIVE = "sound: consistent: 3 checks hold, 2 do not apply"
 
 HOOKLESS = """
 class Hookless:
@@ -85,7 +85,7 @@ def checked(swink: Any, tmp_path: Path) -> Any:
             },
         )
         folder = site / package / "recordings" / "hello"
-        record(folder, name, ANSWER, 0.1)
+        record(folder, name, ANSWER, 0.1, note="Written by hand.")
         (folder / "message.json").write_text(json.dumps(dump(MESSAGE)))
 
     def run(*arguments: str, **more: str) -> Any:
@@ -96,14 +96,17 @@ def checked(swink: Any, tmp_path: Path) -> Any:
 
 
 def row(output: str, check: str) -> str:
-    return next(" ".join(line.split()) for line in output.splitlines() if f" {check} " in line)
+    return next(
+        " ".join(line.split()) for line in output.splitlines() if line.startswith(f"{check} ")
+    )
 
 
-def test_echo_is_complete(swink: Any) -> None:
+def test_echo_is_consistent(swink: Any) -> None:
     done = swink("check", "echo")
 
     assert done.returncode == 0, done.stdout
-    assert done.stdout.splitlines()[-1] == ECHO
+    assert done.stdout.splitlines()[-2] == ECHO
+    assert done.stdout.splitlines()[-1].endswith("none is needed, it has no wire format")
 
 
 def test_what_does_not_apply_says_why(swink: Any) -> None:
@@ -112,15 +115,15 @@ def test_what_does_not_apply_says_why(swink: Any) -> None:
     assert "does not apply it does not speak HTTP" in row(done.stdout, "http_errors")
 
 
-def test_a_plugin_without_a_hook_has_no_level(checked: Any) -> None:
+def test_a_plugin_without_a_hook_is_not_consistent(checked: Any) -> None:
     add(checked.site, "hookless", HOOKLESS)
 
     done = checked("hookless")
 
     assert done.returncode == 1
     assert "it has no stream hook" in row(done.stdout, "loads")
-    line = done.stdout.splitlines()[-1]
-    assert line.startswith("hookless: no level, does not stream, of ")
+    line = done.stdout.splitlines()[-2]
+    assert line.startswith("hookless: not consistent: loads")
 
 
 def test_calls_are_made_only_where_they_are_said_to_reach_nothing(checked: Any) -> None:
@@ -128,10 +131,10 @@ def test_calls_are_made_only_where_they_are_said_to_reach_nothing(checked: Any) 
 
     unseen, seen = checked("elsewhere"), checked("elsewhere", "--offline")
 
-    assert "no level, does not stream" in unseen.stdout.splitlines()[-1]
-    assert "grammar (Elsewhere answers from somewhere else" in unseen.stdout.splitlines()[-1]
+    unsure = "elsewhere: not consistent: grammar (Elsewhere answers from somewhere else"
+    assert unseen.stdout.splitlines()[-2].startswith(unsure)
     assert "passed" in row(seen.stdout, "grammar")
-    assert "elsewhere: no level" not in seen.stdout
+    assert "elsewhere: not consistent: grammar" not in seen.stdout
 
 
 def add(site: Path, name: str, source: str) -> None:
@@ -146,7 +149,7 @@ def add(site: Path, name: str, source: str) -> None:
 def test_every_check_is_a_row(swink: Any) -> None:
     lines = swink("check", "echo").stdout.splitlines()
 
-    assert [line.split()[1] for line in lines[1:-2]] == [check.name for check in PROVIDER_CHECKS]
+    assert [line.split()[0] for line in lines[1:-3]] == [check.name for check in PROVIDER_CHECKS]
 
 
 def test_a_row_is_there_when_its_check_ends(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,12 +159,12 @@ def test_a_row_is_there_when_its_check_ends(capsys: pytest.CaptureFixture[str]) 
     def each() -> Iterator[Result]:
         for check in checks:
             before.append(capsys.readouterr().out)
-            yield Result(check.name, check.level, Outcome.PASSED)
+            yield Result(check.name, Outcome.PASSED)
 
-    _show("echo", checks, each(), LEVELS, as_json=False)
+    _show("echo", checks, each(), as_json=False)
 
-    printed = [line.split()[:2] for line in "".join(before).splitlines()]
-    assert printed == [["LEVEL", "CHECK"], *(["1", check.name] for check in checks[:-1])]
+    printed = [line.split()[0] for line in "".join(before).splitlines()]
+    assert printed == ["CHECK", *(check.name for check in checks[:-1])]
 
 
 def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
@@ -170,10 +173,8 @@ def test_a_fault_is_told_and_fails_the_command(checked: Any) -> None:
     assert done.returncode == 1
     assert "failed" in row(done.stdout, "nothing_dropped")
     assert "the model's name: large is nowhere" in row(done.stdout, "nothing_dropped")
-    line = done.stdout.splitlines()[-1]
-    assert line.startswith(
-        "faulty: level 2 of 3, survives faults, of what applies: 43 of 55 checks; not: "
-    )
+    assert "\nfaulty: not consistent: " in done.stdout
+    assert "\nfaulty: evidence: 0 of " in done.stdout
 
 
 def test_of_a_fault_it_is_explained_where_it_is_what_was_sent_and_what_was_expected(
@@ -181,34 +182,39 @@ def test_of_a_fault_it_is_explained_where_it_is_what_was_sent_and_what_was_expec
 ) -> None:
     done = checked("faulty", "--explain")
 
-    told = done.stdout.partition("\nconversations: ")[2].partition("\n\n")[0].split("\n")
+    told = done.stdout.partition("\nconversations: ")[2].partition("\n\n")[0].split("\n")[2:]
     line = LINES_PROVIDER.partition("    def convert")[0].count("\n") + 1
     where = f"{checked.site}/faulty_provider/__init__.py:{line} (LinesProvider.convert)"
-    assert told[1] == f"  at {where}"
-    assert told[2].startswith('  sent: {"said": ["asked naïve')
-    assert told[3].startswith("  expected: ruled naïve")
+    assert told[1] == f"    at {where}"
+    assert told[2].startswith('    sent: {"said": ["asked naïve')
+    assert told[3].startswith("    expected: ruled naïve")
 
 
-def test_a_failure_that_the_package_states_does_not_fail_the_command(checked: Any) -> None:
-    faults = json.loads(checked("faulty", "--json").stdout)[0]["checks"]
-    stated = [check["name"] for check in faults if check["outcome"] == "failed"]
-    lines = ["[faulty]", *(f'{name} = "it has no tools yet"' for name in stated)]
-    (checked.site / "faulty_provider" / "expected_failures.toml").write_text("\n".join(lines))
+def test_faults_that_the_package_waives_do_not_fail_the_command(checked: Any) -> None:
+    checks = json.loads(checked("faulty", "--json").stdout)[0]["checks"]
+    faulty = [check for check in checks if check["outcome"] == "failed"]
+    lines = []
+    for check in faulty:
+        lines.append(f"[faulty.{check['name']}]")
+        rows = {fault[:40]: "it has no tools yet" for fault in check["faults"]}
+        lines += [f"{json.dumps(words)} = {json.dumps(reason)}" for words, reason in rows.items()]
+    (checked.site / "faulty_provider" / "waivers.toml").write_text("\n".join(lines))
 
     done = checked("faulty")
 
-    assert stated
+    assert faulty
     assert done.returncode == 0, done.stdout
-    assert "expected failure it has no tools yet" in row(done.stdout, "nothing_dropped")
+    assert "it has no tools yet" in row(done.stdout, "nothing_dropped")
+    assert "waived" in row(done.stdout, "nothing_dropped")
 
 
 def test_all_installed_providers_are_a_row_each(checked: Any) -> None:
     done = checked(SWINK_PLUGINS="echo,sound,faulty")  # of many, whatever else is here
 
     rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines()[1:] if line}
-    assert rows["echo"] == ["3", "13", "of", "55", "complete"]
-    assert rows["sound"][0] == "3"
-    assert rows["faulty"][0] == "2"
+    assert rows["echo"] == ["13", "of", "13", "-"]
+    assert rows["sound"][0] == rows["sound"][2]
+    assert rows["faulty"][0] != rows["faulty"][2]
     assert done.returncode == 1
     assert "swink check faulty tells more." in done.stderr
 
@@ -216,14 +222,15 @@ def test_all_installed_providers_are_a_row_each(checked: Any) -> None:
 def test_json_has_every_check(checked: Any) -> None:
     (found,) = json.loads(checked("sound", "--json").stdout)
 
-    assert (found["provider"], found["level"]) == ("sound", 3)
+    assert (found["provider"], found["consistent"]) == ("sound", True)
+    assert "request: stream" in found["evidence"]["missing"]
     assert [check["name"] for check in found["checks"]] == [c.name for c in PROVIDER_CHECKS]
 
 
 def test_a_model_names_its_provider(swink: Any) -> None:
     done = swink("check", "-m", "echo/think")
 
-    assert done.stdout.splitlines()[-1] == ECHO
+    assert done.stdout.splitlines()[-2] == ECHO
 
 
 @pytest.mark.parametrize(
@@ -316,7 +323,7 @@ def watched(checked: Any) -> Any:
 def test_an_observer_is_checked_by_its_name(watched: Any) -> None:
     done = watched("watch", WATCH="on")
     assert done.returncode == 0, done.stdout
-    assert done.stdout.splitlines()[-1].startswith("watch: level 1 of 1")
+    assert done.stdout.splitlines()[-1].startswith("watch: consistent: ")
 
 
 def test_a_fault_of_an_observer_is_told(watched: Any) -> None:
@@ -333,7 +340,7 @@ def test_an_observer_that_is_not_configured_is_not_checked(watched: Any) -> None
 
 
 @pytest.mark.parametrize("method", ["on_event", "on_events"])
-def test_an_observer_without_a_hook_has_no_level(checked: Any, method: str) -> None:
+def test_an_observer_without_a_hook_is_not_consistent(checked: Any, method: str) -> None:
     source = f"class Watch:\n    def {method}(self, event):\n        pass\n"
     entries = {"swink.plugins": {"watch": "acme_watch:Watch"}}
     install(checked.site, "acme-watch", entries, {"acme_watch/__init__.py": source})
@@ -342,7 +349,7 @@ def test_an_observer_without_a_hook_has_no_level(checked: Any, method: str) -> N
 
     assert done.returncode == 1
     assert "implements no hook" in row(done.stdout, "fits_the_hooks")
-    assert done.stdout.splitlines()[-1].startswith("watch: no level, not safe to load, of what ")
+    assert done.stdout.splitlines()[-1].startswith("watch: not consistent: ")
 
 
 def test_a_plugin_that_is_nothing_where_it_is_not_configured_is_not_checked(checked: Any) -> None:

@@ -24,7 +24,6 @@ import swink_core as swink
 from swink_core import UnknownProvider, replace
 from swink_core.providers import EventSource, EventWriter, HTTPProvider, NDJSONDecoder
 from swink_testing.conformance import (
-    LEVELS,
     PROVIDER_CHECKS,
     Check,
     DoesNotApply,
@@ -32,19 +31,17 @@ from swink_testing.conformance import (
     Result,
     Subject,
     check,
-    faults,
-    finish_reasons,
+    consistency_line,
     idle_lines,
-    level_line,
-    level_reached,
-    listed_requests,
     require,
     run_check,
     run_checks,
-    streaming,
 )
+from swink_testing.conformance.answers import finish_reasons, streaming
 from swink_testing.conformance.check import Broken
 from swink_testing.conformance.diagnosis import explain
+from swink_testing.conformance.lifecycle import cancellation
+from swink_testing.conformance.requests import listed_requests
 
 pytest_plugins = ["pytester"]
 
@@ -150,26 +147,31 @@ SHOWN_TWICE = {
     "broken:ChangesContext": ("same_requests", "listed_requests"),
     "broken:CountsWhatNobodyCounted": ("whole_answers", "listed_answers"),
     "careless:InputIsWhatWasNotCached": ("expected_message", "listed_answers"),
-    "broken:ForgetsUsage": ("counts_are_held", "listed_answers"),
+    "broken:ForgetsUsage": ("counts_are_held", "listed_answers", "answers_are_read"),
     "broken:HoldsOn": ("connections_are_closed",),
-    "careless:CountsCalls": ("retries_are_alike", "environment_counts", "listed_requests"),
+    "careless:CountsCalls": (
+        *("retries_are_alike", "environment_counts", "listed_requests"),
+        "recorded_requests",
+    ),
     "careless:StrictFields": ("early_reasons",),
     "careless:TellsWithoutWords": ("expected_message", "listed_answers"),
     "careless:EmptiesExtra": ("nothing_dropped",),
+    "careless:KeepsHeaders": ("environment_counts",),
+    "broken:AsksByPut": ("recorded_requests",),
     "broken:ForgetsHalfOfWhole": ("listed_answers",),
     "broken:ReadsOn": ("listed_answers",),
     "broken:KnowsAllFrames": ("listed_answers",),
     "broken:InventsReasons": ("listed_answers",),
-    "broken:IgnoresErrorFrames": ("listed_errors",),
-    "broken:ErrorsAreText": ("listed_errors",),
+    "broken:IgnoresErrorFrames": ("listed_errors", "answers_are_read"),
+    "broken:ErrorsAreText": ("listed_errors", "answers_are_read"),
     "broken:RefusesImages": ("listed_requests",),
     "broken:SendsForeignSignatures": ("listed_requests",),
-    "careless:HashesIds": ("listed_requests",),
+    "careless:HashesIds": ("listed_requests", "recorded_requests"),
     "careless:SortsTools": ("listed_requests",),
     "broken:DropsImages": ("listed_requests",),
     "broken:DropsSeed": ("listed_requests",),
     "broken:SendsUnknownFields": ("listed_requests",),
-    "broken:KeyInAddress": ("listed_requests", "calls_are_apart"),
+    "broken:KeyInAddress": ("listed_requests", "calls_are_apart", "recorded_requests"),
 }
 """Faults that other checks show too."""
 
@@ -273,11 +275,11 @@ OF_THE_WHOLE = frozenset({"loads", "recordings", "hooks_are_decorated", "imports
 
 @pytest.mark.parametrize("check", PROVIDER_CHECKS, ids=lambda check: check.name)
 def test_of_each_check_that_fails_it_is_said_where_to_look(check: Check[Subject]) -> None:
-    failed = Result(check.name, check.level, Outcome.FAILED, "why")
+    failed = Result(check.name, Outcome.FAILED, "why", (Broken("why"),))
 
-    lines = [*explain(subject_of(), failed)]
+    lines = [*explain(subject_of(), check, failed)]
 
-    assert any(line.startswith("  at ") for line in lines) != (check.name in OF_THE_WHOLE), lines
+    assert any(line.startswith("    at ") for line in lines) != (check.name in OF_THE_WHOLE), lines
 
 
 def _check(name: str) -> Check[Subject]:
@@ -289,7 +291,7 @@ def test_an_event_that_takes_too_much_of_the_processor_blocks(
 ) -> None:
     monkeypatch.setattr(streaming, "FREEZE", 0.0)
 
-    found = run_check(Check(1, streaming.check_never_blocks), subject_of())
+    found = run_check(Check(streaming.check_never_blocks), subject_of())
 
     assert re.match(r"recording .*: an event takes [\d.e-]+ s of the processor", found.detail)
 
@@ -313,7 +315,7 @@ def test_an_answer_that_comes_whole_is_left_before_it() -> None:
             out.finish()
 
     found = run_check(
-        Check(2, faults.check_cancelling_closes), subject_of("restless", load=lambda: AtOnce)
+        Check(cancellation.check_cancelling_closes), subject_of("restless", load=lambda: AtOnce)
     )
 
     assert (found.outcome, found.detail) == (Outcome.PASSED, "")
@@ -370,7 +372,7 @@ def test_what_is_converted_is_the_request_of_who_speaks_no_http() -> None:
             return SimpleNamespace(feed=None)
 
     subject = subject_of(load=lambda: Elsewhere)
-    found = run_check(Check(3, listed_requests.check_listed_requests), subject)
+    found = run_check(Check(listed_requests.check_listed_requests), subject)
 
     assert isinstance(found.error, Broken)
     assert "line 1 (a rule and a question) is another request" in str(found.error)
@@ -403,20 +405,24 @@ def test_a_reason_to_stop_is_found_whatever_its_field_is_called(
 
     monkeypatch.setattr(parser, "feed", read)
 
-    found = run_check(Check(2, finish_reasons.check_stop_reasons), subject)
+    found = run_check(Check(finish_reasons.check_stop_reasons), subject)
 
     assert found.outcome is outcome, found.detail
 
 
 def test_every_check_has_a_fixture_that_fails_it() -> None:
-    assert {check for _, _, check in BROKEN} == {check.name for check in PROVIDER_CHECKS}
+    of_several_requests = {"other_legs", "credentials", "recorded_requests"}
+    assert {check for _, _, check in BROKEN} | of_several_requests == {
+        check.name for check in PROVIDER_CHECKS
+    }
 
 
 def test_every_check_applies_to_the_sound_provider_and_passes() -> None:
-    results = run_checks(PROVIDER_CHECKS, subject_of())
+    checks = [each for each in PROVIDER_CHECKS if each.name not in ("other_legs", "credentials")]
+    results = run_checks(checks, subject_of())
 
     assert {r.name: (r.outcome, r.detail) for r in results} == {
-        check.name: (Outcome.PASSED, "") for check in PROVIDER_CHECKS
+        check.name: (Outcome.PASSED, "") for check in checks
     }
 
 
@@ -424,57 +430,47 @@ def test_echo_passes_all_that_applies_to_it() -> None:
     results = run_checks(PROVIDER_CHECKS, Subject.find("echo"))
 
     assert [result for result in results if not result.holds] == []
-    assert level_reached(results) == max(LEVELS)
 
 
-# -- levels and expected failures ----------------------------------------------------------------
+# -- what the results come to --------------------------------------------------------------------
 
 
-def result(level: int, outcome: Outcome, needed: bool = False) -> Result:
-    return Result(f"of_level_{level}", level, outcome, "it is something else", needed=needed)
+def result(outcome: Outcome, needed: bool = False, waived: tuple[str, ...] = ()) -> Result:
+    return Result("check", outcome, "it is something else", needed=needed, waived=waived)
 
 
 @pytest.mark.parametrize(
-    ("name", "results", "level"),
+    ("results", "line"),
     [
-        ("all pass", [(1, Outcome.PASSED), (2, Outcome.PASSED), (3, Outcome.PASSED)], 3),
-        ("what does not apply counts", [(1, Outcome.DOES_NOT_APPLY), (2, Outcome.PASSED)], 3),
-        ("a failure", [(1, Outcome.PASSED), (2, Outcome.FAILED), (3, Outcome.PASSED)], 1),
-        ("the lowest failure counts", [(3, Outcome.FAILED), (1, Outcome.FAILED)], 0),
-        ("a failure stays one when it is expected", [(2, Outcome.EXPECTED_FAILURE)], 1),
-        ("an unexpected pass", [(3, Outcome.UNEXPECTED_PASS)], 2),
-        ("what is needed and passes", [(1, Outcome.PASSED, True)], 3),
-        ("what is needed and does not apply", [(2, Outcome.DOES_NOT_APPLY, True)], 1),
+        ([result(Outcome.PASSED)], "consistent: 1 checks hold, 0 do not apply"),
+        (
+            [result(Outcome.PASSED), result(Outcome.DOES_NOT_APPLY)],
+            "consistent: 1 checks hold, 1 do not apply",
+        ),
+        (
+            [result(Outcome.PASSED), result(Outcome.FAILED)],
+            "not consistent: check; 2 of 2 checks apply",
+        ),
+        (
+            [result(Outcome.DOES_NOT_APPLY, needed=True)],
+            "not consistent: check (it is something else); 0 of 1 checks apply",
+        ),
+        (
+            [result(Outcome.WAIVED, waived=("a: b",))],
+            "consistent: 1 checks hold, 1 fault waived, 0 do not apply",
+        ),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_level_reached(name: str, results: list[tuple[Any, ...]], level: int) -> None:
-    assert level_reached(result(*given) for given in results) == level
-
-
-def test_the_line_names_the_level_and_what_is_in_the_way() -> None:
-    idle = result(2, Outcome.DOES_NOT_APPLY, needed=True)
-
-    line = level_line([result(1, Outcome.PASSED), idle, result(3, Outcome.FAILED)])
-
-    assert line == (
-        "level 1 of 3, streams, of what applies: 2 of 3 checks; "
-        "not: of_level_2 (it is something else), of_level_3 (failed)"
-    )
-
-
-def test_a_plugin_that_does_not_stream_has_no_level() -> None:
-    assert level_line([result(1, Outcome.FAILED)]).startswith(
-        "no level, does not stream, of what applies: 1 of 1"
-    )
+def test_the_line_says_what_is_in_the_way(results: list[Result], line: str) -> None:
+    assert consistency_line(results) == line
 
 
 def test_checks_that_did_not_apply_are_told_with_their_reasons() -> None:
-    idle = [Result(name, 1, Outcome.DOES_NOT_APPLY, why) for name, why in (
+    idle = [Result(name, Outcome.DOES_NOT_APPLY, why) for name, why in (
         ("grammar", "no recordings"), ("http_errors", "no HTTP"), ("truncation", "no recordings"),
     )]  # fmt: skip
 
-    assert idle_lines([*idle, result(1, Outcome.PASSED)]) == [
+    assert idle_lines([*idle, result(Outcome.PASSED)]) == [
         "grammar, truncation: no recordings",
         "http_errors: no HTTP",
     ]
@@ -515,7 +511,7 @@ def check_that_finds_a_wait(subject: Subject) -> None:
 def test_what_blocks_does_not_hold_up_every_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "REST_SECONDS", 0.3)
     functions = (check_that_finds_a_wait, check_that_hangs, check_that_hangs, check_that_passes)
-    checks = [Check(1, function) for function in functions]
+    checks = [Check(function) for function in functions]
 
     found = run_checks(checks, subject_of())
 
@@ -529,7 +525,7 @@ def test_what_blocks_does_not_hold_up_every_check(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["in the main thread", "in another"])
 def test_a_check_that_does_not_end_is_ended(elsewhere: bool) -> None:
-    check = Check(1, check_that_is_busy if elsewhere else check_that_hangs)
+    check = Check(check_that_is_busy if elsewhere else check_that_hangs)
 
     def run() -> Result:
         return run_check(check, subject_of(), seconds=0.01)
@@ -550,7 +546,7 @@ def check_that_crashes(subject: Subject) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "reason", "outcome", "detail"),
+    ("function", "words", "outcome", "detail"),
     [
         (check_that_passes, None, Outcome.PASSED, ""),
         (check_that_fails, None, Outcome.FAILED, "nothing is as it should be"),
@@ -561,29 +557,53 @@ def check_that_crashes(subject: Subject) -> None:
             Outcome.DOES_NOT_APPLY,
             "it is about something else",
         ),
-        (check_that_fails, "no quota", Outcome.EXPECTED_FAILURE, "no quota"),
+        (
+            check_that_fails,
+            "nothing is",
+            Outcome.WAIVED,
+            "nothing is: no quota",
+        ),
         (
             check_that_passes,
-            "no quota",
-            Outcome.UNEXPECTED_PASS,
-            "it was expected to fail: no quota",
+            "nothing is",
+            Outcome.FAILED,
+            "no fault has the words of the waiver 'nothing is': remove it",
         ),
         (
             check_that_does_not_apply,
-            "no quota",
-            Outcome.DOES_NOT_APPLY,
-            "it is about something else",
+            "nothing is",
+            Outcome.FAILED,
+            "no fault has the words of the waiver 'nothing is': remove it",
         ),
     ],
 )
 def test_how_a_check_ends(
-    function: Callable[[Subject], None], reason: str | None, outcome: Outcome, detail: str
+    function: Callable[[Subject], None], words: str | None, outcome: Outcome, detail: str
 ) -> None:
-    check = Check(1, function)
+    check = Check(function)
 
-    found = run_check(check, subject_of(), {} if reason is None else {check.name: reason})
+    waivers = {} if words is None else {check.name: {words: "no quota"}}
+    found = run_check(check, subject_of(), waivers)
 
     assert (found.outcome, found.detail) == (outcome, detail)
+
+
+def check_that_finds_two_things(subject: Subject) -> None:
+    """Two things are wrong."""
+    require(False, "the first is wrong")
+    require(False, "the second is wrong")
+
+
+def test_a_check_reports_all_its_faults_and_a_waiver_takes_out_one() -> None:
+    check = Check(check_that_finds_two_things)
+    waivers = {check.name: {"the first": "the API is so"}}
+
+    found, rest = run_check(check, subject_of()), run_check(check, subject_of(), waivers)
+
+    assert [str(fault) for fault in found.faults] == ["the first is wrong", "the second is wrong"]
+    assert found.detail == "the first is wrong (and 1 more)"
+    assert [str(fault) for fault in rest.faults] == ["the second is wrong"]
+    assert rest.waived == ("the first: the API is so",)
 
 
 def test_every_check_says_in_a_line_what_it_is_about() -> None:
@@ -609,11 +629,11 @@ def test_variables_of_the_user_do_not_reach_the_checks(monkeypatch: pytest.Monke
     assert os.environ["SOUND_API_KEY"] == "http://user.example/"
 
 
-def test_failures_known_to_the_package_are_read_for_their_provider() -> None:
-    assert subject_of("placeless").known_failures == {
-        "provider_info": "its address differs from user to user"
+def test_waivers_of_a_package_are_read_for_their_provider() -> None:
+    assert subject_of("placeless").waivers == {
+        "provider_info": {"base_url": "its address differs from user to user"}
     }
-    assert subject_of().known_failures == {}
+    assert subject_of().waivers == {}
 
 
 # -- under pytest --------------------------------------------------------------------------------
@@ -627,7 +647,7 @@ class TestEcho(ProviderConformance):
 """
 
 
-def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
+def test_the_class_makes_a_test_of_each_check_and_tells_the_result(
     pytester: pytest.Pytester,
 ) -> None:
     pytester.makepyfile(SUITE.format(more=""))
@@ -638,10 +658,11 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
     assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
     outcome.stdout.fnmatch_lines(
         [
-            "echo: level 3 of 3, complete, of what applies: 13 of 55 checks",
+            "echo: consistent: 13 checks hold, 46 do not apply",
             "  does not apply: http_errors, error_bodies, error_wordings, retries_are_alike, "
-            "standard_faults, connections_are_closed, calls_are_forgotten, calls_are_apart, "
-            "environment_counts: it does not speak HTTP",
+            "standard_faults, other_legs, connections_are_closed, calls_are_forgotten, "
+            "calls_are_apart, credentials, environment_counts, recorded_requests: "
+            "it does not speak HTTP",
             "SKIPPED * does not apply: it does not speak HTTP",
         ]
     )
@@ -650,9 +671,9 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_level(
 @pytest.mark.parametrize(
     ("more", "line"),
     [
-        ('expected_failures = {"grammar": "why"}', "*grammar passes, though it was expected*"),
-        ('expected_failures = {"grammer": "why"}', "*no check is called grammer; there are *"),
-        ('expected_failures = {"grammar": " "}', "*without a reason: grammar*"),
+        ('waivers = {"grammar": {"is": "why"}}', "*no fault has the words of the waiver 'is'*"),
+        ('waivers = {"grammer": {"is": "why"}}', "*no check is called grammer; there are *"),
+        ('waivers = {"grammar": {"is": " "}}', "*without a reason: grammar*"),
         ('provider = "ekho"', "*did you mean*echo*"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import swink_core as swink
-from swink_testing.conformance import Outcome, level_line, run_checks
+from swink_testing.conformance import Outcome, consistency_line, run_checks
 from swink_testing.observers import (
     OBSERVER_CHECKS,
     WRAPPER_CHECKS,
@@ -459,12 +459,12 @@ def test_checks_of_hooks_that_a_plugin_lacks_do_not_apply() -> None:
     }
 
 
-def test_a_plugin_without_a_hook_has_no_level() -> None:
+def test_a_plugin_without_a_hook_is_not_consistent() -> None:
     for checks in (OBSERVER_CHECKS, WRAPPER_CHECKS):
         results = run_checks(checks, PluginSubject(Unmarked))
 
-        line = level_line(results, ObserverConformance.levels)
-        assert line.startswith("no level, not safe to load, of what applies: ")
+        line = consistency_line(results)
+        assert line.startswith("not consistent: fits_the_hooks")
 
 
 # -- the classes ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from converse_model import misfits
 
-from swink_testing.conformance.listed_requests import LISTED_REQUESTS, Listed
+from swink_testing.conformance.requests.listed_requests import LISTED_REQUESTS, Listed
 
 FILE = files("swink_provider_bedrock") / LISTED_REQUESTS
 ROWS = msgspec.json.Decoder(Listed).decode_lines(FILE.read_bytes())

@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Literal, Protocol, runtime_checkable
 
+import msgspec
 from attrs import define, evolve, field
 
 from swink_core.providers import Decoder, FrameError, NDJSONDecoder, SSEDecoder
@@ -83,7 +84,8 @@ class Answer:
         """Return what the bytes of a frame hold, which is JSON text if it is data."""
         if self.writer is not None:
             with suppress(ValueError):
-                return [self.writer.as_json(made) for made in self.writer().feed(frame)]
+                made = self.writer().feed(frame)
+                return [_opened(self.writer.as_json(each)) for each in made]
             return []
         decoder = SSEDecoder() if self.framing == "sse" else NDJSONDecoder()
         return decoder.feed(frame)
@@ -100,7 +102,7 @@ class Answer:
             name = f"event: {event}\n".encode() if event else b""
             return name + b"data: " + payload + b"\n\n"
         if self.writer is not None:
-            return self.writer.of_json(payload)
+            return self.writer.of_json(_closed(payload))
         raise ValueError("frames of this answer cannot be written")
 
     def with_frames(self, frames: list[bytes]) -> Answer:
@@ -110,6 +112,32 @@ class Answer:
             end += len(frame)
             ends.append(end)
         return evolve(self, body=b"".join(frames), ends=tuple(ends))
+
+
+_DATA = "data of an event"
+"""The field that replaces an event's `data` if that is the text of a JSON object."""
+
+
+def _opened(payload: bytes) -> bytes:
+    """Return the JSON of an event with the JSON in its data, where checks find it."""
+    event = msgspec.json.decode(payload)
+    text = event.get("data") if isinstance(event, dict) else None
+    if not isinstance(text, str) or not text.startswith("{"):
+        return payload
+    with suppress(msgspec.DecodeError):
+        inner = msgspec.json.decode(text, type=dict[str, Any])
+        rest = {name: value for name, value in event.items() if name != "data"}
+        return msgspec.json.encode({**rest, _DATA: inner})
+    return payload
+
+
+def _closed(payload: bytes) -> bytes:
+    """Return the JSON of an event as its decoder makes it."""
+    event = msgspec.json.decode(payload)
+    if not isinstance(event, dict) or _DATA not in event:
+        return payload
+    inner = msgspec.json.encode(event.pop(_DATA)).decode()
+    return msgspec.json.encode({**event, "data": inner})
 
 
 def framing_of(decoder: Callable[[], Decoder]) -> Framing | None:

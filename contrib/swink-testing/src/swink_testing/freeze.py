@@ -26,7 +26,7 @@ import msgspec
 from swink_core.providers import EventSource, EventWriter, Parser
 from swink_core.streaming.builder import MessageBuilder
 from swink_testing.calls import call_of
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+from swink_testing.driver import MemoryResponse
 from swink_testing.oversized_json import TEXTS, inflated
 
 if TYPE_CHECKING:
@@ -143,12 +143,18 @@ def by_parser(subjects: Iterable[Subject]) -> list[list[Subject]]:
     return list(groups.values())
 
 
-def long_frames(subjects: Iterable[Subject], size: int = HOSTILE_SIZE) -> Iterator[str]:
+def long_frames(
+    subjects: Iterable[Subject], size: int = HOSTILE_SIZE, limit: float = inf
+) -> Iterator[str]:
     """Yield what frames of `size` bytes hold the loop for longer than they may.
 
-    A place that several answers have is looked at once, in the shortest of them.
+    A place that several answers have is looked at once, in the shortest of them. After `limit`
+    seconds of the processor no further place is looked at.
     """
+    begun = time.process_time()
     for where, answer, at, frame in _large_frames(subjects, size):
+        if time.process_time() - begun > limit:
+            return
         seconds = _step_seconds(answer, at, frame, FREEZE)
         if seconds > FREEZE:
             yield f"{where} takes {seconds:.2f} s"
@@ -246,9 +252,10 @@ def _decoding_seconds(frame: bytes) -> float:
         return inf
 
 
-def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
+def long_errors(subject: Subject, size: int = HOSTILE_SIZE, limit: float = inf) -> Iterator[str]:
     """Yield what refusals of `size` bytes, in a header or a body, hold the loop for longer than
-    they may."""
+    they may; see `long_frames` for `limit`."""
+    begun = time.process_time()
     bodies: list[Any] = [{"error": {"message": "no", "code": 1, "type": "no", "details": [{}]}}]
     for recording in subject.failures():
         if recording.status != 200:
@@ -262,7 +269,7 @@ def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
     for name in ("Retry-After", "retry-after-ms", "x-ratelimit-reset-requests", "Location"):
         for text in (*TEXTS, "1.", "Mon, ", "-1", "9e"):
             answers.append((f"{name} of {text!r}", {name: text * (size // len(text))}, b"{}"))
-    http = MemoryHTTPClient()
+    http = subject.http()
     client, options = subject.client(http), subject.call_options()
 
     async def ask() -> None:
@@ -277,6 +284,8 @@ def long_errors(subject: Subject, size: int = HOSTILE_SIZE) -> Iterator[str]:
 
     with asyncio.Runner() as runner:
         for where, headers, body in answers:
+            if time.process_time() - begun > limit:
+                return
             seconds = cpu_seconds(partial(refused, headers, body), FREEZE)
             if seconds > FREEZE:
                 yield f"{where} takes {seconds:.2f} s"

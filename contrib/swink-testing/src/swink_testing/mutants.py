@@ -25,9 +25,9 @@ from typing import Any
 
 from attrs import define, field
 
-from swink_testing.conformance import PROVIDER_CHECKS, Check, Outcome, Subject, run_check
+from swink_testing.conformance import PROVIDER_CHECKS, Check, Subject, run_check
 
-__all__ = ["RULES", "Mutant", "edited", "killed_by", "mutants_of"]
+__all__ = ["RULES", "Mutant", "edited", "killed_by", "modules_of", "mutants_of", "would_find"]
 
 SECONDS = 20.0
 """How long a check of a mutant may take, one of which may hang."""
@@ -77,6 +77,37 @@ def mutants_of(module: str) -> Iterator[Mutant]:
                 copy = deepcopy(tree)
 
 
+def modules_of(package: str) -> list[str]:
+    """Return the names of a package's modules, sorted, importing nothing but the package."""
+    spec = find_spec(package)
+    folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
+    found = [file.relative_to(folder) for folder in folders for file in folder.rglob("*.py")]
+    names = [".".join((package, *file.with_suffix("").parts)) for file in found]
+    return sorted(name.removesuffix(".__init__") for name in names) or [package]
+
+
+_FINDERS = (
+    (("parser", "feed", "buffered", "on_"), "a recording of an answer that has it, or a row of "
+     "answers.jsonl"),
+    (("convert", "request", "url", "knob", "notices", "fit", "message", "block", "user",
+      "assistant", "tool"), "a recording of a call that asks for it, or a row of requests.jsonl"),
+    (("classify", "error"), "a recording of a refused call, or a row of errors.jsonl"),
+    (("exchange", "abandon"), "a recording of a call that makes this request, or one that is left"),
+    (("credential", "sign", "fetch", "grant", "token"), "a recording of a call that fetches a "
+     "token"),
+)  # fmt: skip
+"""Recordings and rows that show a fault in a function, by words of the function's name."""
+
+
+def would_find(mutant: Mutant) -> str:
+    """Say which recording or row would find a mutant that survives."""
+    place = mutant.name.partition(" ")[0].removeprefix(mutant.module).lower()
+    for words, what in _FINDERS:
+        if any(word in place for word in words):
+            return what
+    return "a recording or a row in which it makes a difference"
+
+
 def edited(name: str, module: str, was: str, now: str) -> Mutant:
     """Return a mutant made by hand, where `now` stands for `was`, which the module has once."""
     source = _source(module)
@@ -90,10 +121,9 @@ def killed_by(
 ) -> str | None:
     """Return the first check that a provider fails; `None` where it passes them all."""
     for check in checks:
-        if check.name not in NOT_ASKED:
-            result = run_check(check, subject, subject.known_failures, seconds)
-            if result.outcome in (Outcome.FAILED, Outcome.UNEXPECTED_PASS):
-                return result.name
+        is_asked = check.name not in NOT_ASKED
+        if is_asked and run_check(check, subject, subject.waivers, seconds).is_fault:
+            return check.name
     return None
 
 

@@ -16,7 +16,7 @@ import gc
 import inspect
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from swink_core import Call, PluginError
@@ -33,7 +33,7 @@ from swink_testing.conformance import (
     fail,
     require,
 )
-from swink_testing.conformance.plugin import CALLS, PluginSubject, answer
+from swink_testing.conformance.plugins.subject import CALLS, PluginSubject, answer
 from swink_testing.observing import (
     check_closes_in_time,
     check_disturbs_no_call,
@@ -246,33 +246,31 @@ def _is_generator(function: Callable[..., Any]) -> bool:
 # -- the classes to subclass ---------------------------------------------------------------------
 
 OBSERVER_CHECKS: tuple[Check[PluginSubject], ...] = (
-    Check(1, check_fits_the_hooks),
-    Check(1, check_never_raises),
-    Check(1, check_never_blocks),
-    Check(1, check_times_are_the_attempts),
-    Check(1, check_changes_nothing),
-    Check(1, check_keeps_nothing),
-    Check(1, check_never_freezes),
-    Check(1, check_disturbs_no_call),
-    Check(1, check_leaks_nothing),
-    Check(1, check_closes_in_time),
-    Check(1, check_keeps_secrets),
-    Check(1, check_silent_unless_configured),
+    Check(check_fits_the_hooks),
+    Check(check_never_raises),
+    Check(check_never_blocks),
+    Check(check_times_are_the_attempts),
+    Check(check_changes_nothing),
+    Check(check_keeps_nothing),
+    Check(check_never_freezes),
+    Check(check_disturbs_no_call),
+    Check(check_leaks_nothing),
+    Check(check_closes_in_time),
+    Check(check_keeps_secrets),
+    Check(check_silent_unless_configured),
 )
 
 WRAPPER_CHECKS: tuple[Check[PluginSubject], ...] = (
-    Check(1, check_fits_the_hooks),
-    Check(1, check_order_is_kept),
-    Check(1, check_leaving_reaches_the_provider),
-    Check(1, check_conversations_stay),
-    Check(1, check_calls_are_told_apart),
-    Check(1, check_repeats_cost_nothing),
+    Check(check_fits_the_hooks),
+    Check(check_order_is_kept),
+    Check(check_leaving_reaches_the_provider),
+    Check(check_conversations_stay),
+    Check(check_calls_are_told_apart),
+    Check(check_repeats_cost_nothing),
 )
 
 
 class _PluginConformance(ConformanceSuite):
-    levels: ClassVar[Mapping[int, str]] = {0: "not safe to load", 1: "safe to load"}
-
     @classmethod
     def maker(cls) -> Callable[[], Any]:
         """Return what makes the plugin."""

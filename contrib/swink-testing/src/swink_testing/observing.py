@@ -28,7 +28,7 @@ from swink_core.vocabulary import events as ev
 from swink_testing.acme import acme_answer, acme_host
 from swink_testing.calls import new_call
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.plugin import PluginSubject, answer
+from swink_testing.conformance.plugins.subject import PluginSubject, answer
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 from swink_testing.freeze import FREEZE, HOSTILE_SIZE, cpu_seconds
 

@@ -6,7 +6,7 @@
   that run coroutines are asked first, and marked tests are theirs.
 * `--hypothesis-profile=swink` draws the same examples on every run and has no deadline that a
   busy machine can miss; `swink-fuzz` looks for new ones, many of them.
-* The summary says which level the conformance kit saw each subject reach.
+* The summary says whether each subject of the conformance kit is consistent, and its evidence.
 
 Everything else is imported when a test asks for it.
 """
@@ -125,7 +125,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the level that each subject of a conformance suite reached."""
+    """Print how each subject of a conformance suite stands."""
     told = [
         value
         for reports in terminalreporter.stats.values()

@@ -22,10 +22,10 @@ from swink_core import (
 from swink_core.plugins.binding import Binding
 from swink_core.vocabulary import events as ev
 from swink_testing.calls import call_of
+from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.conversations import conversations
-from swink_testing.conformance.plugin import AnsweringProvider, PluginSubject
-from swink_testing.conformance.streaming import broken_rule
+from swink_testing.conformance.plugins.subject import AnsweringProvider, PluginSubject
+from swink_testing.conformance.requests.conversations import conversations
 
 __all__ = [
     "check_calls_are_told_apart",

@@ -17,10 +17,17 @@ TEMPLATE = Path(__file__).resolve().parent.parent / "template"
 
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 UNFIT = frozenset("\\{}")
+PREFIX = "swink-provider-"
+"""How the names of providers' distributions begin, which the template adds."""
+
+SIGNING = ("sse", "ndjson", "openai")
+"""Kinds whose code puts the key into a request; the others have no key."""
+
 KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
 
 
 def _check_name(_: click.Context, __: click.Parameter, name: str) -> str:
+    name = name.removeprefix(PREFIX) or name
     if not NAME.fullmatch(name):
         raise _failed(
             f"{name!r} cannot name a plugin",
@@ -94,6 +101,11 @@ def command(
       swink new acme --kind sse
       cd swink-provider-acme && pip install -e '.[test]' && pytest
     """
+    if auth == "header" and kind not in SIGNING:
+        raise _failed(
+            f"--auth header has no effect on --kind {kind}",
+            f"Leave --auth out, or choose --kind {', '.join(SIGNING)}.",
+        )
     if (owner := _owner(name)) is not None:
         raise _failed(
             f"{name} is a provider already, of {owner}",

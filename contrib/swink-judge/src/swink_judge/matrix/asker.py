@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from functools import cached_property
@@ -30,6 +30,7 @@ from swink_core import (
 )
 from swink_core.providers import (
     Catalog,
+    HTTPClient,
     HTTPProvider,
     HTTPRequest,
     HTTPResponse,
@@ -162,7 +163,7 @@ class Asker:
     `async with Asker() as asker: await asker.outcome(case)`. `host` is where providers are found,
     `options` go with every call, and `providers` are those that the client has for each. `known` is
     what became of cases by then: of those it has no call is made, and what becomes of others is
-    added.
+    added. `through` wraps the HTTP client that keeps the request, for requests that go before it.
     """
 
     def __init__(
@@ -170,8 +171,10 @@ class Asker:
         host: Host | None = None,
         known: dict[str, Outcome] | None = None,
         providers: Mapping[str, Any] | None = None,
+        through: Callable[[HTTPClient], HTTPClient] | None = None,
         **options: Any,
     ) -> None:
+        self._through = through
         self._host = host or Host(environ={})
         self.catalog = Catalog(self._host, environ={})
         self._wall = _Wall()
@@ -188,8 +191,9 @@ class Asker:
         logger.setLevel(logging.CRITICAL + 1)
         self._stack.enter_context(patch.dict(os.environ, _ENVIRONMENT))
         os.environ.pop(_USER_CATALOG, None)
+        http: HTTPClient = self._wall if self._through is None else self._through(self._wall)
         client = Client(
-            host=self._host, http=self._wall, clock=_FixedDate(), retry=RetryPolicy.none(),
+            host=self._host, http=http, clock=_FixedDate(), retry=RetryPolicy.none(),
             providers=self._providers,
         )  # fmt: skip
         self._client = await self._stack.enter_async_context(client)

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from swink_core import AssistantMessage, CacheStrategy, ThinkingLevel, ToolResultMessage, dump
@@ -49,10 +50,12 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
     if outcome.asked is None:
         return []
     texts = "\n".join(outcome.strings)
+    values = outcome.said.values
+    told = {form for value in values if is_told(outcome, value.path) for form in value.forms}
     missing = [
         value.forms[0]
-        for value in outcome.said.values
-        if not any(form in texts for form in value.forms) and not is_told(outcome, value.path)
+        for value in values
+        if not any(form in texts or form in told for form in value.forms)
     ]
     missing += _wrong_types(outcome, texts)
     missing += _spoilt_arguments(outcome)
@@ -100,6 +103,9 @@ def invented_values(outcome: Outcome, plain: Outcome, most: int | None) -> Itera
                 yield f"{name}={unset[path]!r}"
 
 
+_MOST_OBJECTS = 100
+"""Places of a text where JSON is looked for."""
+
 _IMAGE_TYPE = re.compile(r"\bimage/(\w+)")
 
 
@@ -129,9 +135,10 @@ def _written(data: Any) -> Iterator[dict[str, Any]]:
     elif isinstance(data, list):
         for value in data:
             yield from _written(value)
-    elif isinstance(data, str) and data.startswith("{"):
-        with suppress(ValueError):
-            yield json.loads(data)
+    elif isinstance(data, str):
+        for found in islice(re.finditer(r"\{", data), _MOST_OBJECTS):  # a prompt may hold some
+            with suppress(ValueError):
+                yield json.JSONDecoder().raw_decode(data, found.start())[0]
 
 
 def _all_sent(value: Any, sent: list[Any]) -> bool:

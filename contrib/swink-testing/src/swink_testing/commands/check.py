@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -17,22 +18,22 @@ from swink_cli.terminal import fitted, printable, say, table
 from swink_core import Host, InvalidOption, SwinkError
 from swink_core.plugins.host import PluginEntry
 from swink_testing.conformance import (
-    LEVELS,
     PROVIDER_CHECKS,
     Check,
     Result,
     Subject,
+    consistency_line,
+    evidence_of,
     explain,
-    level_line,
-    level_reached,
     run_checks,
 )
 from swink_testing.conformance.check import Outcome, each_result
-from swink_testing.conformance.live import LIVE_CHECKS, LIVE_LEVELS, LiveSubject
+from swink_testing.conformance.evidence import Evidence
+from swink_testing.conformance.live import LIVE_CHECKS, LiveSubject
+from swink_testing.mutants import killed_by, modules_of, mutants_of, would_find
 from swink_testing.observers import (
     OBSERVER_CHECKS,
     WRAPPER_CHECKS,
-    ObserverConformance,
     PluginSubject,
 )
 
@@ -67,6 +68,12 @@ __all__ = ["command"]
     is_flag=True,
     help="Of a check that fails, say where: file and line, what was sent, what was expected.",
 )
+@click.option(
+    "--mutants",
+    "with_mutants",
+    is_flag=True,
+    help="Put faults into PROVIDER's package, one at a time, and name those that nothing finds.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     provider: str | None,
@@ -76,6 +83,7 @@ def command(
     live: bool,
     base_url: str | None,
     explained: bool,
+    with_mutants: bool,
     as_json: bool,
 ) -> int:
     """Check that PROVIDER keeps what every provider promises; without one, check all installed.
@@ -88,6 +96,11 @@ def command(
         model = chosen([model])[0]
         provider = provider or model.partition("/")[0]
     _refuse_nonsense(provider, model, recordings, offline, live, base_url)
+    if with_mutants and (provider is None or live or explained):
+        raise InvalidOption(
+            "--mutants is about one provider's package, and not live",
+            resolution="Name the provider, without --live and --explain.",
+        )
     if explained and (provider is None or live or as_json):
         raise InvalidOption(
             "--explain is about one provider, as lines of text, and not live",
@@ -101,17 +114,54 @@ def command(
             if entry.name == provider:
                 return _check_plugin(entry, as_json)
     subject = Subject.find(provider, model, recordings=recordings, offline=offline or None)
+    if with_mutants:
+        found_by = partial(Subject.find, provider, model, recordings=recordings)
+        return _show_mutants(provider, subject, found_by, as_json)
     if live:
         options = kept_options([provider]).get(provider, {})
         if base_url is not None:
             options["base_url"] = base_url
         each = each_result(LIVE_CHECKS, LiveSubject(subject, options))
-        return _exit_code(_show(provider, LIVE_CHECKS, each, LIVE_LEVELS, as_json))
-    each = each_result(PROVIDER_CHECKS, subject, subject.known_failures)
-    found = _show(provider, PROVIDER_CHECKS, each, LEVELS, as_json)
-    for result in (result for result in found if explained and result.is_fault):
-        print_lines(["", *map(printable, explain(subject, result))])
+        return _exit_code(_show(provider, LIVE_CHECKS, each, as_json))
+    each = each_result(PROVIDER_CHECKS, subject, subject.waivers)
+    found = _show(provider, PROVIDER_CHECKS, each, as_json, subject)
+    for check, result in zip(PROVIDER_CHECKS, found, strict=True):
+        if explained and result.is_fault:
+            print_lines(["", *map(printable, explain(subject, check, result))])
     return _exit_code(found)
+
+
+NOT_OF_MUTANTS = ("large_input",)
+"""Checks that take long and look for what no rule puts into a package."""
+
+
+def _show_mutants(
+    provider: str, subject: Subject, find: Callable[[], Subject], as_json: bool
+) -> int:
+    """Name each mutant of a package that no check finds. Exit with 0: some change nothing."""
+    checks = [check for check in PROVIDER_CHECKS if check.name not in NOT_OF_MUTANTS]
+    faulty = [
+        result.name for result in run_checks(checks, subject, subject.waivers) if result.is_fault
+    ]
+    if faulty:
+        raise InvalidOption(
+            f"{provider} fails {', '.join(faulty)} without a mutant",
+            resolution=f"Mend that first: swink check {provider} --explain.",
+        )
+    rows: list[dict[str, str | None]] = []
+    for module in modules_of(subject.entry.package):
+        for mutant in mutants_of(module):
+            with mutant.installed():
+                killer = killed_by(find(), checks)
+            rows.append({"mutant": mutant.name, "found_by": killer})
+            if killer is None and not as_json:
+                print_lines([printable(f"{mutant.name} survives: {would_find(mutant)}")])
+    if as_json:
+        print_json([{"provider": provider, "mutants": rows}])
+        return 0
+    survive = sum(row["found_by"] is None for row in rows)
+    print_lines(["", f"{provider}: {len(rows) - survive} of {len(rows)} mutants found"])
+    return 0
 
 
 def _check_plugin(entry: PluginEntry, as_json: bool) -> int:
@@ -128,7 +178,7 @@ def _check_plugin(entry: PluginEntry, as_json: bool) -> int:
     subject = PluginSubject(make, make)
     checks = WRAPPER_CHECKS if subject.wraps else OBSERVER_CHECKS
     each = each_result(checks, subject)
-    return _exit_code(_show(entry.name, checks, each, ObserverConformance.levels, as_json))
+    return _exit_code(_show(entry.name, checks, each, as_json))
 
 
 def _refuse_nonsense(
@@ -159,24 +209,27 @@ def _show(
     provider: str,
     checks: Sequence[Check[Any]],
     each: Iterator[Result],
-    levels: Mapping[int, str],
     as_json: bool,
+    subject: Subject | None = None,
 ) -> list[Result]:
-    """Print each check's row as it ends, and return the results."""
+    """Print each check's row as it ends, the figures, and return the results."""
     if as_json:
         found = list(each)
-        print_json([_data(provider, found, levels)])
+        print_json([_data(provider, found, subject and evidence_of(subject))])
         return found
     found = []
-    headings = ("LEVEL", "CHECK", "RESULT", "")
-    widest = ("", max((check.name for check in checks), key=len), max(Outcome, key=len).value, "")
+    headings = ("CHECK", "RESULT", "")
+    widest = (max((check.name for check in checks), key=len), max(Outcome, key=len).value, "")
     above = table([widest], headings)
     print_lines(above[:1])
     for check, result in zip(checks, each, strict=True):
         found.append(result)
-        row = (str(check.level), check.name, result.outcome.value, result.detail or check.about)
+        row = (check.name, result.outcome.value, result.detail or check.about)
         print_lines(table([widest, *_printable([row])], headings)[len(above) :])
-    print_lines(["", fitted(f"{provider}: {level_line(found, levels)}")])
+    print_lines(["", fitted(f"{provider}: {consistency_line(found)}")])
+    if subject is not None:
+        first, *more = evidence_of(subject).lines()
+        print_lines([fitted(f"{provider}: {first}"), *(printable(f"  {line}") for line in more)])
     return found
 
 
@@ -186,37 +239,42 @@ def _exit_code(found: Sequence[Result]) -> int:
 
 def _check_all(as_json: bool) -> int:
     results: dict[str, list[Result]] = {}
+    evidence: dict[str, Evidence] = {}
     unfit: dict[str, str] = {}
     for name in Host().provider_names():
         try:
             subject = Subject.find(name)
-            results[name] = run_checks(PROVIDER_CHECKS, subject, subject.known_failures)
+            evidence[name] = evidence_of(subject)
+            results[name] = run_checks(PROVIDER_CHECKS, subject, subject.waivers)
         except SwinkError as error:
             unfit[name] = error.message
     faulty = {name for name, found in results.items() if any(r.is_fault for r in found)}
     if as_json:
-        rows = [_data(name, found, LEVELS) for name, found in results.items()]
+        rows = [_data(name, found, evidence[name]) for name, found in results.items()]
         print_json([*rows, *({"provider": n, "error": why} for n, why in unfit.items())])
     elif not (results or unfit):
         print_lines([no_provider(Host())])
     else:
-        print_lines(
-            table(_printable(_overview(results, unfit)), ("PROVIDER", "LEVEL", "APPLIED", ""))
-        )
+        headings = ("PROVIDER", "CONSISTENT", "EVIDENCE", "")
+        print_lines(table(_printable(_overview(results, evidence, unfit)), headings))
         for name in sorted(faulty):
             say(f"swink check {name} tells more.")
     return EXIT_FAILURE if faulty or unfit else 0
 
 
 def _overview(
-    results: Mapping[str, Sequence[Result]], unfit: Mapping[str, str]
+    results: Mapping[str, Sequence[Result]],
+    evidence: Mapping[str, Evidence],
+    unfit: Mapping[str, str],
 ) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for name, found in results.items():
-        level = level_reached(found)
         faults = [f"{result.name}: {result.detail}" for result in found if not result.holds]
-        applied = f"{sum(result.applied for result in found)} of {len(found)}"
-        rows.append((name, str(level or "-"), applied, "; ".join(faults) or LEVELS[level]))
+        applied = sum(result.applied for result in found)
+        holding = sum(result.holds and result.applied for result in found)
+        backed, missing = len(evidence[name].backed), len(evidence[name].missing)
+        shown = f"{backed} of {backed + missing}" if backed + missing else "-"
+        rows.append((name, f"{holding} of {applied}", shown, "; ".join(faults)))
     return sorted([*rows, *((name, "-", "-", why) for name, why in unfit.items())])
 
 
@@ -224,17 +282,19 @@ def _printable(rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [tuple(printable(" ".join(cell.split())) for cell in row) for row in rows]
 
 
-def _data(provider: str, found: Sequence[Result], levels: Mapping[int, str]) -> dict[str, object]:
+def _data(provider: str, found: Sequence[Result], evidence: Evidence | None) -> dict[str, object]:
     return {
         "provider": provider,
-        "level": level_reached(found, levels),
+        "consistent": not any(result.is_fault or not result.holds for result in found),
         "applied": sum(result.applied for result in found),
+        "evidence": None if evidence is None else evidence.data(),
         "checks": [
             {
                 "name": result.name,
-                "level": result.level,
                 "outcome": result.outcome.value,
                 "detail": result.detail,
+                "faults": [str(fault) for fault in result.faults],
+                "waived": list(result.waived),
             }
             for result in found
         ],

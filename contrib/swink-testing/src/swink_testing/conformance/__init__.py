@@ -8,28 +8,27 @@ run the same ones without it.
 """
 
 from swink_testing.conformance.check import (
-    LEVELS,
     Check,
     DoesNotApply,
     Outcome,
     Result,
+    Waivers,
+    consistency_line,
     fail,
     idle_lines,
-    level_line,
-    level_reached,
     require,
     run_check,
     run_checks,
     unknown_names,
 )
 from swink_testing.conformance.diagnosis import explain
+from swink_testing.conformance.evidence import evidence_of
 from swink_testing.conformance.provider import PROVIDER_CHECKS, ProviderConformance
 from swink_testing.conformance.subject import CANARY_KEY, Subject
 from swink_testing.conformance.suite import ConformanceSuite
 
 __all__ = [
     "CANARY_KEY",
-    "LEVELS",
     "PROVIDER_CHECKS",
     "Check",
     "ConformanceSuite",
@@ -38,11 +37,12 @@ __all__ = [
     "ProviderConformance",
     "Result",
     "Subject",
+    "Waivers",
+    "consistency_line",
+    "evidence_of",
     "explain",
     "fail",
     "idle_lines",
-    "level_line",
-    "level_reached",
     "require",
     "run_check",
     "run_checks",

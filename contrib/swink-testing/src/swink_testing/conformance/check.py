@@ -1,4 +1,4 @@
-"""What a check is, how it ends, and the level that the results add up to.
+"""What a check is, how it ends, and what the results come to.
 
 A check is a plain function of a subject; it raises AssertionError with a sentence that says what
 is wrong, or DoesNotApply with the reason. Nothing here knows pytest: the test classes and
@@ -9,40 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from enum import StrEnum
 from time import monotonic
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from attrs import define, field
 
-from swink_testing.conformance.blocking import TookTooLong, time_limit
+from swink_testing.conformance.lifecycle.blocking import TookTooLong, time_limit
 
 __all__ = [
-    "LEVELS",
     "Blocks",
     "Broken",
     "Check",
     "DoesNotApply",
     "Outcome",
     "Result",
+    "Waivers",
+    "consistency_line",
     "each_result",
     "fail",
     "idle_lines",
-    "level_line",
-    "level_reached",
     "require",
     "run_check",
     "run_checks",
     "unknown_names",
 ]
 
-LEVELS = {
-    0: "does not stream",
-    1: "streams",
-    2: "survives faults",
-    3: "complete",
-}
-"""What a provider's level means; see `level_reached`."""
+Waivers = Mapping[str, Mapping[str, str]]
+"""Faults that a package lives with: of each check, words of the fault and the reason for it."""
 
 CHECK_SECONDS = 60.0
 """How long a check may take. All of a provider's take a second or two, where nothing hangs."""
@@ -65,21 +60,35 @@ class Broken(AssertionError):
         self.expected = expected
 
 
+MOST_FAULTS = 20
+"""Faults that one check reports."""
+
+_found: ContextVar[list[Broken] | None] = ContextVar("found", default=None)
+"""The faults of the check that runs now, which goes on after a fault."""
+
+
 class Blocks(Broken):
     """What a check found that waits in the thread of an event loop."""
 
 
 def require(condition: object, sentence: str, sent: Any = None, expected: Any = None) -> None:
-    """Raise Broken with the sentence unless the condition holds.
+    """Report a fault with the sentence unless the condition holds.
 
-    Unlike an assert statement it is there under `python -O` too.
+    A check that runs goes on then, and reports its other faults too. Called alone, it raises
+    Broken. Unlike an assert statement it is there under `python -O` too.
     """
-    if not condition:
-        fail(sentence, sent, expected)
+    if condition:
+        return
+    fault = Broken(sentence, sent, expected)
+    found = _found.get()
+    if found is None or len(found) >= MOST_FAULTS:
+        raise fault
+    if sentence not in map(str, found):
+        found.append(fault)
 
 
 def fail(sentence: str, sent: Any = None, expected: Any = None) -> NoReturn:
-    """Raise Broken with the sentence."""
+    """Raise Broken with the sentence. The check ends."""
     raise Broken(sentence, sent, expected)
 
 
@@ -95,13 +104,14 @@ S = TypeVar("S", bound=Examined)
 
 @define(frozen=True)
 class Check(Generic[S]):
-    """A named check and the level that it belongs to; `about` is one line for people.
+    """A named check; `about` is one line for people.
 
-    A level means nothing where a check that it `needs` did not apply.
+    `looks_at` names the functions of a provider that it is about, where a fault is looked for.
+    Nothing is consistent where a check that is `needed` does not apply.
     """
 
-    level: int
     function: Callable[[S], None]
+    looks_at: tuple[str, ...] = ()
     needed: bool = False
 
     @property
@@ -114,6 +124,11 @@ class Check(Generic[S]):
         """The first line of the function's docstring."""
         return (self.function.__doc__ or "").strip().partition("\n")[0]
 
+    @property
+    def module(self) -> str:
+        """The module that it is in, named after the promise."""
+        return self.function.__module__.partition(".conformance.")[2] or self.function.__module__
+
 
 class Outcome(StrEnum):
     """How a check ended."""
@@ -121,19 +136,21 @@ class Outcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     DOES_NOT_APPLY = "does not apply"
-    EXPECTED_FAILURE = "expected failure"
-    UNEXPECTED_PASS = "passed unexpectedly"
+    WAIVED = "waived"
 
 
 @define(frozen=True)
 class Result:
-    """One check's outcome; `detail` is why, where it did not simply pass."""
+    """One check's outcome; `detail` is why, where it did not simply pass.
+
+    `faults` are all that were found and not waived; `waived` are the reasons for the others.
+    """
 
     name: str
-    level: int
     outcome: Outcome
     detail: str = ""
-    error: BaseException | None = field(default=None, repr=False, eq=False)
+    faults: tuple[BaseException, ...] = field(default=(), repr=False, eq=False)
+    waived: tuple[str, ...] = ()
     needed: bool = False
 
     @property
@@ -143,57 +160,67 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether the check counts towards its level.
-
-        A failure that is expected does not, nor does a needed check that does not apply.
-        """
+        """Whether nothing is in the way: a needed check has to apply."""
         return self.outcome is Outcome.PASSED or not (self.applied or self.needed)
 
     @property
     def is_fault(self) -> bool:
         """Whether somebody has to do something."""
-        return self.outcome in (Outcome.FAILED, Outcome.UNEXPECTED_PASS)
+        return self.outcome is Outcome.FAILED
 
 
 def run_check(
     check: Check[S],
     subject: S,
-    expected: Mapping[str, str] | None = None,
+    waivers: Waivers | None = None,
     seconds: float = CHECK_SECONDS,
 ) -> Result:
-    """Run one check, for so long at most; whatever goes wrong in it is its result.
+    """Run one check, for so long at most, and report all its faults.
 
-    `expected` holds a reason for each check that is known to fail. One that passes
-    nevertheless is a fault, so that the list cannot outlive its reasons.
+    A waiver takes out the faults that have its words. One that no fault has is a fault, so that no
+    waiver outlives its reason.
     """
-    reason = (expected or {}).get(check.name)
-    error: BaseException | None = None
+    own = dict((waivers or {}).get(check.name, {}))
+    found: list[BaseException] = []
+    token = _found.set(found)  # type: ignore[arg-type]  # Broken alone is added by `require`
     try:
         with subject.environment(), time_limit(seconds):
             check.function(subject)
     except DoesNotApply as inapplicable:
-        outcome, detail = Outcome.DOES_NOT_APPLY, str(inapplicable)
+        if not (found or own):
+            reason = str(inapplicable)
+            return Result(check.name, Outcome.DOES_NOT_APPLY, reason, needed=check.needed)
     except (Exception, TookTooLong) as raised:
-        error = raised
-        outcome, detail = Outcome.FAILED, _sentence(raised)
-        if reason is not None:
-            outcome, detail = Outcome.EXPECTED_FAILURE, reason
+        is_new = _sentence(raised) not in map(_sentence, found)
+        if isinstance(raised, Broken | TookTooLong) or not found:
+            found += [raised] if is_new else []  # else it is what the first fault led to
+    finally:
+        _found.reset(token)
+    faults = [error for error in found if not any(words in _sentence(error) for words in own)]
+    sentences = [_sentence(error) for error in found]
+    for words in own:
+        if not any(words in sentence for sentence in sentences):
+            faults.append(Broken(f"no fault has the words of the waiver {words!r}: remove it"))
+    waived = tuple(f"{words}: {reason}" for words, reason in own.items())
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        detail = f"{_sentence(faults[0])}{more}"
+        outcome = Outcome.FAILED
     else:
-        outcome, detail = Outcome.PASSED, ""
-        if reason is not None:
-            outcome, detail = Outcome.UNEXPECTED_PASS, f"it was expected to fail: {reason}"
-    return Result(check.name, check.level, outcome, detail, error, check.needed)
+        detail = "; ".join(waived)
+        outcome = Outcome.WAIVED if waived else Outcome.PASSED
+    return Result(check.name, outcome, detail, tuple(faults), waived, check.needed)
 
 
 def run_checks(
-    checks: Iterable[Check[S]], subject: S, expected: Mapping[str, str] | None = None
+    checks: Iterable[Check[S]], subject: S, waivers: Waivers | None = None
 ) -> list[Result]:
     """Run checks in order and return their results."""
-    return list(each_result(checks, subject, expected))
+    return list(each_result(checks, subject, waivers))
 
 
 def each_result(
-    checks: Iterable[Check[S]], subject: S, expected: Mapping[str, str] | None = None
+    checks: Iterable[Check[S]], subject: S, waivers: Waivers | None = None
 ) -> Iterator[Result]:
     """Run checks in order and yield each one's result as it ends.
 
@@ -204,31 +231,28 @@ def each_result(
     for check in checks:
         begun = monotonic()
         seconds = max(REST_SECONDS / 30, left / 3) if blocks else CHECK_SECONDS
-        result = run_check(check, subject, expected, seconds)
+        result = run_check(check, subject, waivers, seconds)
         if blocks:
             left -= monotonic() - begun
-        blocks = blocks or isinstance(result.error, Blocks | TookTooLong)
+        blocks = blocks or any(isinstance(e, Blocks | TookTooLong) for e in result.faults)
         yield result
 
 
-def level_reached(results: Iterable[Result], levels: Mapping[int, str] = LEVELS) -> int:
-    """Return the highest level at and below which every check holds, the needed ones by passing."""
-    missed = {result.level for result in results if not result.holds}
-    return min(missed, default=max(levels) + 1) - 1
-
-
-def level_line(results: Sequence[Result], levels: Mapping[int, str] = LEVELS) -> str:
-    """Say in one line which level was reached, how many checks applied, and what is in the way."""
-    level = level_reached(results, levels)
+def consistency_line(results: Sequence[Result]) -> str:
+    """Say in one line whether all checks hold that apply, and which do not."""
     applied = sum(result.applied for result in results)
-    rank = f"level {level} of {max(levels)}" if level else "no level"
-    line = f"{rank}, {levels[level]}, of what applies: {applied} of {len(results)} checks"
-    missed = [
-        f"{result.name} ({result.outcome if result.applied else result.detail})"
-        for result in results
-        if not result.holds
-    ]
-    return f"{line}; not: {', '.join(missed)}" if missed else line
+    idle = len(results) - applied
+    missed = [result for result in results if not result.holds]
+    waived = sum(len(result.waived) for result in results)
+    names = ", ".join(
+        result.name if result.applied else f"{result.name} ({result.detail})"
+        for result in missed
+        if result.outcome is not Outcome.WAIVED
+    )
+    if names:
+        return f"not consistent: {names}; {applied} of {len(results)} checks apply"
+    but = f", {waived} fault{'s' * (waived > 1)} waived" if waived else ""
+    return f"consistent: {applied} checks hold{but}, {idle} do not apply"
 
 
 def idle_lines(results: Iterable[Result]) -> list[str]:

@@ -28,15 +28,13 @@ from swink_core import (
 )
 from swink_core.providers import required_features
 from swink_core.vocabulary.grammar import CONTENT
+from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import Check, DoesNotApply, fail, require
-from swink_testing.conformance.conversations import LOOK_UP
-from swink_testing.conformance.streaming import broken_rule
+from swink_testing.conformance.requests.conversations import LOOK_UP
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import fold
 
-__all__ = ["LIVE_CHECKS", "LIVE_LEVELS", "LiveSubject"]
-
-LIVE_LEVELS = {0: "does not answer", 1: "answers", 2: "answers as recorded"}
+__all__ = ["LIVE_CHECKS", "LiveSubject"]
 
 ENOUGH_TOKENS = 2048
 """Room for a few words after a model that reasons has reasoned."""
@@ -158,9 +156,9 @@ def _tool_options(subject: Subject) -> dict[str, Any]:
 
 
 LIVE_CHECKS: tuple[Check[LiveSubject], ...] = (
-    Check(1, check_answers),
-    Check(1, check_tool_is_called),
-    Check(1, check_leaving_ends),
-    Check(2, check_usage_is_told),
-    Check(2, check_as_recorded),
+    Check(check_answers),
+    Check(check_tool_is_called),
+    Check(check_leaving_ends),
+    Check(check_usage_is_told),
+    Check(check_as_recorded),
 )

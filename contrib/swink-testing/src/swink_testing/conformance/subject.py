@@ -8,8 +8,8 @@ says so with `wire_format = "none"` in its `models.toml`.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, aclosing, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, contextmanager, nullcontext
 from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,12 +36,14 @@ from swink_core.plugins.binding import Binding
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
 from swink_core.providers import Catalog, HTTPClient, HTTPProvider
-from swink_judge.matrix.asker import Outcome
+from swink_judge.matrix.asker import Asker, Outcome
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of, events_of
 from swink_testing.clock import DatedClock
-from swink_testing.conformance.check import DoesNotApply
-from swink_testing.driver import MemoryHTTPClient, MemoryResponse, drive_bytes
+from swink_testing.conformance.check import DoesNotApply, Waivers, require
+from swink_testing.conformance.loopback_only import loopback_only
+from swink_testing.conformance.played import PlayedClient, Through
+from swink_testing.driver import MemoryResponse, drive_bytes
 
 __all__ = ["CANARY_KEY", "NOWHERE", "PATIENCE", "Subject"]
 
@@ -54,7 +56,7 @@ NOWHERE = "http://conformance.invalid/v1"
 PATIENCE = Timeouts(connect=5.0, first_event=10.0, idle=10.0, no_progress=10.0, total=20.0)
 """Limits of every call, so that a provider that hangs fails a check instead of holding it up."""
 
-KNOWN_FAILURES = "expected_failures.toml"
+WAIVERS = "waivers.toml"
 
 WHOLE_ANSWERS = "whole_answers"
 
@@ -71,7 +73,8 @@ class Subject:
 
     `options` go with every call that is made through a client (a region, a path to a stand-in).
     `offline` says that such a call reaches nothing outside this machine, whatever the wire
-    format; `heavy` names further modules that importing the plugin must not import.
+    format; `heavy` names further modules that importing the plugin must not import. `thorough`
+    lifts the limit on the time for large frames.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Subject:
     options: Mapping[str, Any] = field(factory=dict, repr=False)
     offline: bool | None = None
     heavy: Sequence[str] = ()
+    thorough: bool = False
     outcomes: dict[str, Outcome] = field(factory=dict, init=False, repr=False, eq=False)
     """What became of cases of the matrix, which several checks look at."""
 
@@ -184,14 +188,14 @@ class Subject:
         return self.offline
 
     @cached_property
-    def known_failures(self) -> dict[str, str]:
-        """Checks that fail by the package's own account, with the reasons.
+    def waivers(self) -> Waivers:
+        """The package's waivers of faults, with the reasons.
 
-        They stand in its `expected_failures.toml`, a table for each provider. Raises PluginError
-        for a file that cannot be read.
+        They stand in its `waivers.toml`: `[provider.check]`, and in it words of the fault and the
+        reason. Raises PluginError for a file that cannot be read.
         """
-        decode = partial(msgspec.toml.decode, type=dict[str, dict[str, str]])
-        tables: dict[str, dict[str, str]] | None = self.shipped(KNOWN_FAILURES, decode)
+        decode = partial(msgspec.toml.decode, type=dict[str, dict[str, dict[str, str]]])
+        tables: dict[str, dict[str, dict[str, str]]] | None = self.shipped(WAIVERS, decode)
         return (tables or {}).get(self.name, {})
 
     def shipped(self, name: str, decode: Callable[[bytes], T]) -> T | None:
@@ -245,11 +249,20 @@ class Subject:
             for recording in self.recordings
             if recording.status == 200
             and recording.message is not None
-            and recording.message.stop_reason is not StopReason.ERROR
+            and recording.message.stop_reason not in (StopReason.ERROR, StopReason.ABORTED)
         ]
         if not found:
             raise DoesNotApply("there is no recording of a complete answer")
         return found
+
+    @property
+    def whole_calls(self) -> list[Recording]:
+        """The recordings of calls that were read to their end."""
+        return [
+            recording
+            for recording in self.recordings
+            if recording.message is None or recording.message.stop_reason is not StopReason.ABORTED
+        ]
 
     def failures(self) -> list[Recording]:
         """Return the recordings that are expected to fail."""
@@ -268,14 +281,46 @@ class Subject:
         pieces = [recording.body] if chunks is None else chunks
         return await drive_bytes(self.provider, self.model_of(recording), pieces)
 
-    def client(self, http: HTTPClient | None = None) -> Client:
+    def http(self, *answers: Any, **more: Any) -> PlayedClient:
+        """Make an HTTP client that gives `answers`, and plays the requests before and after them.
+
+        `more` are other arguments of `PlayedClient`. Without an answer every request but those is
+        a fault.
+        """
+        return PlayedClient(self.recordings, *answers, **more)
+
+    def asker(self, outcomes: dict[str, Outcome] | None = None, **more: Any) -> Asker:
+        """Make an asker, which calls the provider as an application does and reads the requests."""
+
+        def through(wall: HTTPClient) -> HTTPClient:
+            http = self.http(Through(wall))
+            http.is_open = True
+            return http
+
+        return Asker(self.host, outcomes, through=through, **self.options, **more)
+
+    async def played_events(
+        self, recording: Recording, answer: MemoryResponse | None = None, **more: Any
+    ) -> list[Event]:
+        """Make a call in which every request is answered as recorded, and return the events.
+
+        `answer` replaces the recorded answer; `more` are other arguments of `PlayedClient`.
+        """
+        answer = answer or MemoryResponse.of_recording(recording)
+        http = self.http(answer, recording=recording, **more)
+        model = self.model_of(recording)
+        async with self.client(http).stream(model, "Hello", **self.call_options()) as stream:
+            return [event async for event in stream]
+
+    def client(self, http: HTTPClient | None = None, host: Host | None = None) -> Client:
         """Make a client of this provider that makes every call once.
 
-        `http` answers its requests; `None`: every request is a fault. Recorded models may be gone
-        by now: the client's date is one at which they are not.
+        `http` answers its requests; `None`: every request is a fault. `host` is another host that
+        has loaded the provider anew. Recorded models may be gone by now: the client's date is one
+        at which they are not.
         """
-        http, clock = http or MemoryHTTPClient(), DatedClock()
-        return Client(host=self.host, http=http, clock=clock, retry=RetryPolicy.none())
+        http, clock = http or self.http(), DatedClock()
+        return Client(host=host or self.host, http=http, clock=clock, retry=RetryPolicy.none())
 
     def call_options(self, **more: Any) -> dict[str, Any]:
         """Return options for a client's call: the canary key, an address, limits."""
@@ -287,7 +332,7 @@ class Subject:
 
         Where the bytes do not come over HTTP, they take the place of what `exchange` yields.
         """
-        http = MemoryHTTPClient(MemoryResponse.of_recording(recording))
+        http = self.http(MemoryResponse.of_recording(recording), recording=recording)
         model = self.model_of(recording)
         async with AsyncExitStack() as stack:
             if self.reads_elsewhere:
@@ -310,17 +355,25 @@ class Subject:
             async for event in events:
                 yield event
 
-    def environment(self) -> AbstractContextManager[object]:
-        """Keep the user's keys, addresses and proxies out of the checks.
+    @contextmanager
+    def environment(self) -> Iterator[None]:
+        """Keep the user's keys, addresses and proxies out of the checks, and the checks here.
 
-        What every call needs to be set is set to something.
+        What every call needs to be set is set to something. Raises Broken if the provider tried
+        to reach another machine.
         """
-        info = None if self.fault else self.info
-        own = (*info.api_key_env, *info.base_url_env) if info else ()
-        needed = dict.fromkeys(info.required_env if info else (), "conformance")
-        hidden = {*_PROXIES, USER_FILE_ENV, *own}
-        kept = {name: value for name, value in os.environ.items() if name not in hidden}
-        return patch.dict(os.environ, {**needed, **kept}, clear=True)
+        with loopback_only() as refused:
+            try:
+                info = None if self.fault else self.info
+                own = (*info.api_key_env, *info.base_url_env) if info else ()
+                needed = dict.fromkeys(info.required_env if info else (), "conformance")
+                hidden = {*_PROXIES, USER_FILE_ENV, *own}
+                kept = {name: value for name, value in os.environ.items() if name not in hidden}
+                with patch.dict(os.environ, {**needed, **kept}, clear=True):
+                    yield
+            finally:
+                where = ", ".join(dict.fromkeys(refused))
+                require(not refused, f"it connects to {where} by itself, not by the call's client")
 
 
 async def _yielded(pieces: Iterable[bytes]) -> AsyncIterator[bytes]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from swink_testing.conformance.check import (
-    LEVELS,
     Check,
     Outcome,
     Result,
+    Waivers,
+    consistency_line,
     idle_lines,
-    level_line,
     run_check,
     unknown_names,
 )
@@ -19,18 +19,17 @@ from swink_testing.conformance.check import (
 __all__ = ["RESULT_PROPERTY", "ConformanceSuite", "subject_of", "summary"]
 
 RESULT_PROPERTY = "swink_conformance"
-"""The name under which a test reports its result, for the summary of the level reached."""
+"""The name under which a test reports its result, for the summary."""
 
 
 class ConformanceSuite:
     """One test for each check of a subject; what subclasses of it have in common.
 
-    `expected_failures` maps a check's name to the reason why it fails. A check that passes
-    although it is listed fails the test, and so does a name that no check has.
+    `waivers` has, for a check's name, words of each fault that is waived and the reason. A waiver
+    that no fault needs fails the test, and so does a name that no check has.
     """
 
-    levels: ClassVar[Mapping[int, str]] = LEVELS
-    expected_failures: ClassVar[Mapping[str, str]] = {}
+    waivers: ClassVar[Waivers] = {}
 
     @classmethod
     def checks(cls) -> Sequence[Check[Any]]:
@@ -48,9 +47,14 @@ class ConformanceSuite:
         raise NotImplementedError
 
     @classmethod
-    def expected(cls) -> Mapping[str, str]:
-        """Return the checks that fail, with the reasons."""
-        return cls.expected_failures
+    def all_waivers(cls) -> Waivers:
+        """Return the faults that are waived, with the reasons."""
+        return cls.waivers
+
+    @classmethod
+    def evidence_lines(cls) -> list[str]:
+        """Summarize the evidence of a real server; empty for subjects that need none."""
+        return []
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """Make a test of each check; pytest calls it on collection."""
@@ -64,59 +68,61 @@ class ConformanceSuite:
         """Run one check."""
         import pytest
 
-        result = run_check(check, subject_of(type(self)), self.expected())
+        result = run_check(check, subject_of(type(self)), self.all_waivers())
         record_property(RESULT_PROPERTY, self._told(result))
         match result.outcome:
             case Outcome.DOES_NOT_APPLY:
                 pytest.skip(f"does not apply: {result.detail}")
-            case Outcome.EXPECTED_FAILURE:
+            case Outcome.WAIVED:
                 pytest.xfail(result.detail)
             case Outcome.FAILED:
-                assert result.error is not None
-                raise result.error
-            case Outcome.UNEXPECTED_PASS:
-                pytest.fail(f"{check.name} passes, though {result.detail}", pytrace=False)
+                if len(result.faults) > 1:
+                    pytest.fail("\n".join(map(str, result.faults)), pytrace=False)
+                raise result.faults[0]
 
     def _told(self, result: Result) -> dict[str, Any]:
         return {
             "subject": self.subject_name(),
-            "levels": list(self.levels.values()),
+            "evidence": self.evidence_lines(),
             "check": result.name,
-            "level": result.level,
             "outcome": str(result.outcome),
             "detail": result.detail,
             "needed": result.needed,
+            "waived": list(result.waived),
         }
 
-    def test_expected_failures_have_reasons(self) -> None:
-        """Refuse names that no check has, and checks switched off without a reason."""
-        expected = self.expected()
-        unknown = unknown_names(self.checks(), expected)
+    def test_waivers_have_reasons(self) -> None:
+        """Refuse names that no check has, and waivers without a reason."""
+        waivers = self.all_waivers()
+        unknown = unknown_names(self.checks(), waivers)
         known = ", ".join(check.name for check in self.checks())
         if unknown:
             raise AssertionError(f"no check is called {', '.join(unknown)}; there are {known}")
-        mute = [name for name, reason in expected.items() if not reason.strip()]
+        mute = [name for name, rows in waivers.items() if not all(map(str.strip, rows.values()))]
         if mute:
-            raise AssertionError(f"expected to fail without a reason: {', '.join(mute)}")
+            raise AssertionError(f"waived without a reason: {', '.join(mute)}")
 
 
 def summary(told: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return lines for each subject among reported results: its level, and what did not apply."""
+    """Return lines for each subject among reported results: its two figures, and what did not
+    apply."""
     by_subject: dict[str, list[Result]] = {}
-    levels: dict[str, dict[int, str]] = {}
+    evidence: dict[str, list[str]] = {}
     for row in told:
         result = Result(
             row["check"],
-            row["level"],
             Outcome(row["outcome"]),
             row["detail"],
+            waived=tuple(row["waived"]),
             needed=row["needed"],
         )
         by_subject.setdefault(row["subject"], []).append(result)
-        levels[row["subject"]] = dict(enumerate(row["levels"]))
+        evidence[row["subject"]] = row["evidence"]
     lines = []
     for name, found in by_subject.items():
-        lines.append(f"{name}: {level_line(found, levels[name])}")
+        lines.append(f"{name}: {consistency_line(found)}")
+        lines += [f"{name}: {line}" for line in evidence[name][:1]]
+        lines += [f"  {line}" for line in evidence[name][1:]]
         lines += [f"  does not apply: {line}" for line in idle_lines(found)]
     return lines
 

@@ -18,7 +18,7 @@ from swink_recorder.loopback import Exchange
 from swink_testing.calls import client_with
 from swink_testing.chaos import Answer, ChaosServer, Fault
 from swink_testing.clock import DatedClock, ManualClock, TurnClock
-from swink_testing.conformance.streaming import broken_rule
+from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.subject import CANARY_KEY
 from swink_testing.driver import comparable, fold
 from swink_testing.fault_matrix.subject import FaultSubject

@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from swink_cli.extensions import (
     COMMAND_GROUP,
     TOOL_GROUP,
@@ -98,7 +100,7 @@ def instead(word: str, known: Sequence[str]) -> str:
 def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list[Finding]:
     """Look at every plugin of a host, and at the metadata of what is installed (`None`: here)."""
     known = list(distributions() if installed is None else installed)
-    found = [*_damaged(host), *_groups(known), *_twice(known)]
+    found = [*_damaged(host), *_groups(known), *_twice(known), *_unmet(known)]
     providers = [entry for entry in host.entries() if entry.group == PROVIDER_GROUP]
     points = [point for dist in known for point in points_of(dist)]
     pointed = {point.name for point in points if point.group == PROVIDER_GROUP}
@@ -108,6 +110,7 @@ def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list
     for entry in host.entries():
         where = f"{entry.name} ({entry.distribution} {entry.version})"
         found += _module(where, entry.value)
+        found += _named(where, entry.name)
         if entry.group == PROVIDER_GROUP:
             found += _provider(where, host, entry.name)
         else:
@@ -170,6 +173,44 @@ def _twice(installed: Sequence[Distribution]) -> Iterator[Finding]:
                 f"it is installed in the versions {' and '.join(found)}, of which one counts",
                 f"Run: pip uninstall {name}, until it is gone, and install it again.",
             )
+
+
+def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
+    """Find requirements of plugins that are not installed, or in another version."""
+    versions = {_plain(owner(dist)): version_of(dist) for dist in installed}
+    for dist in installed:
+        if not any(point.group in GROUPS for point in points_of(dist)):
+            continue
+        for line in dist.requires or ():
+            try:
+                wanted = Requirement(line)
+            except InvalidRequirement as error:
+                yield Finding(owner(dist), f"it requires {line!r}: {error}", "Correct it.")
+                continue
+            if wanted.marker is not None and not wanted.marker.evaluate({"extra": ""}):
+                continue
+            version = versions.get(_plain(wanted.name))
+            if version is None:
+                what = f"it requires {line}, which is not installed"
+            elif not wanted.specifier.contains(version, prereleases=True):
+                what = f"it requires {line}, and {wanted.name} {version} is installed"
+            else:
+                continue
+            yield Finding(owner(dist), what, f"Upgrade {owner(dist)}, or install what it requires.")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _named(where: str, name: str) -> Iterator[Finding]:
+    """Find names that no command line and no model can have."""
+    if not re.fullmatch(r"[^\s/]+", name):
+        yield Finding(
+            where,
+            f'its name "{name}" has a slash or a blank, so that PROVIDER/MODEL cannot name it',
+            "Rename its entry point: letters, digits, - and _.",
+        )
 
 
 def _module(where: str, value: str) -> Iterator[Finding]:
@@ -247,8 +288,13 @@ def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
             "Reinstall or upgrade it, or correct it if it is yours.",
         )
         return
-    yield from _unmarked(where, loaded)
-    yield from _misspelt(where, type(loaded), HOOKS)
+    unmarked = [*_unmarked(where, loaded), *_misspelt(where, type(loaded), HOOKS)]
+    yield from unmarked
+    if not unmarked and any(hasattr(loaded, name) for name in HOOKS):
+        try:
+            Host([loaded], entry_points=[], environ={})
+        except SwinkError as error:
+            yield Finding.of(where, error)
 
 
 def _unmarked(where: str, plugin: Any) -> Iterator[Finding]:

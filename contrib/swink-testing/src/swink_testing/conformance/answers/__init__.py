@@ -1,0 +1,1 @@
+"""Checks of answers: whatever an answer says is in its message."""

@@ -1,0 +1,190 @@
+"""What an API may say tomorrow, and what it said yesterday and takes back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from swink_core import (
+    AssistantMessage,
+    Block,
+    Context,
+    Error,
+    Message,
+    Model,
+    ProviderFailure,
+    StopReason,
+    StreamOptions,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolCallBlock,
+    ToolResultMessage,
+    UsageError,
+    UserMessage,
+    replace,
+)
+from swink_judge.opening_answers import BY_API, beginning
+from swink_judge.request_readers import strings_of
+from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.edited_answers import Place, answers, data_of, edited
+from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.subject import Subject
+from swink_testing.driver import comparable, fold
+
+__all__ = [
+    "check_answers_go_back",
+    "check_unknown_fields",
+    "check_unknown_frames",
+]
+
+_UNKNOWN = json.dumps({"type": "swink_unknown", "swink_unknown": {"a": [1, "b", None]}}).encode()
+
+_WITH_DIALECTS = ("none", "openai-chat", "swink")
+"""Wire formats of which one provider wants back what another refuses."""
+
+
+def check_unknown_frames(subject: Subject) -> None:
+    """A frame of a type that nobody knows yet changes nothing."""
+
+    async def compare() -> None:
+        for recording, answer in answers(subject):
+            whole = comparable(fold(await subject.parse(recording)))
+            frames, unknown = answer.frames, answer.frame(_UNKNOWN, "swink_unknown")
+            for place in sorted({0, 1, len(frames) // 2, len(frames) - 1}):
+                body = b"".join([*frames[:place], unknown, *frames[place:]])
+                found = comparable(fold(await subject.parse(recording, [body])))
+                where = f"recording {recording.name}, a frame of an unknown type after {place}"
+                if found.stop_reason is StopReason.ERROR:
+                    fail(f"{where} fails: {found.error_message}")
+                require(found == whole, f"{where} changes the message")
+
+    asyncio.run(compare())
+
+
+def check_unknown_fields(subject: Subject) -> None:
+    """A field that nobody knows yet, in a frame that is known, makes no error."""
+
+    async def read() -> None:
+        seen: set[tuple[str, ...]] = set()
+        for recording, answer in answers(subject):
+            for path in [path for path in _objects(answer) if path not in seen]:
+                seen.add(path)
+                body = edited(answer, partial(_object_at, path), _add)
+                assert body is not None  # the path is of this answer
+                last = (await subject.parse(recording, [body]))[-1]
+                if isinstance(last, Error):
+                    where = f"recording {recording.name}: with a new field in {'.'.join(path)}"
+                    fail(f"{where}, it fails: {last.error_message}", body)
+
+    asyncio.run(read())
+
+
+def _objects(answer: Answer) -> list[tuple[str, ...]]:
+    found = [
+        path
+        for frame in answer.frames
+        for data in data_of(answer, frame)
+        for path, _ in _walk(data, ())
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _walk(data: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Yield the objects in JSON data, with the names that lead to each."""
+    if isinstance(data, dict):
+        yield path, data
+        for name, value in data.items():
+            yield from _walk(value, (*path, name))
+    elif isinstance(data, list):
+        for value in data:
+            yield from _walk(value, path)
+
+
+def _object_at(wanted: tuple[str, ...], data: Any) -> Iterator[Place]:
+    for path, holder in _walk(data, ()):
+        if path == wanted:
+            yield holder, "swink_unknown"
+
+
+def _add(holder: dict[str, Any], name: str) -> None:
+    numbers = all(isinstance(value, int | float) for value in holder.values())
+    holder[name] = 1 if holder and numbers else {"a": [1, "b", None]}
+
+
+def check_answers_go_back(subject: Subject) -> None:
+    """What a recorded answer says goes back with the next turn: texts, calls, signatures.
+
+    So does what the wire format is known to want back, such as its reasoning.
+    """
+    hook = subject.binding.hook.convert_messages
+    if not hook.get_hookimpls():
+        raise DoesNotApply("it has no convert_messages hook")
+
+    async def answered() -> list[_Answered]:
+        found: list[_Answered] = []
+        for recording in subject.answers():
+            message = fold(await subject.parse(recording), subject.name, recording.model)
+            if message.stop_reason is not StopReason.ERROR:  # another check tells of it
+                where = f"recording {recording.name}: sent back, its answer"
+                model = subject.model_of(recording)
+                found.append((where, model, message, [*_said(message)]))
+        return found
+
+    options = StreamOptions(**subject.call_options())
+    for where, model, message, wanted in [*asyncio.run(answered()), *_known(subject)]:
+        try:
+            payload: Any = hook(model=model, context=_continued(message), options=options)
+            if subject.speaks_http:
+                payload = json.loads(subject.provider.request(model, payload, options).body)
+        except (ProviderFailure, UsageError) as error:
+            fail(f"{where} is refused: {error}")
+        texts = "\n".join(strings_of(json.loads(json.dumps(payload))))
+        for said in wanted:
+            forms = (said, json.dumps(said)[1:-1])
+            is_there = any(form in texts for form in forms)
+            require(is_there, f"{where} loses {said!r:.100}", payload, said)
+
+
+_Answered: TypeAlias = tuple[str, Model, AssistantMessage, Sequence[str]]
+
+
+def _known(subject: Subject) -> Iterator[_Answered]:
+    """Yield an answer as the wire format has it, with all that its API wants back."""
+    wire_format = subject.info.wire_format if subject.info else ""
+    name = subject.name if subject.name in BY_API else wire_format
+    if name in BY_API and name not in _WITH_DIALECTS:
+        known = beginning(name, subject.name)
+        message = AssistantMessage(known.content, provider=subject.name, model=subject.model.id)
+        where = f"an answer of {name}: sent back, it"
+        yield where, subject.model, message, known.returned
+        content: list[Block] = [b for b in known.content if not isinstance(b, ToolCallBlock)]
+        yield (
+            f"{where}, without calls,",
+            subject.model,
+            replace(message, content=content),
+            known.kept,
+        )
+
+
+def _continued(message: AssistantMessage) -> Context:
+    calls = message.tool_calls
+    results = [ToolResultMessage(call.id, call.name, "done") for call in calls]
+    tools = [Tool(name, "", {"type": "object"}) for name in dict.fromkeys(c.name for c in calls)]
+    messages: list[Message] = [UserMessage("Hello"), message, *results, UserMessage("Go on.")]
+    return Context(messages, tools=tools)
+
+
+def _said(message: AssistantMessage) -> Iterator[str]:
+    for block in message.content:
+        match block:
+            case TextBlock(text):
+                yield text.strip()
+            case ThinkingBlock(signature=str(signature)):
+                yield signature
+            case ToolCallBlock(name=name, arguments=arguments):
+                yield name
+                yield from (value for value in strings_of(arguments) if value.strip())

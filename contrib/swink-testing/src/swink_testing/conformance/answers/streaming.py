@@ -1,0 +1,241 @@
+"""Level 1: what was recorded comes out as the events and the message that it is."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+
+from swink_core import AssistantMessage, Event, Notice, StopReason, replace
+from swink_core.vocabulary.grammar import Automaton
+from swink_recorder.recording import Recording
+from swink_testing.chunking import chunkings, every_cut, random_cuts
+from swink_testing.conformance.check import Blocks, DoesNotApply, fail, require
+from swink_testing.conformance.lifecycle.blocking import waits
+from swink_testing.conformance.subject import PATIENCE, Subject
+from swink_testing.driver import comparable, comparable_events, fold
+
+__all__ = [
+    "broken_rule",
+    "check_expected_message",
+    "check_grammar",
+    "check_loads",
+    "check_never_blocks",
+    "check_recordings",
+    "check_same_events_however_cut",
+    "message_difference",
+    "notice_difference",
+]
+
+FREEZE = 0.1
+"""Seconds of the processor that one event may take."""
+
+SMALL = 1024
+"""Bytes up to which a body is cut in two at every place; a longer one at as many as this / 16."""
+
+LONGEST_BYTE_BY_BYTE = 128 * 1024
+"""Bytes up to which a body is also read byte by byte."""
+
+
+def check_loads(subject: Subject) -> None:
+    """The plugin imports, fits the hooks, and is written for this level of the plugin API."""
+    require(subject.fault is None, subject.fault or "")
+    require(
+        subject.binding.hook.stream.get_hookimpls(),
+        "it has no stream hook: a method `stream` with @hookimpl, or a base such as HTTPProvider",
+    )
+
+
+def check_recordings(subject: Subject) -> None:
+    """It ships recordings that can be read, each with its message, one of a complete answer."""
+    if not subject.parses:
+        raise DoesNotApply("it has no parser: no bytes can be put through it")
+    recordings = subject.recordings
+    require(recordings, "it ships no recordings: `swink record` makes one of a live answer")
+    for recording in recordings:
+        require(
+            recording.message is not None,
+            f"recording {recording.name} has no message.json that says what it should become",
+        )
+    require(
+        len(subject.failures()) < len(recordings),
+        "none of its recordings is of a complete answer",
+    )
+
+
+def check_same_events_however_cut(subject: Subject) -> None:
+    """Where a network read ends makes no difference to the events."""
+
+    async def compare() -> None:
+        for recording in subject.answers():
+            whole = comparable_events(await subject.parse(recording))
+            for cut, chunks in _cuts(subject, recording):
+                events = comparable_events(await subject.parse(recording, chunks))
+                if events != whole:
+                    fail(f"recording {recording.name}, {cut}: {_difference(events, whole)}")
+
+    asyncio.run(compare())
+
+
+def check_grammar(subject: Subject) -> None:
+    """What the `stream` hook yields keeps to the event grammar, and each Notice has words."""
+
+    async def follow() -> None:
+        for where, source in _streams(subject):
+            events = await _to_the_end(source)
+            if (broken := broken_rule(events)) is not None:
+                fail(f"{where}: {broken}")
+            for event in events:
+                mute = isinstance(event, Notice) and not event.detail
+                require(not mute, f"{where}: a Notice says nothing: {event}")
+
+    asyncio.run(follow())
+
+
+def check_never_blocks(subject: Subject) -> None:
+    """Neither `stream` nor a parser holds the event loop, where every other call waits."""
+
+    async def listen() -> list[str]:
+        with waits() as found:
+            for where, events in _streams(subject):
+                await _to_the_end(events, found)
+                if found:
+                    raise Blocks(f"{where}: it waits in the thread of the event loop: {found[0]}")
+        return found
+
+    asyncio.run(listen())
+    for _ in range(_ROUNDS):
+        where, seconds = asyncio.run(_longest_step(subject))
+        if seconds < FREEZE:
+            return
+    fail(f"{where}: an event takes {seconds:.2g} s of the processor, every other call waits")
+
+
+_ROUNDS = 3
+"""A busy machine can make one round look slow, hardly all of them."""
+
+
+async def _longest_step(subject: Subject) -> tuple[str, float]:
+    longest = ("", 0.0)
+    for where, events in _streams(subject):
+        source = aiter(events)
+        begun = time.thread_time()
+        async for _ in source:
+            longest = max(longest, (where, time.thread_time() - begun), key=lambda step: step[1])
+            begun = time.thread_time()
+    return longest
+
+
+def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
+    """Yield what the `stream` hook makes of each recording, and of a call in this process."""
+    calls = subject.can_be_called
+    recordings = subject.whole_calls if subject.speaks_http or subject.reads_elsewhere else []
+    if not (recordings or calls):
+        if subject.speaks_http:
+            raise DoesNotApply("there are no recordings")
+        made = type(subject.provider).__name__
+        raise DoesNotApply(f"{made} answers from somewhere else: use --offline or --live")
+    for recording in recordings:
+        if subject.speaks_http or recording.status == 200:
+            yield f"recording {recording.name}", subject.recorded_events(recording)
+    if calls:
+        yield "a call", subject.raw_events(subject.http(), subject.model)
+
+
+def check_expected_message(subject: Subject) -> None:
+    """Each recording of a complete answer becomes the message beside it, and tells the notices."""
+
+    async def compare() -> None:
+        for recording in subject.answers():
+            assert recording.message is not None  # answers() chose those that have one
+            several = subject.speaks_http and len(recording.legs) > 1
+            of_call = subject.played_events if several else subject.parse
+            events = await of_call(recording)
+            found = fold(events, subject.name, recording.model)
+            expected = replace(recording.message, provider=subject.name)
+            if (difference := message_difference(found, expected)) is not None:
+                fail(f"recording {recording.name}: {difference}", recording.body, expected)
+            notices = [event for event in events if isinstance(event, Notice)]
+            if (difference := notice_difference(notices, recording.notices)) is not None:
+                why = f"recording {recording.name}: {difference} (notices.json)"
+                fail(why, recording.body, recording.notices)
+            named = f'"{recording.message.model}"'.encode() in recording.body
+            require(
+                fold(events).model is not None or not named,
+                f"recording {recording.name}: the model that the answer names is not told",
+            )
+
+    asyncio.run(compare())
+
+
+def broken_rule(events: Iterable[Event]) -> str | None:
+    """Name the rule of the grammar that events break, or return `None`."""
+    automaton = Automaton()
+    for event in events:
+        if (broken := automaton.step(event)) is not None:
+            return broken
+    return None if automaton.phase == "ended" else "the stream has no terminal event"
+
+
+async def _to_the_end(events: AsyncIterator[Event], faults: Sequence[str] = ()) -> list[Event]:
+    """Wait for what comes after the terminal event, which breaks the grammar too; or for a
+    fault."""
+    found = []
+    try:
+        async with asyncio.timeout(PATIENCE.total):
+            async for event in events:
+                found.append(event)
+                if faults:
+                    break
+    except TimeoutError:
+        last = found[-1].type if found else "nothing"
+        fail(f"the stream does not end after {last}")
+    return found
+
+
+def _cuts(subject: Subject, recording: Recording) -> Iterator[tuple[str, Sequence[bytes]]]:
+    body = recording.body
+    if len(body) <= LONGEST_BYTE_BY_BYTE:
+        yield from chunkings(body, type(subject.provider).decoder)
+    else:
+        for seed in range(8):
+            yield f"random cuts, seed {seed}", random_cuts(body, seed, 1 + len(body) // 1024)
+    if len(body) <= SMALL:
+        for place, chunks in enumerate(every_cut(body), 1):
+            yield f"cut at byte {place}", chunks
+    else:
+        for place in sorted(random.Random(0).sample(range(1, len(body)), SMALL // 16)):
+            yield f"cut at byte {place}", [body[:place], body[place:]]
+
+
+def _difference(events: Sequence[Event], whole: Sequence[Event]) -> str:
+    for number, (event, expected) in enumerate(zip(events, whole, strict=False)):
+        if event != expected:
+            return f"event {number} is {event!r:.200}, in one piece it is {expected!r:.200}"
+    return f"there are {len(events)} events, in one piece {len(whole)}"
+
+
+_NOT_COMPARED = frozenset({"cost", "request_id", "error_message", "total_usage", "total_cost"})
+"""Fields of a message that do not come from the body: prices, headers, the core's own words, the
+totals of its call."""
+
+
+def message_difference(found: AssistantMessage, expected: AssistantMessage) -> str | None:
+    """Say in what a message is not the expected one; `None` where it is."""
+    found, expected = comparable(found), comparable(expected)
+    if found.stop_reason is StopReason.ERROR:
+        return f"it fails ({found.error_kind}): {found.error_message}"
+    for name in AssistantMessage.__struct_fields__:
+        is_, should = getattr(found, name), getattr(expected, name)
+        if name not in _NOT_COMPARED and is_ != should:
+            return f"{name} is {is_!r:.300}, expected {should!r:.300}"
+    return None
+
+
+def notice_difference(notices: Sequence[Notice], expected: Sequence[str]) -> str | None:
+    """Say in what notices are not the expected ones, each of which may be as much of `code:
+    detail` as matters; `None` where they are."""
+    told = [f"{notice.code}: {notice.detail}" for notice in notices]
+    same = len(told) == len(expected) and all(map(str.__contains__, told, expected))
+    return None if same else f"the notices are {told}, expected {[*expected]}"

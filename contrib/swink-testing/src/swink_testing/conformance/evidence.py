@@ -1,0 +1,185 @@
+"""Evidence for a provider's promises: recordings of a real server, and rows of known answers.
+
+Checks that hold show that a provider agrees with its own recordings. Evidence says which requests,
+options, reasons to stop, failures and kinds of content a real server has shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from attrs import define, field
+
+from swink_core import StopReason, StreamErrorKind, ThinkingBlock, ToolCallBlock
+from swink_core.providers import HTTPProvider
+from swink_recorder.recording import Recording
+from swink_testing.conformance.loopback_only import is_here
+from swink_testing.conformance.subject import Subject
+
+__all__ = ["Evidence", "Item", "evidence_of", "is_of_a_server"]
+
+BY_HAND = "by hand"
+"""Words in the note of a recording that no server has sent."""
+
+_FAILURES = (
+    StreamErrorKind.AUTH,
+    StreamErrorKind.THROTTLED,
+    StreamErrorKind.INVALID_REQUEST,
+    StreamErrorKind.MODEL_NOT_FOUND,
+    StreamErrorKind.CONTEXT_WINDOW_EXCEEDED,
+    StreamErrorKind.QUOTA_EXHAUSTED,
+)
+"""Failures that each API words differently."""
+
+_OPTIONS = ("stop", "tool_choice", "response_format", "thinking")
+"""Options beside the tuning ones that a feature stands for."""
+
+
+@define(frozen=True)
+class Item:
+    """Something that a server may show: its kind, its name, and how it can be recorded."""
+
+    kind: str
+    name: str
+    how: str = field(eq=False)
+
+
+@define
+class Evidence:
+    """The items with and without evidence; `recordings` counts those of a real server."""
+
+    backed: list[Item]
+    missing: list[Item]
+    recordings: int
+
+    def line(self) -> str:
+        """Say the figure."""
+        total = len(self.backed) + len(self.missing)
+        if not total:
+            return "evidence: none is needed, it has no wire format"
+        from_server = f"{self.recordings} recording{'s' * (self.recordings != 1)} of a real server"
+        return f"evidence: {len(self.backed)} of {total}, from {from_server} and rows"
+
+    def lines(self) -> list[str]:
+        """Say the figure, and what to record next."""
+        missing: dict[str, list[str]] = {}
+        for item in self.missing:
+            missing.setdefault(item.kind, []).append(item.name)
+        without = [
+            f"without evidence: {kind}: {', '.join(names)}" for kind, names in missing.items()
+        ]
+        following = list(dict.fromkeys(item.how for item in self.missing))[:3]
+        return [self.line(), *without, *(f"record next: {how}" for how in following)]
+
+    def data(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        return {
+            "backed": [f"{item.kind}: {item.name}" for item in self.backed],
+            "missing": [f"{item.kind}: {item.name}" for item in self.missing],
+            "recordings": self.recordings,
+        }
+
+
+def evidence_of(subject: Subject) -> Evidence:
+    """Collect the evidence in a provider's recordings and rows."""
+    if subject.fault is not None or not subject.parses:
+        return Evidence([], [], 0)
+    own = [r for r in (*subject.recordings, *subject.whole_answers) if r.provider == subject.name]
+    real = [recording for recording in own if is_of_a_server(recording)]
+    shown = {(item.kind, item.name) for item in _shown(subject, real)}
+    backed: list[Item] = []
+    missing: list[Item] = []
+    for item in _items(subject, own):
+        (backed if (item.kind, item.name) in shown else missing).append(item)
+    return Evidence(backed, missing, len(real))
+
+
+def is_of_a_server(recording: Recording) -> bool:
+    """Tell whether a real server sent a recording: its note does not say that it is made by hand,
+    and its address is not that of a stand-in on this machine."""
+    if BY_HAND in recording.note.lower():
+        return False
+    homes = [urlsplit(origin).hostname or "" for origin in recording.origins[:1]]
+    return not any(map(is_here, homes)) or "live" in recording.note.lower()  # an engine runs here
+
+
+def _items(subject: Subject, recordings: Iterable[Recording]) -> Iterator[Item]:
+    """Yield all that this provider could show."""
+    name = subject.model
+    record = f'swink record -m {name} "Why is the sky blue?" --output recordings'
+    yield Item("request", "stream", f"{record}/text")
+    kinds = {leg.kind for recording in recordings for leg in recording.legs} - {"stream"}
+    makes_several = subject.speaks_http and type(subject.provider).exchange is not _EXCHANGE
+    if makes_several:
+        kinds.add("whole")
+    for kind in sorted(kinds):
+        yield Item("request", kind, f"{record}/text, whose call makes this request")
+    features: frozenset[str] = getattr(subject.provider, "features", frozenset())
+    knobs = {*getattr(subject.provider, "knobs", ())} - {"session_id", "user", "cache"}
+    options = knobs | {option for option in _OPTIONS if option in features}
+    if "structured_output" in features:
+        options.add("response_format")
+    for option in sorted(options):
+        how = f"{record}/{option} -o {option}=VALUE, or a row of requests.jsonl"
+        yield Item("option", option, how)
+    yield Item("stop", StopReason.STOP.value, f"{record}/text")
+    yield Item("stop", StopReason.LENGTH.value, f"{record}/cut --max-tokens 5")
+    if "tools" in features:
+        how = f"{record}/tool-call, with a tool that the question needs"
+        yield Item("stop", StopReason.TOOL_USE.value, how)
+        yield Item("content", "tool call", how)
+    yield Item("content", "text", f"{record}/text")
+    yield Item("content", "usage", f"{record}/text")
+    infos = subject.catalog.models(subject.name)
+    if any("thinking" in (info.capabilities or ()) for info in infos):
+        yield Item("content", "thinking", f"{record}/thinking with a model that thinks")
+    for failure in _FAILURES:
+        how = f"a row of errors.jsonl, or {record}/{failure.value} of a call that fails so"
+        yield Item("failure", failure.value, how)
+
+
+_EXCHANGE = HTTPProvider.exchange
+
+
+def _shown(subject: Subject, recordings: Iterable[Recording]) -> Iterator[Item]:
+    for recording in recordings:
+        yield from (Item("request", leg.kind, "") for leg in recording.legs)
+        asked = recording.asked or {}
+        yield from (Item("option", name, "") for name in asked.get("options", ()))
+        message = recording.message
+        if message is None:
+            continue
+        if message.stop_reason is not None:
+            yield Item("stop", message.stop_reason.value, "")
+        if message.error_kind is not None:
+            yield Item("failure", message.error_kind.value, "")
+        if message.text:
+            yield Item("content", "text", "")
+        if message.usage is not None and message.usage.reported:
+            yield Item("content", "usage", "")
+        for block in message.content:
+            if isinstance(block, ThinkingBlock):
+                yield Item("content", "thinking", "")
+            if isinstance(block, ToolCallBlock):
+                yield Item("content", "tool call", "")
+    for row in _rows(subject, "errors.jsonl"):
+        yield Item("failure", str(row.get("kind")), "")
+    for row in _rows(subject, "requests.jsonl"):
+        yield from (Item("option", name, "") for name in row.get("options", {}))
+    for row in _rows(subject, "answers.jsonl"):
+        message = row.get("message", {})
+        yield Item("stop", str(message.get("stop_reason")), "")
+
+
+def _rows(subject: Subject, file: str) -> list[dict[str, Any]]:
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(dict[str, Any]).decode_lines
+    rows = subject.shipped(file, decode) or []
+    return [
+        row
+        for row in rows
+        if row.get("provider") in (None, subject.name) and BY_HAND not in json.dumps(row)
+    ]

@@ -1,0 +1,1 @@
+"""Checks of failures: errors, damage and faults end a call with the right kind."""

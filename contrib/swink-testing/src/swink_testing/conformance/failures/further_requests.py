@@ -1,0 +1,180 @@
+"""Faults of the requests before and after an answer: for tokens, jobs, counts and ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from attrs import define
+
+from swink_core import (
+    Done,
+    Error,
+    Event,
+    Failure,
+    Host,
+    Notice,
+    ProviderFailure,
+    StreamErrorKind,
+    Timeouts,
+)
+from swink_recorder.legs import RecordedLeg
+from swink_recorder.recording import Recording
+from swink_testing.conformance.answers.streaming import broken_rule
+from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.played import PlayedClient, exchange_of, shown
+from swink_testing.conformance.subject import Subject
+from swink_testing.driver import MemoryResponse, comparable, fold
+from swink_testing.quiet import quiet
+
+__all__ = ["check_other_legs"]
+
+_SOON = Timeouts(connect=5.0, first_event=0.05, idle=0.05, total=5.0)
+"""Limits of a call whose server keeps it waiting."""
+
+
+@define
+class _Fault:
+    """A fault of a leg, and the kinds of error expected for it (empty: any)."""
+
+    name: str
+    answer: Callable[[], Any]
+    kinds: tuple[StreamErrorKind, ...] = ()
+
+
+def check_other_legs(subject: Subject) -> None:
+    """A fault of a further request fails the call before the answer, and is a Notice after it."""
+    if not subject.speaks_http:
+        raise DoesNotApply("it does not speak HTTP")
+    recordings = subject.recordings
+    recording = exchange_of(recordings) or next(
+        (r for r in recordings if any(leg.kind == "token" for leg in r.legs)), None
+    )
+    if recording is None or len(recording.legs) < 2:
+        raise DoesNotApply("no recording has several requests")
+
+    async def ask() -> None:
+        whole = (await _call(subject, recording, None, None))[0]
+        for number, leg in enumerate(recording.legs):
+            if number == len(recording.before) or not leg.request.method:
+                continue
+            for fault in _faults(leg):
+                await _require(subject, recording, number, fault, whole)
+        await _require_repeatable(subject, recording)
+
+    with quiet():
+        asyncio.run(ask())
+
+
+def _faults(leg: RecordedLeg) -> Iterator[_Fault]:
+    kind = StreamErrorKind
+    is_token = leg.kind == "token"
+    half = leg.body[: len(leg.body) // 2]
+    html = {"Content-Type": "text/html"}
+    body = {"error": {"message": "a check of the conformance kit"}}
+
+    def refused(status: int) -> Callable[[], Any]:
+        return lambda: MemoryResponse.of_json(body, status)
+
+    yield _Fault("refused with HTTP 400", refused(400), (kind.AUTH,) if is_token else ())
+    yield _Fault("refused with HTTP 403", refused(403), (kind.AUTH,))
+    throttled = (kind.NETWORK,) if is_token else (kind.THROTTLED,)
+    yield _Fault("refused with HTTP 429", refused(429), throttled)
+    away = (kind.NETWORK,) if is_token else (kind.OVERLOADED,)
+    yield _Fault("refused with HTTP 503", refused(503), away)
+    yield _Fault("not connected", _away, (kind.NETWORK,))
+    yield _Fault("cut", lambda: MemoryResponse([half], leg.status, leg.headers))
+    lost = lambda: MemoryResponse([half], leg.status, leg.headers, _away())  # noqa: E731
+    yield _Fault("broken off", lost)
+    yield _Fault("answered with nothing", lambda: MemoryResponse([], leg.status, leg.headers))
+    yield _Fault("answered with a page", lambda: MemoryResponse([b"<p>Away"], 200, html))
+    yield _Fault("not answered", lambda: _Silent(leg), (kind.TIMEOUT,))
+
+
+def _away() -> ProviderFailure:
+    """Make the failure that the core's HTTP client raises if no server listens."""
+    return ProviderFailure(Failure("connect", kind=StreamErrorKind.NETWORK, message="it is away"))
+
+
+class _Silent(MemoryResponse):
+    def __init__(self, leg: RecordedLeg) -> None:
+        super().__init__((), leg.status, leg.headers)
+
+    async def __anext__(self) -> bytes:
+        await asyncio.Event().wait()
+        raise StopAsyncIteration
+
+
+async def _call(
+    subject: Subject, recording: Recording, number: int | None, fault: _Fault | None
+) -> tuple[list[Event], PlayedClient]:
+    """Make a call of a provider that has no token yet."""
+    host = Host(entry_points=[subject.entry], environ={})
+    faults = {} if number is None or fault is None else {number: fault.answer}
+    http = subject.http(
+        lambda: MemoryResponse.of_recording(recording), recording=recording, faults=faults
+    )
+    http.is_open = True
+    options = subject.call_options()
+    if fault is not None and fault.name == "not answered":
+        options["timeouts"] = _SOON
+    model = subject.model_of(recording)
+    async with (
+        subject.client(http, host) as client,
+        client.stream(model, "Hello", **options) as stream,
+    ):
+        events = [event async for event in stream]
+    return events, http
+
+
+async def _require(
+    subject: Subject, recording: Recording, number: int, fault: _Fault, whole: list[Event]
+) -> None:
+    leg = recording.legs[number]
+    where = f"where {leg.request.method} {leg.request.path.partition('?')[0]} is {fault.name}"
+    if leg.kind == "abandon":
+        return
+    events, http = await _call(subject, recording, number, fault)
+    if (broken := broken_rule(events)) is not None:
+        fail(f"{where}: {broken}")
+    if number not in [played.leg for played in http.played]:
+        return  # this call does not send it
+    for played in http.played:
+        is_closed = getattr(played.response, "closed", True)
+        require(is_closed, f"{where}: the answer to {shown(played.request)} is left open")
+    terminal = events[-1]
+    if number > len(recording.before):
+        found, expected = comparable(fold(events)), comparable(fold(whole))
+        same = found.text == expected.text and all(b in expected.content for b in found.content)
+        is_damage = isinstance(terminal, Error) and terminal.error_kind is StreamErrorKind.PROTOCOL
+        is_kept = same and (is_damage or isinstance(terminal, Done))
+        require(is_kept, f"{where}, the answer before it is lost")
+        told = is_damage or any(isinstance(event, Notice) for event in events)
+        require(told or fault.name == "answered with nothing", f"{where}, no Notice says so")
+        return
+    if not isinstance(terminal, Error):
+        fail(f"{where}, the call ends in {terminal.type}")
+    found = terminal.error_kind
+    expected = " or ".join(fault.kinds)
+    require(not fault.kinds or found in fault.kinds, f"{where}: {found}, expected {expected}")
+    require(terminal.error_message, f"{where}: the error has no message")
+
+
+async def _require_repeatable(subject: Subject, recording: Recording) -> None:
+    """A second call makes the same requests, tokens aside."""
+    http = subject.http(lambda: MemoryResponse.of_recording(recording), recording=recording)
+    http.is_open = True
+    host = Host(entry_points=[subject.entry], environ={})
+    calls: list[list[str]] = []
+    async with subject.client(http, host) as client:
+        for _ in range(2):
+            before = len(http.played)
+            options = subject.call_options()
+            async with client.stream(subject.model_of(recording), "Hello", **options) as stream:
+                events = [event async for event in stream]
+            require(isinstance(events[-1], Done), f"a call made again ends in {events[-1]!r:.200}")
+            sent = [each for each in http.played[before:] if not each.token]
+            calls.append([shown(each.request) for each in sent])
+    first, second = calls
+    require(first == second, f"a second call sends {second}, the first sent {first}")

@@ -1,0 +1,1 @@
+"""Checks of the life of a call: cancellation, credentials, connections, memory, secrets."""

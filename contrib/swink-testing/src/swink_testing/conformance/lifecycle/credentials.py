@@ -1,0 +1,112 @@
+"""Keys that are exchanged for tokens: whose they are, how long they live, when they are refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from swink_core import Client, Error, Host, RetryPolicy, StreamErrorKind
+from swink_testing.clock import ManualClock
+from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.played import PlayedClient, exchange_of, sent_by, token_legs
+from swink_testing.conformance.subject import CANARY_KEY, Subject
+from swink_testing.driver import MemoryResponse
+from swink_testing.quiet import quiet
+
+__all__ = ["check_credentials"]
+
+LIFE = 3600.0
+"""Seconds that the tokens of the check are good."""
+
+_OTHERS = ("sk-swink-of-another-user-77c1", "sk-swink-of-a-third-user-03d9")
+
+_REFUSED_KEY = "sk-swink-of-nobody-5e20"
+
+
+def check_credentials(subject: Subject) -> None:
+    """A token serves its own key alone, is used while it is good, and renewed when it is not."""
+    if not subject.speaks_http:
+        raise DoesNotApply("it does not speak HTTP")
+    tokens = token_legs(subject.recordings)
+    answers = subject.answers()
+    if not tokens:
+        raise DoesNotApply("no recording has a request for a token")
+    recording = exchange_of(answers) or answers[0]
+    http = subject.http(lambda: MemoryResponse.of_recording(recording), recording=recording)
+    http.is_open = True
+    http.expires = LIFE
+
+    with quiet():
+        asyncio.run(_Session(subject, http).run(tokens[0].number))
+
+
+class _Session:
+    """Calls of one client, whose clock the check turns."""
+
+    def __init__(self, subject: Subject, http: PlayedClient) -> None:
+        self._subject = subject
+        self._http = http
+        self._clock = ManualClock()
+
+    async def run(self, token_leg: int) -> None:
+        """Make the calls."""
+        http = self._http
+        host = Host(entry_points=[self._subject.entry], environ={})
+        client = Client(host=host, http=http, clock=self._clock, retry=RetryPolicy.none())
+        async with client:
+            await self._require(client, "a first call", 1)
+            await self._require(client, "a second call with the same key", 0)
+            before = len(http.played)
+            keys = (*_OTHERS, CANARY_KEY, *_OTHERS)
+            terminals = await asyncio.gather(*(self._call(client, key) for key in keys))
+            for key, terminal in zip(keys, terminals, strict=True):
+                said = f"of calls with several keys, that with {key} ends in {terminal!r:.200}"
+                require(terminal.type == "done", said)
+            self._require_own(before, keys)
+            fetched = self._fetched(before)
+            require(fetched == 2, f"calls with two new keys fetch {fetched} tokens, expected 2")
+            if http.has_life:
+                await self._clock.advance(LIFE / 2)
+                await self._require(client, "a call at half of a token's life", 0)
+                await self._clock.advance(LIFE / 2 + 1)
+                await self._require(client, "a call after a token has expired", 1)
+            http.refused_tokens.add(http.last_token)
+            await self._require(client, "a call whose token is refused with HTTP 401", 1)
+            http.faults = {token_leg: lambda: MemoryResponse.of_json({}, 401)}
+            before = len(http.played)
+            terminal = await self._call(client, _REFUSED_KEY)
+            is_auth = isinstance(terminal, Error) and terminal.error_kind is StreamErrorKind.AUTH
+            require(is_auth, f"a key that gets no token ends in {terminal!r:.200}")
+            sent = len(http.played) - before
+            require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
+
+    async def _require(self, client: Client, what: str, tokens: int) -> None:
+        before = len(self._http.played)
+        terminal = await self._call(client, CANARY_KEY)
+        require(terminal.type == "done", f"{what} ends in {terminal!r:.300}")
+        fetched = self._fetched(before)
+        require(fetched == tokens, f"{what} fetches {fetched} tokens, expected {tokens}")
+        self._require_own(before, (CANARY_KEY,))
+
+    def _require_own(self, before: int, keys: tuple[str, ...]) -> None:
+        """Each request with a token has that of a key of these calls, and no key beside it."""
+        used = set[str]()
+        for played in self._http.played[before:]:
+            if played.token:
+                continue
+            request = played.request
+            sent = sent_by(request)
+            used |= {key for key in keys if key in sent}
+            bare = f"{request.url} {dict(request.headers)} {request.body!r}"
+            for key in keys:
+                require(key not in bare, f"{request.method} {request.url} has the key itself")
+        missing = [key for key in dict.fromkeys(keys) if key not in used]
+        require(not missing, f"no request has the token of {', '.join(missing)}: another's is sent")
+
+    def _fetched(self, before: int) -> int:
+        return sum(bool(played.token) for played in self._http.played[before:])
+
+    async def _call(self, client: Client, key: str) -> Any:
+        options = self._subject.call_options(api_key=key)
+        async with client.stream(self._subject.model, "Hello", **options) as stream:
+            return [event async for event in stream][-1]

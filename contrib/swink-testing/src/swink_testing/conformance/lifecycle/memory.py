@@ -1,0 +1,99 @@
+"""What a provider keeps of calls that are over."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import re
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
+from types import ModuleType
+from typing import Any
+
+from swink_core import Context, UserMessage
+from swink_testing.chaos_answers import Answer
+from swink_testing.conformance.answers.edited_answers import answers, data_of
+from swink_testing.conformance.answers.joined_frames import texts_in, with_value
+from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.subject import Subject
+from swink_testing.driver import MemoryResponse, fold
+from swink_testing.quiet import quiet
+
+__all__ = ["check_calls_are_forgotten"]
+
+_CALLS = 24
+
+_FEW = 12
+"""Calls of which something may be kept: a cache has a bound, such as the last or the last ten."""
+
+_MARK = "swink-kept-{}-"
+
+_MARKED = re.compile(r"swink-kept-\d+-")
+
+
+def check_calls_are_forgotten(subject: Subject) -> None:
+    """Of calls that are over nothing is kept, but of a few: neither questions, answers nor keys."""
+    if not (subject.parses and subject.speaks_http):
+        raise DoesNotApply("it does not speak HTTP")
+
+    async def call() -> None:
+        for number in range(_CALLS):
+            mark = _MARK.format(number)
+            http = subject.http(*[MemoryResponse.of_json({"error": {"message": mark}}, 400)] * 2)
+            options = subject.call_options(api_key=f"{mark}key", headers={"X-Swink": mark})
+            context = Context([UserMessage(mark)])
+            async with subject.client(http).stream(subject.model, context, **options) as stream:
+                async for _ in stream:
+                    pass
+        for recording, answer in islice(answers(subject), 1):
+            message = fold(await subject.parse(recording))
+            said = f"{message.thinking}{message.text}"
+            for number in range(_CALLS):
+                body = _marked(answer, said, _MARK.format(number))
+                await subject.parse(recording, [body])
+
+    with quiet(), suppress(DoesNotApply):  # whose frames cannot be written was called
+        asyncio.run(call())
+    kept = sorted({mark for text in _held(subject) for mark in _MARKED.findall(text)})
+    where = f"of {_CALLS} calls that are over, something of {len(kept)} is still there: {kept[:3]}"
+    require(len(kept) <= _FEW, where)
+
+
+def _marked(answer: Answer, said: str, mark: str) -> bytes:
+    """Return an answer whose texts are marked."""
+    frames = []
+    for frame in answer.frames:
+        for data in data_of(answer, frame):
+            for path, value in list(texts_in(data)):
+                if len(value) > 1 and value in said and path[-1] != "type":
+                    data = with_value(data, path, mark)
+            frame = answer.frame(json.dumps(data).encode())
+        frames.append(frame)
+    return b"".join(frames)
+
+
+def _held(subject: Subject) -> Iterator[str]:
+    """Yield all text that the provider and the modules of its package hold."""
+    package = subject.entry.package.partition(".")[0]
+
+    def is_own(name: Any) -> bool:
+        return isinstance(name, str) and name.partition(".")[0] == package
+
+    todo: list[Any] = [vars(module) for name, module in list(sys.modules.items()) if is_own(name)]
+    todo.append(subject.provider)
+    seen: set[int] = set()
+    while todo:
+        thing = todo.pop()
+        if id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, str | bytes | bytearray):
+            yield thing if isinstance(thing, str) else bytes(thing).decode("utf-8", "replace")
+            continue
+        own = not isinstance(thing, ModuleType) and is_own(getattr(thing, "__module__", None))
+        if own or isinstance(thing, dict | list | tuple | set | frozenset | deque):
+            todo += gc.get_referents(thing)

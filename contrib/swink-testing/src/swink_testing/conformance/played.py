@@ -1,0 +1,345 @@
+"""Plays the services behind a provider: answers every request of a call from recordings.
+
+A check gives the answer that it is about; every other request of the call, for a token, a job or a
+count, is answered as recorded. Each fetched token is unique, so that it can be seen whose it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+from attrs import define, evolve, field
+
+from swink_core.providers import HTTPClient, HTTPRequest, HTTPResponse
+from swink_recorder.legs import STREAMED, RecordedLeg
+from swink_recorder.recording import Recording
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+
+__all__ = [
+    "Played",
+    "PlayedClient",
+    "Through",
+    "exchange_of",
+    "sent_by",
+    "shown",
+    "text_pattern",
+    "token_legs",
+]
+
+_SOURCE = re.compile(r"\[(\d+)\.([\w.-]+)\]")
+"""The mark in a recording for a credential that an earlier answer gave."""
+
+_MARK = re.compile(r"\[key\]|\[hidden\]|\[\d+\.[\w.-]+\]|\*{8,}")
+
+
+def text_pattern(recorded: str, texts: Mapping[str, str]) -> re.Pattern[str]:
+    """Return a pattern that matches a recorded text today.
+
+    `texts` maps the marks of credentials to patterns of what they stand for; other marks stand for
+    any text.
+    """
+    parts: list[str] = []
+    end = 0
+    for mark in _MARK.finditer(recorded):
+        parts += [re.escape(recorded[end : mark.start()]), texts.get(mark[0], ".+")]
+        end = mark.end()
+    return re.compile("".join([*parts, re.escape(recorded[end:])]), re.DOTALL)
+
+
+@define
+class Through:
+    """An answer that another client gives: at `url`, or where the request goes (`None`)."""
+
+    http: HTTPClient
+    url: str | None = None
+
+    async def send(self, request: HTTPRequest) -> HTTPResponse:
+        """Send a request."""
+        if self.url is not None:
+            request = evolve(request, url=f"{self.url}{urlsplit(request.url).path}")
+        return await self.http.send(request, None)
+
+
+@define
+class Played:
+    """A request and its answer; `leg` counts in the recording's legs, `None` for another one."""
+
+    leg: int | None
+    request: HTTPRequest
+    response: Any
+    token: str = ""
+    """The token that the answer gives, if it gives one."""
+
+
+@define
+class _Token:
+    """A leg that fetches a token, and the origin that it goes to."""
+
+    leg: RecordedLeg
+    origin: str
+    number: int
+
+
+def token_legs(recordings: Iterable[Recording]) -> list[_Token]:
+    """Return one leg for each address of tokens in recordings."""
+    found: dict[tuple[str, str], _Token] = {}
+    for recording in recordings:
+        for number, leg in enumerate(recording.legs):
+            if leg.kind == "token" and 200 <= leg.status < 300:
+                origin = _origin_of(recording, leg)
+                place = (origin, urlsplit(leg.request.path).path)
+                found.setdefault(place, _Token(leg, origin, number))
+    return list(found.values())
+
+
+def exchange_of(recordings: Sequence[Recording]) -> Recording | None:
+    """Return the recording whose call made the most requests, tokens aside; `None` without any of
+    several."""
+
+    def size(recording: Recording) -> int:
+        return sum(leg.kind in ("stream", "whole") for leg in recording.legs)
+
+    longest = max(recordings, key=size, default=None)
+    return longest if longest is not None and size(longest) > 1 else None
+
+
+@define
+class _Call:
+    """How far a call is: which legs have been requested."""
+
+    home: str
+    asked: list[int] = field(factory=list)
+
+
+class PlayedClient(MemoryHTTPClient):
+    """An HTTP client that plays a recording's legs and replaces the answer with `answers`.
+
+    An answer that is an exception or a refusal takes the place of the first leg, because no leg
+    follows it. `requests` has those that `answers` were given to, `played` all of them.
+    `faults` maps a leg's number to what it is answered with instead; `expires` replaces the life of
+    tokens, in seconds.
+    """
+
+    def __init__(
+        self,
+        recordings: Sequence[Recording],
+        *answers: Any,
+        recording: Recording | None = None,
+        faults: Mapping[int, Any] | None = None,
+    ) -> None:
+        super().__init__(*answers)
+        self.played: list[Played] = []
+        self.expires: float | None = None
+        self.refused_tokens: set[str] = set()
+        self.is_open = False
+        """Whether an answer that was given once is given again."""
+        self._tokens = token_legs(recordings)
+        self._recording = recording or exchange_of(recordings)
+        self.faults = faults or {}
+        self.last_token = ""
+        self._call = _Call("")
+
+    async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
+        """Answer a request as the service does."""
+        for token in self._tokens:
+            if _is_to(token, request):
+                return self._give_token(token, request)
+        if any(token in str(dict(request.headers)) for token in self.refused_tokens):
+            response = MemoryResponse.of_json({"error": {"message": "token expired"}}, 401)
+            self.played.append(Played(None, request, response))
+            return response
+        number = self._number(request)
+        if number is not None and number in self.faults:
+            return await self._answer(self.faults[number], number, request)
+        if number is None or self._is_answered_here(number):
+            if not self._answers:
+                self.requests.append(request)
+                raise AssertionError(f"a request that is not recorded: {shown(request)}")
+            self.requests.append(request)
+            answer = self._answers[0] if self.is_open else self._answers.pop(0)
+            return await self._answer(answer, number, request)
+        assert self._recording is not None
+        return await self._answer(self._leg(number), number, request)
+
+    @property
+    def plays(self) -> bool:
+        """Whether it plays a recording of several requests."""
+        return self._recording is not None
+
+    @property
+    def has_life(self) -> bool:
+        """Whether the answers with tokens say in seconds how long they are good."""
+        return any(
+            _LIFE.search(token.leg.body.decode("utf-8", "replace")) for token in self._tokens
+        )
+
+    async def _answer(self, answer: Any, number: int | None, request: HTTPRequest) -> HTTPResponse:
+        if isinstance(answer, Through):
+            answer = await answer.send(request)
+        elif callable(answer):
+            answer = answer()
+        self.played.append(Played(number, request, answer))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # type: ignore[no-any-return]  # what a check gave
+
+    def _give_token(self, token: _Token, request: HTTPRequest) -> HTTPResponse:
+        place = token.number
+        if place in self.faults:
+            answer = self.faults[place]
+            answer = answer() if callable(answer) else answer
+            self.played.append(Played(place, request, answer))
+            if isinstance(answer, Exception):
+                raise answer
+            return answer  # type: ignore[no-any-return]  # what a check gave
+        name = f"swink-token-{next(_numbers)}"
+        body = token.leg.body
+        if (data := _json(body)) is not None:
+            body = msgspec.json.encode(_issued(data, name, self.expires))
+        elif _MARK.search(body.decode("utf-8", "replace")):
+            body = f"{name}-value".encode()
+        _owners[name] = f"{sent_by(request)} {unquote(request.body.decode('latin-1'))}"
+        response = MemoryResponse([body], token.leg.status, token.leg.headers)
+        self.last_token = name
+        self.played.append(Played(place, request, response, name))
+        return response
+
+    def _is_answered_here(self, number: int) -> bool:
+        """Tell whether a request is given the check's answer."""
+        assert self._recording is not None
+        if number == len(self._recording.before):
+            return True
+        answer = self._answers[0] if self._answers else None
+        is_refusal = isinstance(answer, Exception) or (
+            getattr(answer, "status", 200) not in STREAMED
+        )
+        is_refusal |= isinstance(answer, Through) and answer.url is None
+        return is_refusal and number <= len(self._recording.before)
+
+    def _number(self, request: HTTPRequest) -> int | None:
+        """Return which leg a request is; `None` where nothing but an answer is recorded."""
+        recording = self._recording
+        if recording is None:
+            return None
+        legs = recording.legs
+        own = [number for number, leg in enumerate(legs) if leg.kind != "token"]
+        found = [number for number in own if self._is_leg(recording, legs[number], request)]
+        if not found:
+            found = [n for n in own if legs[n].request.method == request.method]
+            shape = urlsplit(request.url).path.count("/")
+            found = [n for n in found if _depth(legs[n]) == shape] or found
+            found = [n for n in found if legs[n].request.origin == 0] or found
+        if not found:
+            return None
+        if found[0] == own[0]:
+            self._call = _Call(_origin(request.url))
+        asked = self._call.asked
+        left = [number for number in found if number not in asked]
+        number = left[0] if left else found[-1]
+        asked.append(number)
+        return number
+
+    def _is_leg(self, recording: Recording, leg: RecordedLeg, request: HTTPRequest) -> bool:
+        asked = leg.request
+        if asked.method != request.method:
+            return False
+        here, there = urlsplit(request.url), urlsplit(asked.path)
+        if asked.origin and recording.origins:
+            if _origin(request.url) != recording.origins[asked.origin]:
+                return False
+        elif recording.origins and _origin(request.url) in recording.origins[1:]:
+            return False
+        path = text_pattern(there.path, {})
+        return any(path.fullmatch(here.path[at:]) for at in range(len(here.path))) or (
+            f"{there.path}".endswith(here.path) and len(here.path) > 1
+        )
+
+    def _leg(self, number: int) -> Any:
+        """Return the recorded answer of a leg, with this call's address in it."""
+        assert self._recording is not None
+        leg = self._recording.legs[number]
+        if not leg.status and not leg.body:
+            if leg.kind == "abandon":
+                return MemoryResponse.of_json({})
+            return OSError("the connection was lost")
+        body = leg.body
+        if self._recording.origins:
+            body = body.replace(self._recording.origins[0].encode(), self._call.home.encode())
+        return MemoryResponse([body], leg.status, leg.headers)
+
+
+_numbers = count(1)
+
+_owners: dict[str, str] = {}
+"""The request that fetched each token."""
+
+_ISSUED = re.compile(r"swink-token-\d+")
+
+
+def sent_by(request: HTTPRequest | None) -> str:
+    """Return the address and the headers of a request, and those that its token was fetched by.
+
+    The body counts too of a request that fetched a token. Without a request, the text is empty.
+    """
+    if request is None:
+        return ""
+    text = f"{request.url} {dict(request.headers)}"
+    owners = [_owners[name] for name in _ISSUED.findall(text) if name in _owners]
+    return " ".join([text, *owners])
+
+
+def shown(request: HTTPRequest) -> str:
+    """Name a request for people, without its query."""
+    return f"{request.method} {request.url.partition('?')[0]}"
+
+
+def _is_to(token: _Token, request: HTTPRequest) -> bool:
+    asked = token.leg.request
+    here, path = urlsplit(request.url), urlsplit(asked.path).path
+    if asked.method != request.method or not f"{here.path}/".endswith(f"{path}/"):
+        return False
+    return _origin(request.url) == token.origin or asked.origin == 0
+
+
+_LIFE = re.compile(r"expires?_?in", re.IGNORECASE)
+
+
+def _issued(data: Any, name: str, expires: float | None) -> Any:
+    """Return an answer's data with a new token and another life."""
+    if isinstance(data, str):
+        return _SOURCE.sub(lambda found: f"{name}-{found[2]}", data)
+    if isinstance(data, list):
+        return [_issued(value, name, expires) for value in data]
+    if not isinstance(data, dict):
+        return data
+    found = {key: _issued(value, name, expires) for key, value in data.items()}
+    for key, value in found.items():
+        if expires is not None and type(value) in (int, float) and _LIFE.search(key):
+            found[key] = expires
+    return found
+
+
+def _origin_of(recording: Recording, leg: RecordedLeg) -> str:
+    origins = recording.origins
+    return origins[leg.request.origin] if leg.request.origin < len(origins) else ""
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _depth(leg: RecordedLeg) -> int:
+    return urlsplit(leg.request.path).path.count("/")
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,1 @@
+"""Checks of a package, and the subject of observers and wrappers."""

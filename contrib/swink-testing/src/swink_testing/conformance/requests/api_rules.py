@@ -1,0 +1,55 @@
+"""Level 3, what is sent: requests that the real API would accept, where its rules are known."""
+
+from __future__ import annotations
+
+import asyncio
+
+from swink_judge import Asked, Judge
+from swink_judge.matrix.cases import Case, cases_of
+from swink_judge.matrix.models import AskedModel
+from swink_judge.rules import all_rules, rules_of
+from swink_testing.conformance.check import DoesNotApply, fail
+from swink_testing.conformance.subject import Subject
+
+__all__ = ["check_requests_are_accepted", "judge_of", "require_accepted"]
+
+_SHARE = 3
+"""Of cases with several options, one in so many is asked, the same ones every time."""
+
+
+def check_requests_are_accepted(subject: Subject) -> None:
+    """No request breaks a known rule of its API, nor one of the package's `request_rules.jsonl`."""
+    if not subject.speaks_http:
+        raise DoesNotApply("it sends no HTTP request that could be looked at")
+    judge = judge_of(subject)
+    if subject.name not in judge.providers:
+        raise DoesNotApply(f"there are no rules for {subject.name}")
+    asyncio.run(_ask(subject, judge))
+
+
+async def _ask(subject: Subject, judge: Judge) -> None:
+    id = subject.model.id
+    async with subject.asker(subject.outcomes) as asker:
+        models = [AskedModel(id, "listed", id)]
+        alone = [case for case in cases_of(subject.name, models) if len(case.options) < 2]
+        several = cases_of(subject.name, models, _SHARE)
+        for case in (*alone, *(case for case in several if len(case.options) > 1)):
+            outcome = await asker.outcome(case)
+            if outcome.fault is not None:
+                fail(f"{case} fails: {outcome.fault}")
+            if (asked := outcome.asked) is None:
+                continue
+            require_accepted(judge, case, asked)
+
+
+def judge_of(subject: Subject) -> Judge:
+    """Return a judge by the rules that are known, and by those of the provider's package."""
+    return Judge([*all_rules(), *rules_of(subject.entry.package)])
+
+
+def require_accepted(judge: Judge, case: Case, asked: Asked) -> None:
+    """Raise AssertionError where a request breaks a rule of its API."""
+    for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
+        if rule.refuses:
+            why = f"{case} is refused: {rule.message} ({rule.id}, {rule.source})"
+            fail(why, asked.body, rule.message)

@@ -1,0 +1,142 @@
+"""Level 3, what is sent: the requests that a package itself lists, with the calls they are of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from swink_core import (
+    CacheStrategy,
+    CodecError,
+    Context,
+    Model,
+    StreamErrorKind,
+    load,
+)
+from swink_core.providers import Exchange
+from swink_judge import Asked
+from swink_judge.matrix.asker import Asker, Outcome, address_of
+from swink_judge.matrix.cases import Case
+from swink_judge.matrix.expected_values import Said
+from swink_judge.matrix.models import AskedModel
+from swink_testing.conformance.answers.streaming import notice_difference
+from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.subject import Subject
+
+__all__ = ["LISTED_REQUESTS", "check_listed_requests", "listed_model"]
+
+LISTED_REQUESTS = "requests.jsonl"
+"""The file of a package that says what calls become, a row a line."""
+
+
+class Listed(msgspec.Struct):
+    """A call, and what becomes of it.
+
+    `context` is as `dump` writes one; `model` is an id (`None`: the first of the catalogue), and
+    `provider` the one of the package that it is of (`None`: whichever is checked). `options` are
+    the call's, `of_client` those that its client has for the provider. `body` is the request's JSON
+    data (`{}`: it has none), or where the answer comes from elsewhere than HTTP, what the
+    conversation is converted to; `None` where the call is refused as unsupported. `headers` are
+    among the request's, `method` is how it is sent, and `path` its address, from where the
+    provider's own ends (`None`: any). Each notice, as `code: detail`, has the words that `notices`
+    lists, in their order.
+    """
+
+    about: str
+    context: dict[str, Any]
+    body: dict[str, Any] | None = None
+    model: str | None = None
+    provider: str | None = None
+    options: dict[str, Any] = {}
+    of_client: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    method: str = "POST"
+    path: str | None = None
+    notices: list[str] = []
+
+
+def check_listed_requests(subject: Subject) -> None:
+    """Each row of the package's `requests.jsonl` is the request that it says."""
+    listed = subject.shipped(LISTED_REQUESTS, msgspec.json.Decoder(Listed).decode_lines)
+    rows = [*enumerate(listed or (), 1)]
+    rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
+    if not rows:
+        raise DoesNotApply(f"its package lists none of its requests in {LISTED_REQUESTS}")
+    if not (subject.speaks_http or subject.reads_elsewhere):
+        raise DoesNotApply("it sends no request that could be looked at")
+
+    async def ask() -> None:
+        async with AsyncExitStack() as stack:
+            askers: dict[str, Asker] = {}
+            for number, row in rows:
+                where = f"{LISTED_REQUESTS}, line {number} ({row.about})"
+                if (client := repr(row.of_client)) not in askers:
+                    own = {subject.name: row.of_client}
+                    asker = subject.asker(providers=own)
+                    askers[client] = await stack.enter_async_context(asker)
+                _compare(where, row, await _asked(askers[client], subject, where, row))
+
+    asyncio.run(ask())
+
+
+def listed_model(subject: Subject, id: str | None) -> Model:
+    """Return a row's model: where it names none, the first of the catalogue, or without a catalogue
+    the one that is checked."""
+    known = subject.catalog.models(subject.name)
+    first = known[0].id if known else subject.model.id
+    return subject.catalog.resolve(Model(subject.name, id or first))
+
+
+async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Outcome:
+    try:
+        context = load(Context, row.context)
+    except CodecError as error:
+        fail(f"{where}: its context cannot be read: {error}")
+    asker.hold(subject.name, Said(where, context))
+    id, options = listed_model(subject, row.model).id, dict(row.options)
+    if isinstance(cache := options.get("cache"), dict):
+        options["cache"] = CacheStrategy(**cache)
+    case = Case(subject.name, AskedModel(id, "listed", id), where, options)
+    if subject.speaks_http:
+        return await asker.outcome(case)
+    said: list[Any] = []
+
+    async def instead(x: Exchange) -> AsyncIterator[bytes]:
+        said.append(x.payload)
+        yield b""
+
+    with patch.object(subject.provider, "exchange", instead):
+        outcome = await asker.outcome(case)
+    if said:
+        outcome.fault, outcome.asked = None, Asked(subject.name, "*", id, said[0])
+    return outcome
+
+
+def _compare(where: str, row: Listed, outcome: Outcome) -> None:
+    broken = outcome.fault or (outcome.usage_error and outcome.usage_error.message)
+    require(not broken, f"{where} fails: {broken}")
+    if outcome.asked is None:
+        why = outcome.refusal.error_message if outcome.refusal else "nothing is sent"
+        require(row.body is None, f"{where} is refused: {why}", None, row.body)
+        kind = outcome.refusal and outcome.refusal.error_kind
+        require(kind == StreamErrorKind.UNSUPPORTED, f"{where} fails ({kind}): {why}")
+        return
+    body = json.loads(json.dumps(outcome.asked.body))
+    require(body == row.body, f"{where} is another request", body, row.body)
+    if (request := outcome.request) is not None:
+        sent = {name.lower(): value for name, value in request.headers.items()}
+        for name, value in row.headers.items():
+            found = sent.get(name.lower())
+            require(found == value, f"{where}: the header {name} is {found!r}", None, value)
+        method = request.method
+        require(method == row.method, f"{where} is a {method}", body, row.method)
+        path = request.url.removeprefix(address_of(outcome.case))
+        require(row.path in (None, path), f"{where} goes to {path}", body, row.path)
+    if (difference := notice_difference(outcome.notices, row.notices)) is not None:
+        fail(f"{where}: {difference}", body, row.notices)

@@ -1,0 +1,243 @@
+"""The requests of recorded calls, made again today and compared with the recorded ones.
+
+A recording that holds the call is compared whole. One that does not is compared by address,
+headers and the model's name, as a plain question has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from attrs import evolve
+
+from swink_core import AssistantMessage, Context, Host, StopReason, StreamOptions, load
+from swink_core.providers import HTTPRequest
+from swink_core.vocabulary.grammar import CONTENT
+from swink_recorder.legs import RecordedLeg
+from swink_recorder.recording import Recording
+from swink_recorder.scrub import is_secret
+from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.played import Played, PlayedClient, text_pattern
+from swink_testing.conformance.subject import CANARY_KEY, Subject
+from swink_testing.driver import MemoryResponse
+from swink_testing.quiet import quiet
+
+__all__ = ["check_recorded_requests"]
+
+_HERE = "http://conformance.invalid"
+
+_IGNORED = ("accept-encoding", "connection", "content-length", "host", "user-agent")
+"""Headers of the connection, which say nothing of the call."""
+
+_DIGEST = "sha256:"
+"""How a recording begins the digest that replaces a medium, which cannot be sent again."""
+
+
+def check_recorded_requests(subject: Subject) -> None:
+    """Requests have the method, address, headers and body of the recorded ones, in their order."""
+    if not subject.speaks_http:
+        raise DoesNotApply("it does not speak HTTP")
+    own = [r for r in subject.recordings if r.provider == subject.name]
+    recordings = [r for r in own if _can_be_asked(r)]
+    if not recordings:
+        raise DoesNotApply("no recording has a request that can be made again")
+    with quiet():
+        for recording in recordings:
+            first = asyncio.run(_requests(subject, recording))
+            again = asyncio.run(_requests(subject, recording))
+            for fault in _differences(recording, first, again):
+                require(False, f"recording {recording.name}: {fault}")
+
+
+def _can_be_asked(recording: Recording) -> bool:
+    asked = json.dumps(recording.asked or {})
+    over_http = recording.request.method and recording.status not in (0, 101)
+    return bool(over_http and recording.request.headers) and _DIGEST not in asked
+
+
+async def _requests(subject: Subject, recording: Recording) -> list[Played]:
+    """Make a recorded call again, from a provider that has no token yet."""
+    subject = evolve(subject, host=Host(entry_points=[subject.entry], environ={}))
+    context, options = _asked(recording)
+    address = (recording.asked or {}).get("address") or (subject.info and subject.info.base_url)
+    options["base_url"] = _HERE + urlsplit(address or "").path.rstrip("/")
+    answer = MemoryResponse.of_recording(recording)
+    http = subject.http(answer, answer, recording=recording)
+    is_left = (recording.message or AssistantMessage([])).stop_reason is StopReason.ABORTED
+    async with subject.client(http) as client:
+        stream = client.stream(
+            subject.model_of(recording), context, **subject.call_options(**options)
+        )
+        async with stream:
+            async for event in stream:
+                if is_left and type(event) in CONTENT:
+                    break
+    return _in_order(http)
+
+
+def _asked(recording: Recording) -> tuple[Context, dict[str, Any]]:
+    asked = recording.asked
+    if asked is None:
+        return Context.of("Hello"), {}
+    names = StreamOptions.names()
+    options = {name: value for name, value in asked["options"].items() if name in names}
+    headers = {n: v for n, v in asked.get("headers", {}).items() if not is_secret(n)}
+    if headers:
+        options["headers"] = headers
+    return load(Context, asked["context"]), options
+
+
+def _in_order(http: PlayedClient) -> list[Played]:
+    return [each for each in http.played if each.leg is not None or not http.plays]
+
+
+def _differences(recording: Recording, first: list[Played], again: list[Played]) -> Iterator[str]:
+    recorded = [leg for leg in recording.legs if leg.kind != "token"]
+    tokens = [leg for leg in recording.legs if leg.kind == "token"]
+    for leg, each in zip(tokens, [each for each in first if each.token], strict=False):
+        yield from _request_differences(recording, leg, each.request, None)
+    today = [each for each in first if not each.token]
+    repeated = [each for each in again if not each.token]
+    for number, leg in enumerate(recorded):
+        name = f"{leg.request.method} {leg.request.path.partition('?')[0]}"
+        if number >= len(today):
+            yield f"the request {name} is not sent"
+            continue
+        other = repeated[number].request if number < len(repeated) else None
+        yield from _request_differences(recording, leg, today[number].request, other)
+    for each in today[len(recorded) :]:
+        yield f"a further request is sent: {each.request.method} {each.request.url}"
+
+
+def _request_differences(
+    recording: Recording, leg: RecordedLeg, request: HTTPRequest, again: HTTPRequest | None
+) -> Iterator[str]:
+    """Yield how a request differs from a leg; `again` is that of the same call made again."""
+    asked = leg.request
+    name = f"{asked.method} {asked.path.partition('?')[0]}"
+    here, there = urlsplit(request.url), urlsplit(asked.path)
+    if recording.asked is None and not here.path.endswith(there.path):
+        return  # an option chose the address, and nobody knows which
+    marks = _marks(recording)
+    if request.method != asked.method:
+        yield f"{name}: the method is {request.method}"
+    origin = f"{here.scheme}://{here.netloc}"
+    expected = recording.origins[asked.origin] if asked.origin else _HERE
+    if origin != expected and recording.origins:
+        yield f"{name}: it goes to {origin}, recorded {expected}"
+    path = text_pattern(there.path, marks)
+    if recording.asked is not None and not path.fullmatch(here.path):
+        yield f"{name}: the path is {here.path}"
+    sent, recorded = dict(parse_qsl(here.query, True)), dict(parse_qsl(there.query, True))
+    yield from _map_differences(f"{name}: the query", recorded, sent, marks, both=True)
+    headers = {n.lower(): v for n, v in request.headers.items() if n.lower() not in _IGNORED}
+    recorded = {n.lower(): v for n, v in asked.headers.items() if n.lower() not in _IGNORED}
+    yield from _map_differences(f"{name}: the header", recorded, headers, marks)
+    for header in headers.keys() - recorded.keys():
+        if is_secret(header) and recording.asked is not None:
+            yield f"{name}: the header {header} is sent, which has a credential"
+    body = _body(request, asked.form is not None)
+    other = body if again is None else _body(again, asked.form is not None)
+    recorded_body = asked.form if asked.form is not None else asked.body
+    if recording.asked is None and asked.form is None:
+        for place, value in _named(recorded_body, recording.model):
+            if _at(body, place) != value:
+                yield f"{name}: {'.'.join(map(str, place))} is not the model's name, {value}"
+        return
+    yield from (
+        f"{name}: {line}" for line in _data_differences(recorded_body, body, other, marks, "body")
+    )
+
+
+def _marks(recording: Recording) -> dict[str, str]:
+    """Return patterns of what the marks of credentials stand for."""
+    issued = r"swink-token-\d+"
+    marks = {"[key]": rf"(?:{CANARY_KEY}|{issued}-[\w.-]+)"}
+    for number, leg in enumerate(recording.legs):
+        if leg.kind == "token":
+            for place in _places(leg.body):
+                marks[f"[{number}.{place}]"] = f"{issued}-{place}"
+    return marks
+
+
+def _places(body: bytes) -> Iterator[str]:
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return
+    stack = [("", data)]
+    while stack:
+        place, value = stack.pop()
+        if isinstance(value, str):
+            yield place
+        inner = value.items() if isinstance(value, dict) else ()
+        stack += [(f"{place}.{name}" if place else name, each) for name, each in inner]
+
+
+def _map_differences(
+    what: str,
+    recorded: Mapping[str, str],
+    sent: Mapping[str, str],
+    marks: Mapping[str, str],
+    both: bool = False,
+) -> Iterator[str]:
+    for name, value in recorded.items():
+        if name not in sent:
+            yield f"{what} {name} is missing, recorded {value}"
+        elif not text_pattern(value, marks).fullmatch(sent[name]):
+            yield f"{what} {name} is {sent[name]}, recorded {value}"
+    for name in sent.keys() - recorded.keys() if both else ():
+        yield f"{what} {name} is new: {sent[name]}"
+
+
+def _data_differences(
+    recorded: Any, sent: Any, again: Any, marks: Mapping[str, str], place: str
+) -> Iterator[str]:
+    if sent != again and not isinstance(sent, dict | list):
+        return  # it differs from call to call
+    if isinstance(recorded, dict) and isinstance(sent, dict):
+        for name in {**recorded, **sent}:
+            where = f"{place}.{name}"
+            if name not in sent:
+                yield f"{where} is missing, recorded {json.dumps(recorded[name])[:200]}"
+            elif name not in recorded:
+                yield f"{where} is new: {json.dumps(sent[name])[:200]}"
+            else:
+                other = again.get(name) if isinstance(again, dict) else None
+                yield from _data_differences(recorded[name], sent[name], other, marks, where)
+    elif isinstance(recorded, list) and isinstance(sent, list) and len(recorded) == len(sent):
+        others = again if isinstance(again, list) and len(again) == len(sent) else sent
+        for number, (one, other, third) in enumerate(zip(recorded, sent, others, strict=True)):
+            yield from _data_differences(one, other, third, marks, f"{place}[{number}]")
+    elif isinstance(recorded, str) and isinstance(sent, str):
+        if not text_pattern(recorded, marks).fullmatch(sent):
+            yield f"{place} is {sent!r:.200}, recorded {recorded!r:.200}"
+    elif recorded != sent or type(recorded) is not type(sent):
+        yield f"{place} is {json.dumps(sent)[:200]}, recorded {json.dumps(recorded)[:200]}"
+
+
+def _body(request: HTTPRequest, is_form: bool) -> Any:
+    if is_form:
+        return dict(parse_qsl(request.body.decode("latin-1"), keep_blank_values=True))
+    try:
+        return json.loads(request.body) if request.body else None
+    except ValueError:
+        return request.body.decode("utf-8", "replace")
+
+
+def _named(data: Any, name: str, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, str]]:
+    """Yield the fields directly in data that hold a name."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            if value == name:
+                yield (*place, key), value
+
+
+def _at(data: Any, place: tuple[Any, ...]) -> Any:
+    for step in place:
+        data = data.get(step) if isinstance(data, dict) else None
+    return data

@@ -1,0 +1,87 @@
+"""Level 3, what is sent: schemas whose fields are called as schemas call what is their own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from swink_core import Context, UserMessage, replace
+from swink_judge.matrix.asker import Outcome
+from swink_judge.matrix.cases import Case
+from swink_judge.matrix.conversations import LOOK_UP
+from swink_judge.matrix.expected_values import Said
+from swink_judge.matrix.models import AskedModel
+from swink_judge.request_readers import strings_of
+from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.subject import Subject
+
+__all__ = ["check_schemas_keep_names"]
+
+_NAMES = (
+    "minimum", "maxItems", "minLength", "format", "pattern", "type", "properties", "required",
+    "additionalProperties", "items", "enum", "const", "anyOf", "default", "title", "description",
+)  # fmt: skip
+"""What a field may be called, and a schema calls its own words."""
+
+
+def check_schemas_keep_names(subject: Subject) -> None:
+    """A field called `minimum` or `properties` stays, and what is `required` is there."""
+    if not subject.speaks_http:
+        raise DoesNotApply("it sends no HTTP request that could be looked at")
+    id = subject.model.id
+
+    async def ask() -> None:
+        asked = False
+        async with subject.asker() as asker:
+            for name, said, context, options in _calls():
+                asker.hold(subject.name, Said(name, context))
+                case = Case(subject.name, AskedModel(id, "listed", id), name, options)
+                outcome = await asker.outcome(case)
+                require(outcome.fault is None, f"{case} fails: {outcome.fault}", options)
+                if outcome.asked is None:
+                    continue
+                asked, body = True, outcome.asked.body
+                missing = ", ".join(_without(body))
+                require(not missing, f"{case} requires {missing}, which is no property", body)
+                told = _is_told(outcome) or said in "\n".join(strings_of(body))
+                require(told, f"{case} loses the field, and no Notice says so", body, said)
+        if not asked:
+            raise DoesNotApply("it takes no schemas")
+
+    asyncio.run(ask())
+
+
+def _is_told(outcome: Outcome) -> bool:
+    """Tell whether a notice names a part of a schema."""
+    paths = [path for notice in outcome.notices for path in notice.paths]
+    return any(path.startswith(("tools", "options.response_format")) for path in paths)
+
+
+def _calls() -> Iterator[tuple[str, str, Context, dict[str, Any]]]:
+    """Yield what is asked: its name, what it says of the field, the conversation, the options."""
+    for name in _NAMES:
+        said = f"nonce_{name}."
+        schema = {
+            "type": "object",
+            "properties": {name: {"type": "string", "description": said}},
+            "required": [name],
+            "additionalProperties": False,
+        }
+        question, tool = [UserMessage("nonce_question")], replace(LOOK_UP, parameters=schema)
+        strict = replace(tool, strict=True)
+        yield f"a field {name} of a tool", said, Context([*question], tools=[tool]), {}
+        yield f"a field {name} of a strict tool", said, Context([*question], tools=[strict]), {}
+        wanted = {"response_format": schema}
+        yield f"a field {name} of an answer", said, Context([*question]), wanted
+
+
+def _without(data: Any) -> Iterator[str]:
+    """Yield what schemas require and do not have."""
+    if isinstance(data, dict):
+        required, has = data.get("required"), data.get("properties")
+        if isinstance(required, list):
+            yield from (each for each in required if not isinstance(has, dict) or each not in has)
+    for each in data.values() if isinstance(data, dict) else data:
+        if isinstance(each, dict | list):
+            yield from _without(each)

@@ -1,0 +1,55 @@
+"""What the other process does that `worker_process` asks: it makes the requests of a subject."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import os
+import signal
+import sys
+from contextlib import ExitStack
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+from typing import Any
+
+from swink_core import Host
+from swink_testing.conformance.requests.reproducibility import requests_of
+from swink_testing.conformance.subject import Subject
+from swink_testing.mutants import Mutant
+
+__all__ = ["serve"]
+
+
+def serve() -> None:
+    """Answer jobs, a line each, until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked is told of Ctrl-C, and ends this
+    answers = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # what a plugin prints is no answer
+    for line in sys.stdin.buffer:
+        answer: dict[str, Any]
+        try:
+            answer = {"requests": _requests(json.loads(line))}
+        except Exception as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer).encode() + b"\n")
+
+
+def _requests(job: dict[str, Any]) -> dict[str, str]:
+    sys.path[:] = job["path"]
+    importlib.invalidate_caches()
+    name, value, group, distribution = job["entry"]
+    package = value.partition(":")[0].partition(".")[0]
+    if getattr(sys.modules.get(package), "__file__", job["origin"]) != job["origin"]:
+        for each in [each for each in sys.modules if each.partition(".")[0] == package]:
+            del sys.modules[each]  # another one of the same name
+    with ExitStack() as stack:
+        for module, source in job["sources"].items():
+            stack.enter_context(Mutant(module, module, source).installed())
+        load = EntryPoint(name, value, group).load
+        dist = SimpleNamespace(name=distribution, version="0")
+        entry = SimpleNamespace(name=name, value=value, group=group, dist=dist, load=load)
+        host = Host(entry_points=[entry], environ={})
+        subject = Subject(name, host, job["model"], options=job["options"])
+        with subject.environment():
+            return asyncio.run(requests_of(subject))

@@ -1,0 +1,241 @@
+"""Providers of several requests: the kit plays all of them, and finds a fault in any."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from attrs import evolve
+from conformance_subjects import FIXTURES
+
+from swink_core import Host
+from swink_recorder.recording import Recording
+from swink_testing.commands import check as command
+from swink_testing.conformance import PROVIDER_CHECKS, Subject, evidence_of, run_check, run_checks
+from swink_testing.conformance.evidence import is_of_a_server
+from swink_testing.conformance.loopback_only import loopback_only
+from swink_testing.driver import fold
+from swink_testing.mutants import Mutant, edited
+
+PACKAGE = "jobs_provider"
+
+FAULTS = [
+    # what is wrong, the code that is changed, what stands there instead, the check that finds it
+    (
+        "one user's token for every key",
+        "return Key(self.api_key(options) or '')",
+        "SHARED.append(Key(self.api_key(options) or ''))\n        return SHARED[0]",
+        "credentials",
+    ),
+    (
+        "a token of milliseconds",
+        "given.expires_in)",
+        "given.expires_in / 1000)",
+        "credentials",
+    ),
+    (
+        "a token for ever",
+        "given.expires_in)",
+        "given.expires_in * 1000)",
+        "credentials",
+    ),
+    (
+        "no scheme",
+        "    def parser(self",
+        "    def sign(self, request, credential, options):\n"
+        "        request.headers['Authorization'] = credential.value\n\n"
+        "    def parser(self",
+        "recorded_requests",
+    ),
+    ("another grant", "'grant_type': 'key'", "'grant_type': 'keys'", "recorded_requests"),
+    ("no version", "/jobs?version=2", "/jobs", "recorded_requests"),
+    ("another header", "X-Jobs-Version", "X-Job-Version", "recorded_requests"),
+    ("another field", "'system': context", "'instructions': context", "recorded_requests"),
+    ("POST instead of GET", "job.stream, method='GET'", "job.stream", "recorded_requests"),
+    ("the cancel is never sent", "x.on_abandon(", "str(", "cancelling_closes"),
+    (
+        "a failed stream says nothing",
+        "    async def exchange(self, x",
+        "    async def exchange(self, x):\n"
+        "        try:\n"
+        "            async for piece in self.exchanged(x):\n"
+        "                yield piece\n"
+        "        except Exception:\n"
+        "            yield b'event: end\\ndata: done\\n\\n'\n\n"
+        "    async def exchanged(self, x",
+        "http_errors",
+    ),
+    (
+        "the counts are not read",
+        "counts = await x.read(",
+        "return\n        counts = await x.read(",
+        "expected_message",
+    ),
+]
+
+
+def subject(recordings: Path | None = None) -> Subject:
+    point = EntryPoint("jobs", f"{PACKAGE}:Jobs", "swink.providers")
+    entry = SimpleNamespace(
+        name="jobs",
+        group=point.group,
+        value=point.value,
+        load=point.load,
+        dist=SimpleNamespace(name="jobs-provider", version="1.0"),
+    )
+    paths = None if recordings is None else [recordings]
+    return Subject("jobs", Host(entry_points=[entry], environ={}), recording_paths=paths)
+
+
+@pytest.fixture(autouse=True)
+def _fixtures_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(FIXTURES))
+
+
+def test_a_provider_of_several_requests_passes() -> None:
+    results = run_checks(PROVIDER_CHECKS, subject())
+
+    assert [f"{r.name}: {r.detail}" for r in results if r.is_fault] == []
+    applied = {result.name for result in results if result.applied}
+    assert {"other_legs", "credentials", "recorded_requests", "cancelling_closes"} <= applied
+
+
+@pytest.mark.parametrize(("name", "was", "now", "check"), FAULTS, ids=[f[0] for f in FAULTS])
+def test_a_fault_of_a_further_request_is_found(name: str, was: str, now: str, check: str) -> None:
+    mutant = edited(name, PACKAGE, was.replace("'", '"'), now.replace("'", '"'))
+    if "SHARED" in now:
+        source = mutant.source.replace("TOKENS =", "SHARED = []\nTOKENS =", 1)
+        mutant = type(mutant)(mutant.name, mutant.module, source)
+    [row] = [row for row in PROVIDER_CHECKS if row.name == check]
+    with mutant.installed():
+        result = run_check(row, subject())
+
+    assert result.is_fault, result.detail
+
+
+def test_a_check_that_reaches_another_machine_fails_by_name() -> None:
+    class Calling:
+        def __init__(self, name: str) -> None:
+            socket.create_connection(("192.0.2.1", 443), timeout=0.01)
+
+    entry = SimpleNamespace(
+        name="calling", group="swink.providers", value="calling:Calling", load=lambda: Calling,
+        dist=SimpleNamespace(name="calling", version="1"),
+    )  # fmt: skip
+    [row] = [row for row in PROVIDER_CHECKS if row.name == "loads"]
+
+    result = run_check(row, Subject("calling", Host(entry_points=[entry], environ={})))
+
+    assert result.is_fault
+    told = " ".join(map(str, result.faults))
+    assert "it connects to 192.0.2.1:443 by itself" in told
+
+
+@pytest.mark.parametrize(
+    ("note", "origin", "counts"),
+    [
+        ("", "https://api.jobs.example", True),
+        ("", None, True),
+        ("Written by hand.", "https://api.jobs.example", False),
+        ("", "http://127.0.0.1:8000", False),
+        ("A live answer of an engine.", "http://127.0.0.1:8000", True),
+    ],
+)
+def test_recordings_of_a_real_server_are_evidence(
+    note: str, origin: str | None, counts: bool
+) -> None:
+    recording = Recording("jobs", "large", b"", [], note=note, origins=[origin] if origin else [])
+
+    assert is_of_a_server(recording) is counts
+
+
+def test_evidence_counts_what_recordings_show() -> None:
+    evidence = evidence_of(subject())
+
+    backed = {f"{item.kind}: {item.name}" for item in evidence.backed}
+    assert {"request: token", "request: abandon", "stop: length", "option: max_tokens"} <= backed
+    assert "failure: auth" in {f"{item.kind}: {item.name}" for item in evidence.missing}
+
+
+def test_mutants_of_a_package_that_survive_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = edited("silent", PACKAGE, "out.notice(", "print(")
+    mutants = [Mutant(f"{PACKAGE}.Parser.feed unsaid 1", PACKAGE, silent.source)]
+    same = edited("same", PACKAGE, "context.system_prompt or None", "context.system_prompt")
+    mutants.append(Mutant(f"{PACKAGE}.Jobs.convert same 1", PACKAGE, same.source))
+    monkeypatch.setattr(command, "mutants_of", lambda _: mutants)
+
+    command._show_mutants("jobs", subject(), subject, as_json=False)
+
+    out = capsys.readouterr().out
+    assert f"{PACKAGE}.Jobs.convert same 1 survives: a recording of a call" in out
+    assert "jobs: 1 of 2 mutants found" in out
+
+
+def test_loopback_stays_open_to_checks() -> None:
+    async def connect(port: int) -> None:
+        _, writer = await asyncio.open_connection("localhost", port)
+        writer.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server, loopback_only() as refused:
+        asyncio.run(connect(server.getsockname()[1]))
+
+    assert refused == []
+
+
+SELF_RECORDED = [
+    ("usage is dropped", "out.usage(counts.prompt_tokens, counts.output_tokens)", "pass"),
+    ("errors in the stream are swallowed", "case 'error':", "case 'no error':"),
+    (
+        "the last output is lost",
+        "out.text(event.data)",
+        "out.text(self.__dict__.get('held', ''))\n                self.held = event.data",
+    ),
+    (
+        "outputs are swapped in pairs",
+        "out.text(event.data)",
+        "self.__dict__.setdefault('held', []).append(event.data)\n"
+        "                if len(self.held) % 3 == 0:\n"
+        "                    out.text(self.held[-1])\n"
+        "                    out.text(self.held[-2])\n"
+        "                elif len(self.held) % 3 == 1:\n"
+        "                    out.text(event.data)",
+    ),
+    (
+        "blank outputs are lost",
+        "out.text(event.data)",
+        "out.text(event.data if event.data.strip() else '')",
+    ),
+    (
+        "lines of an event are joined",
+        "out.text(event.data)",
+        "out.text(event.data.replace('\\n', ''))",
+    ),
+    ("output tokens are off by one", "counts.output_tokens)", "counts.output_tokens + 1)"),
+    (
+        "input and output are swapped",
+        "out.usage(counts.prompt_tokens, counts.output_tokens)",
+        "out.usage(counts.output_tokens, counts.prompt_tokens)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "was", "now"), SELF_RECORDED, ids=[f[0] for f in SELF_RECORDED])
+def test_a_fault_that_wrote_its_own_expectation_is_found(
+    name: str, was: str, now: str, tmp_path: Path
+) -> None:
+    mutant = edited(name, PACKAGE, was.replace("'", '"'), now.replace("'", '"'))
+    with mutant.installed():
+        mutated = subject()
+        for recording in mutated.whole_calls:
+            events = asyncio.run(mutated.played_events(recording))
+            evolve(recording, message=fold(events, "jobs", "large")).save(tmp_path / recording.name)
+        found = subject(recordings=tmp_path)
+        faults = [r.name for r in run_checks(PROVIDER_CHECKS, found) if r.is_fault]
+
+    assert faults
