@@ -106,6 +106,21 @@ async def test_the_status_word_of_gemini_goes_by_the_status(status: int, word: s
     assert (answer.status, answer.json["error"]["status"]) == (status, word)
 
 
+@pytest.mark.parametrize(
+    ("agent", "start"), [("GeminiCLI/0.61.0/m (linux; x64)", b"{"), ("google-genai", b"data: {")]
+)
+async def test_gemini_cli_is_sent_an_error_in_the_stream_as_google_writes_it(
+    agent: str, start: bytes
+) -> None:
+    async with serving(failing(Kind.OVERLOADED, None, *WORDS)) as gateway:
+        path, _, body = ASKING["gemini"]
+        answer = await ask(gateway, path, body, headers={"User-Agent": agent})
+    *words, last = answer.body.strip().split(b"\n\n")
+    assert words
+    assert all(frame.startswith(b"data: ") for frame in words)
+    assert last.startswith(start + b'"error":')
+
+
 @pytest.mark.parametrize("protocol", ["chat", "messages", "responses", "gemini", "ollama"])
 async def test_a_status_that_only_one_vendor_has_reaches_its_own_clients_alone(
     protocol: str,
