@@ -83,8 +83,12 @@ def vendor_of(scene: Scene, key: str, tool: Tool | None) -> Vendor:
 
     The first request that offers `tool` is answered with calls of it in the scene `tool`.
     """
-    pace = {"first_token": 1.5, "tokens_per_second": 3.0} if scene.kind == "pause" else {}
-    vendor = Vendor({"clients": [key if scene.knows_key else "another-key"]}, **pace)
+    is_slow = scene.kind == "pause"
+    vendor = Vendor(
+        {"clients": [key if scene.knows_key else "another-key"]},
+        first_token=1.5 if is_slow else 0.0,
+        tokens_per_second=3.0 if is_slow else None,
+    )
     if scene.fault is not None:
         vendor.state.faults.add(scene.fault)
     called = False
