@@ -84,7 +84,7 @@ help:
 	@echo '                  haproxy and before a real Redis, drive the claude command,'
 	@echo '                  the gateway with every vendor'\''s newest SDK, and them beside the'
 	@echo '                  providers, and a batch on Ray, installing all (2.5 GB)'
-	@echo 'make clients      drive real coding agents through the gateway, installing them (2 GB), and'
+	@echo 'make clients      drive real coding agents and SDKs through the gateway, installing them (2 GB), and'
 	@echo '                  1,000 clients that are slow, that vanish, and whose upstream hangs;'
 	@echo '                  CLIENTS_ARGS="codex", or --write for a new table'
 	@echo 'make changelog    move the fragments of changelog.d/ to CHANGELOG.md (VERSION=0.2.0),'
@@ -207,9 +207,10 @@ $(RAY)/.installed: lab/counterparts/ray_cluster.txt $(VENV)/.installed-dev
 		> $$($(@D)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink.pth
 	@touch $@
 
-clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed
+clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed $(CLIENTS)/sdks/.installed
 	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 SWINK_GATEWAY_CLIENTS=chat \
 		$(PY) -m pytest -q -n 2 contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
+	$(CLIENTS)/sdks/$(BIN)/python -m lab.clients.sdks $(filter --write,$(CLIENTS_ARGS))
 	$(PY) -m lab.clients.drive $(CLIENTS_ARGS)
 
 $(CLIENTS)/npm/.installed: lab/clients/package.json
@@ -223,6 +224,15 @@ $(CLIENTS)/aider/.installed: lab/clients/aider.txt $(VENV)/.checkout
 	@echo "installing aider into $(@D)"
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@touch $@
+
+# The SDKs and all that they want are the environment's own; swink comes from .venv.
+$(CLIENTS)/sdks/.installed: lab/clients/sdks.txt $(VENV)/.installed-dev
+	@echo "installing SDKs and agent frameworks into $(@D)"
+	@$(PY) -m venv $(@D)
+	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check --upgrade -r $< $(OR_FAIL)
+	@$(PY) -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+		> $$($(@D)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink-tests.pth
 	@touch $@
 
 # The SDK and all that it wants are its environment's own; swink and pytest come from .venv.

@@ -1,19 +1,22 @@
 """Drive real coding agents, headless and offline, at a vendor and through the gateway.
 
-    python -m lab.clients.drive                    # all of them: half an hour
+    python -m lab.clients.drive                    # all of them
     python -m lab.clients.drive codex aider        # those whose names begin so
-    python -m lab.clients.drive --write            # and write the table of the docs anew
+    python -m lab.clients.drive --scenes 503,cut   # these scenes
+    python -m lab.clients.drive --write            # and write their rows of the page anew
 
-Each client gets each scene twice: straight from a scripted vendor that speaks its protocol, and
-through the gateway, behind which the same vendor is asked in another protocol. Exit code 1 where an
-answer or a tool's run is missing, where a client does not end, or where one asks the gateway more
-often than docs/reference/real-clients.md says.
+Each client plays each scene twice: directly at the simulated vendor (`lab/vendor`), and through the
+gateway. Behind the gateway, answers come from another API than the client's; failures come from
+the same API, so that both screens can be compared. Exit code 1 where an answer or a run of a tool
+is missing, or where a client ends otherwise, later or with more requests than directly. Clients
+share two processors: a scene that differs is played again, at most twice.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -27,8 +30,9 @@ from attrs import define
 
 import lab.clients.table as table
 import swink_core as swink
-from lab.clients.installed import CLIENTS, FOLDER, KEY, MODEL, PATIENCE, ROOT, Client, Run
-from lab.clients.scripted_vendor import ANSWER, MODES, Vendor
+from lab.clients.installed import CLIENTS, FOLDER, KEY, MODEL, ROOT, Client, Run
+from lab.clients.scenes import ANSWER, SCENES, Scene, vendor_of
+from lab.vendor import Vendor
 from swink_core.providers import LoopClock
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.serving.calls import REQUESTS
@@ -37,47 +41,91 @@ from swink_gateway.serving.server import Gateway
 
 MAKER = ROOT / "plugins" / "swink-provider-local" / "tests" / "make_tiny_gguf.py"
 
-AT_A_TIME = 2
+AT_A_TIME = 4
 MODEL_PATIENCE = 900.0
 HASTE = 20
+TRIES = 2
+LONG = 45.0
+"""Seconds of a scene that is not played again, where start-up times make no difference."""
 
-BEHIND = {
+OTHER = {
     "responses": "anthropic/claude-haiku-4-5",
     "chat": "anthropic/claude-haiku-4-5",
-    "messages": "openai/m",
-    "gemini": "openai/m",
+    "messages": "openai/gpt-4.1",
+    "gemini": "openai/gpt-4.1",
 }
-"""The model behind the gateway, by what the client speaks: always another protocol."""
+"""The model that answers behind the gateway, by the client's protocol: of another API."""
+
+SAME = {
+    "responses": f"openai/{MODEL}",
+    "chat": f"openai/{MODEL}",
+    "messages": f"anthropic/{MODEL}",
+    "gemini": f"gemini/{MODEL}",
+}
+"""The model that fails behind the gateway: of the client's own API."""
+
+KEY_OF_GATEWAY = "another-key"
+
+SCREEN_CHARACTERS = 160
+
+_STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
+_VARYING = re.compile(
+    r"https?://127\.0\.0\.1:\d+(?:/[\w.:?=-]+)*|\b(?:req_|msg_|resp_|chatcmpl-)?[0-9a-f]{12,}\b"
+    r"|\breq_\w+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b\d+(?:\.\d+)? ?(?:ms|s)\b"
+    r"|\b\d{4}-\d\d-\d\d[T ][\d:.]+Z?"
+)
+_FAILED = re.compile(
+    r"error|fail|invalid|capacity|exceed|limit|overload|not exist|denied|retr", re.I
+)
 
 
 @define
 class Result:
-    """What came of a scene. `asked` is how often the client did, `upstream` how often the gateway
-    had to ask on; `None` where there was no gateway."""
+    """One scene of a client. `requests` are those at the vendor, `asked` those at the gateway;
+    `asked` is `None` without one."""
 
     client: Client
-    mode: str
+    scene: str
     run: Run
-    asked: int
-    upstream: int | None
+    requests: int
+    asked: int | None
+
+    @property
+    def screen(self) -> str:
+        """The last line about a failure, without ids, addresses and times; empty without one."""
+        lines = [_VARYING.sub("…", _STYLE.sub("", line)) for line in self.run.output.splitlines()]
+        found = [" ".join(line.split()) for line in lines if _FAILED.search(line)]
+        return found[-1][:SCREEN_CHARACTERS] if found else ""
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with it, through the gateway; `None`: nothing."""
-        run = self.run
-        if self.mode in ("answer", "tool", "pause", "model"):
-            if run.code != 0 or ANSWER not in run.output:
-                return "the answer is missing"
-            return "the tool did not run" if self.mode == "tool" and not run.ran else None
-        if not run.ended:
-            return f"it did not end within {PATIENCE:g} s"
-        return None if _told(run.output) else "the failure is not told"
+        """What is missing in a scene that has an answer; `None` for nothing."""
+        kind = SCENES[self.scene].kind if self.scene in SCENES else "answer"
+        if kind == "failure":
+            return None
+        if self.run.code != 0 or ANSWER not in self.run.output:
+            return "the answer is missing"
+        return "the tool did not run" if kind == "tool" and not self.run.ran else None
 
 
-def _told(output: str) -> bool:
-    """Tell whether an output speaks of a failure, in any client's words."""
-    said = output.lower()
-    return any(word in said for word in ("error", "at capacity", "failed"))
+def differences(direct: Result, through: Result) -> list[str]:
+    """Return where a client fares worse through the gateway than directly."""
+    found = []
+    if direct.run.code != through.run.code:
+        found.append(f"exit code {_code(through)}, directly {_code(direct)}")
+    if through.requests > direct.requests + (not direct.run.ended):
+        found.append(f"{through.requests} requests, directly {direct.requests}")
+    latest = direct.run.seconds + max(1.0, 0.1 * direct.run.seconds)
+    is_timed = SCENES[direct.scene].kind == "failure"
+    if is_timed and direct.run.ended and through.run.seconds > latest:
+        found.append(f"{through.run.seconds:.1f} s, directly {direct.run.seconds:.1f} s")
+    if direct.run.ran != through.run.ran:
+        found.append(f"the tool ran {through.run.ran} times, directly {direct.run.ran}")
+    return found
+
+
+def _code(result: Result) -> str:
+    return "none (stopped)" if result.run.code is None else str(result.run.code)
 
 
 class Hasty(LoopClock):
@@ -91,31 +139,52 @@ class Hasty(LoopClock):
         return asyncio.get_running_loop().call_later(delay, callback).cancel
 
 
-HASTY = Limits(HASTE * PATIENCE, silence=HASTE * PATIENCE, clock=Hasty())
-"""No client is left because the clock runs fast."""
+HASTY = Limits(HASTE * 100.0, silence=HASTE * 100.0, clock=Hasty())
+"""The limits of scenes with pauses. No client is left because the clock runs fast."""
 
 
-async def directly(client: Client, mode: str) -> Result:
+def requests_at(vendor: Vendor) -> int:
+    """Return the number of answers that a vendor was asked for."""
+    generating = ("POST", "WEBSOCKET")
+    found = [e for e in vendor.state.record.exchanges if e.method in generating]
+    return sum(b'"generate":false' not in each.body.replace(b" ", b"") for each in found)
+
+
+async def directly(client: Client, name: str) -> Result:
     """Play a scene without the gateway."""
-    async with Vendor(mode, client.tool) as vendor:
+    async with vendor_of(SCENES[name], KEY, client.tool) as vendor:
         run = await client.run(vendor.url)
-    return Result(client, mode, run, vendor.asked, None)
+        return Result(client, name, run, requests_at(vendor), None)
 
 
-async def through(client: Client, mode: str) -> Result:
+def providers_of(client: Client, scene: Scene, vendor: Vendor) -> dict[str, dict[str, Any]]:
+    """Return the settings by which the gateway reaches the vendor."""
+    key = KEY if scene.knows_key else KEY_OF_GATEWAY
+    own = scene.kind == "failure" and client.protocol == "responses"
+    return {
+        "anthropic": {"base_url": vendor.url, "api_key": key},
+        "gemini": {"base_url": vendor.url, "api_key": key},
+        "openai": {
+            "base_url": f"{vendor.url}/v1",
+            "api_key": key,
+            "api": "responses" if own else "chat",
+        },
+    }
+
+
+async def through(client: Client, name: str) -> Result:
     """Play a scene through the gateway."""
-    async with Vendor(mode, client.tool) as vendor:
-        own: dict[str, Any] = {
-            "anthropic": {"base_url": vendor.url, "api_key": "test"},
-            "openai": {"base_url": f"{vendor.url}/v1", "api_key": "test", "api": "chat"},
-        }
-        routes = {MODEL: [BEHIND[client.protocol]]}
-        async with (
-            swink.Client(providers=own, gates=[Cooldowns()]) as asking,
-            Gateway(asking, keys=[KEY], routes=routes, limits=HASTY) as gateway,
-        ):
-            run = await client.run(gateway.url)
-            return Result(client, mode, run, gateway.counters[REQUESTS], vendor.asked)
+    scene = SCENES[name]
+    model = (SAME if scene.kind == "failure" else OTHER)[client.protocol]
+    keys = [KEY if scene.knows_key else KEY_OF_GATEWAY]
+    limits = HASTY if scene.kind == "pause" else None
+    async with (
+        vendor_of(scene, KEY, client.tool) as vendor,
+        swink.Client(providers=providers_of(client, scene, vendor), gates=[Cooldowns()]) as asking,
+        Gateway(asking, keys=keys, routes={MODEL: [model]}, limits=limits) as gateway,
+    ):
+        run = await client.run(gateway.url)
+        return Result(client, name, run, requests_at(vendor), gateway.counters[REQUESTS])
 
 
 class Greedy(swink.Client):
@@ -142,72 +211,87 @@ async def through_to_a_model(client: Client, folder: Path) -> Result:
     ):
         run = await client.run(gateway.url, patience=MODEL_PATIENCE)
         run.output = run.output.replace(maker.ANSWER, ANSWER)
-        return Result(client, "model", run, gateway.counters[REQUESTS], gateway.counters[REQUESTS])
+        requests = gateway.counters[REQUESTS]
+        return Result(client, table.MODEL_SCENE, run, requests, requests)
 
 
-def scenes(client: Client) -> list[str]:
-    """Return the scenes that a client can play."""
-    return [mode for mode in MODES if mode != "tool" or client.tool is not None]
+Pair = tuple[Result | None, Result]
+"""A scene directly, if it is played so, and through the gateway."""
 
 
-async def play(clients: list[Client], direct: bool) -> list[tuple[Result | None, Result]]:
-    """Play all scenes; return what came of each without and with the gateway."""
+async def play(clients: list[Client], names: list[str]) -> list[Pair]:
+    """Play scenes directly and through the gateway, again where the two differ."""
     places = asyncio.Semaphore(AT_A_TIME)
 
-    async def both(client: Client, mode: str) -> tuple[Result | None, Result]:
+    async def both(client: Client, name: str) -> Pair:
         async with places:
-            without = await directly(client, mode) if direct else None
-            return without, _said(await through(client, mode))
+            for _ in range(TRIES):
+                pair = await directly(client, name), await through(client, name)
+                is_long = pair[0].run.seconds + pair[1].run.seconds > LONG
+                if is_long or (pair[1].fault is None and not differences(*pair)):
+                    break
+            return _shown(pair)
 
-    found = [both(client, mode) for client in clients for mode in scenes(client)]
+    found = [
+        both(c, name)
+        for c in clients
+        for name in table.scenes_of(c)
+        if name in SCENES and name in names
+    ]
     return await asyncio.gather(*found)
 
 
-async def play_a_model(clients: list[Client]) -> list[tuple[Result | None, Result]]:
+async def play_a_model(clients: list[Client], names: list[str]) -> list[Pair]:
     """Have those answered by the tiny model that are one of a protocol's, one after the other."""
-    chosen = [client for client in clients if client.answered_by_a_model]
+    chosen = [c for c in clients if c.answered_by_a_model and table.MODEL_SCENE in names]
     with TemporaryDirectory(prefix="swink-model-") as folder:
-        return [(None, _said(await through_to_a_model(c, Path(folder)))) for c in chosen]
+        return [_shown((None, await through_to_a_model(c, Path(folder)))) for c in chosen]
 
 
-def _said(result: Result) -> Result:
-    asked = f"asked {result.asked} times, {result.upstream} upstream"
-    print(f"{result.client.name}, {result.mode}: {asked}, {result.run.seconds:.0f} s", flush=True)
-    return result
+def _shown(pair: Pair) -> Pair:
+    """Print a line for a scene."""
+    direct, through = pair
+    parts = [f"{each.requests} requests, exit {_code(each)}, {each.run.seconds:.1f} s"
+             for each in pair if each is not None]  # fmt: skip
+    print(f"{through.client.name}, {through.scene}: {'; through '.join(parts)}", flush=True)
+    if direct is not None and direct.screen != through.screen:
+        print(f"    {direct.screen}\n    {through.screen}", flush=True)
+    return pair
 
 
-def faults(results: list[tuple[Result | None, Result]]) -> list[str]:
-    """Say what is wrong, and which client asked more often than the table has it."""
-    said = []
-    allowed = table.read()
-    for _, result in results:
-        name = f"{result.client.name}, {result.mode}"
-        if (fault := result.fault) is not None:
-            said.append(f"{name}: {fault}\n{result.run.output[-2000:]}")
-        most = allowed.get((result.client.name, result.mode))
-        if most is None or result.asked > most:
-            said.append(f"{name}: asked {result.asked} times; the table has {most}")
-    return said
+def faults(pairs: list[Pair]) -> list[str]:
+    """Return what is wrong through the gateway, with the end of the client's output."""
+    found = []
+    for direct, result in pairs:
+        wrong = [] if direct is None else differences(direct, result)
+        if result.fault is not None:
+            wrong.append(result.fault)
+        if wrong:
+            name = f"{result.client.name}, {result.scene}"
+            found.append(f"{name}: {'; '.join(wrong)}\n{result.run.output[-1500:]}")
+    return found
 
 
 def main() -> None:
-    """Play what is asked for."""
+    """Play what is named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="beginnings of clients' names; none: all")
-    parser.add_argument("--write", action="store_true", help="write the table anew")
-    asked = parser.parse_args()
-    wanted = tuple(name.lower() for name in asked.names)
+    parser.add_argument("--scenes", help="names of scenes, with commas between; none: all")
+    parser.add_argument("--write", action="store_true", help="write their rows anew")
+    given = parser.parse_args()
+    wanted = tuple(name.lower() for name in given.names)
     clients = [c for c in CLIENTS if not wanted or c.name.lower().startswith(wanted)]
+    names = given.scenes.split(",") if given.scenes else [*SCENES, table.MODEL_SCENE]
     if not FOLDER.exists():
         sys.exit("run `make clients`, which installs them")
-    said = []
-    for playing in (play(clients, asked.write), play_a_model(clients)):
-        results = asyncio.run(playing)
-        if asked.write:
-            table.write(results)
-        said += faults(results)
-    if said:
-        sys.exit("\n".join(said))
+    wrong = []
+    for playing in (play, play_a_model):
+        pairs = asyncio.run(playing(clients, names))
+        if given.write:
+            table.write(pairs)
+        wrong += faults(pairs)
+    if wrong:
+        sys.exit("\n".join(wrong))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 
 from attrs import define
 
-from lab.clients.scripted_vendor import Tool
+from lab.clients.scenes import Tool
 
 __all__ = ["CLIENTS", "FOLDER", "KEY", "MODEL", "PATIENCE", "ROOT", "Client", "Run", "version_of"]
 
@@ -36,22 +36,22 @@ MODEL = "stub-model"
 RAN = "ran.txt"
 """What the tool is told to write."""
 
-PATIENCE = 100.0
+PATIENCE = 45.0
 PROMPT = "Say hello"
 
-COMMAND = f"echo ran > {RAN}"
+COMMAND = f"echo ran >> {RAN}"
 SHELL = {"command": COMMAND, "description": "Write a file"}
 NOWHERE = "http://127.0.0.1:9"
 
 
 @define
 class Run:
-    """What became of a run. `code` is `None` where it was stopped; `ran`: the tool did."""
+    """One run of a client. `code` is `None` where it was stopped; `ran` counts runs of its tool."""
 
     code: int | None
     output: str
     seconds: float
-    ran: bool
+    ran: int
 
     @property
     def ended(self) -> bool:
@@ -109,7 +109,8 @@ class Client:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
             text = output.decode(errors="replace")
-            return Run(code, text, time.monotonic() - begun, (work / RAN).exists())
+            ran = (work / RAN).read_text().count("ran") if (work / RAN).exists() else 0
+            return Run(code, text, time.monotonic() - begun, ran)
 
     def _environ(self, url: str, home: str) -> dict[str, str]:
         return {

@@ -16,8 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from lab.clients.scenes import FAILURES
 from lab.findings.drivers import Driver, driver, turns
-from lab.findings.failing_agents import FAULTS
 from lab.findings.upstreams import stand, verdict
 
 FOLDER = Path(__file__).parent / "javascript"
@@ -60,12 +60,13 @@ async def failures(node: Driver) -> None:
     """Compare the failures directly and through the gateway."""
     for client, (direct, route) in STREAMED.items():
         async with stand() as at:
-            for kind, fault in FAULTS.items():
+            for kind, scene in FAILURES.items():
+                if scene.fault is None:
+                    continue
                 seen: list[str] = []
                 for base, model in ((at.vendor.url, direct), (at.gateway, route)):
                     at.vendor.state.faults.clear()
-                    if fault is not None:
-                        at.vendor.state.faults.add(fault)
+                    at.vendor.state.faults.add(scene.fault)
                     result = await node.play(client, base, model, "stream")
                     seen.append(", ".join(result["errors"]) or "nothing")
                 same = seen[0] == seen[1]

@@ -99,6 +99,21 @@ def final(protocol: str, body: bytes) -> Any:
     return events[-1]
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_function_of_the_request_decides_the_answers_of_requests_without_a_script(
+    protocol: str,
+) -> None:
+    def play(ask: Ask) -> writer.Script:
+        return writer.Script((({"text": f"{ask.user_text}, {ask.tools[0].name}"},),))
+
+    async with Vendor() as vendor:
+        vendor.state.play = play
+        await send(vendor, protocol, text="one")
+        assert last(vendor).texts == ["one, add"]
+        await send(vendor, protocol, script=HELLO)
+        assert last(vendor).texts != ["hello, add"]
+
+
 async def _usage(protocol: str, streamed: bool) -> None:
     async with Vendor() as vendor:
         answer = await send(vendor, protocol, streamed=streamed, script=HELLO)

@@ -128,7 +128,8 @@ def run(job: Job) -> bytes:
 
 
 def _script(state: State, request: Request, ask: Ask) -> writer.Script | None:
-    """Return the script from the header or the prompt, else the next one in the queue."""
+    """Return the script from the header or the prompt, else the next one in the queue, else the
+    one that `state.play` writes."""
     header = request.headers.get("x-vendor-script")
     try:
         if header is not None:
@@ -140,4 +141,6 @@ def _script(state: State, request: Request, ask: Ask) -> writer.Script | None:
         raise Refused(Failure("invalid", f"invalid script: {error}")) from None
     if state.scripts:
         return replace(state.scripts.pop(0), begins_at=ask.steps)
+    if state.play is not None:
+        return replace(state.play(ask), begins_at=ask.steps)
     return None

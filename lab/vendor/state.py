@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lab.vendor import bill
 from lab.vendor.accounts import Accounts, Owned
+from lab.vendor.ask import Ask
 from lab.vendor.caching import PromptCache
 from lab.vendor.clock import Clock, SystemClock
 from lab.vendor.faults import Fault, FaultQueue, Schedule
@@ -29,7 +30,8 @@ class State:
     """The vendor's memory: accounts, what they own, faults, scripts, the record.
 
     `tokens_per_second` paces answers (`None`: as fast as they can be read), `first_token` is the
-    delay in seconds before the first token.
+    delay in seconds before the first token. `play` writes the script of requests that have none;
+    without it their answers are drawn.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class State:
         self.record = Record()
         self.faults = FaultQueue()
         self.scripts: list[Script] = []
+        self.play: Callable[[Ask], Script] | None = None
         self.schedule = schedule
         self.tokens_per_second = tokens_per_second
         self.first_token = first_token

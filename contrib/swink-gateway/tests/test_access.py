@@ -12,7 +12,7 @@ import pytest
 from serving import ask, serving
 
 import swink_core as swink
-from swink_gateway.policy.access import Guard, is_loopback
+from swink_gateway.policy.access import NO_KEY, Guard, is_loopback
 from swink_gateway.serving.server import Gateway
 
 HI = {"model": "echo/echo", "stream": False, "messages": [{"role": "user", "content": "Hi"}]}
@@ -124,7 +124,48 @@ async def test_every_route_wants_a_key_in_any_header(headers: dict[str, str], st
         for path in dict.fromkeys(routes(gateway)):
             for body in (None, b"{}"):
                 answer = await ask(gateway, path, body, headers=headers)
-                assert (answer.status != 401) is (status == 200 or path in PUBLIC), path
+                is_refused = NO_KEY in answer.body.decode()
+                assert is_refused is (status == 401 and path not in PUBLIC), path
+                if is_refused:
+                    assert answer.status == (400 if ":" in path else 401), path
+                    assert answer.headers["x-should-retry"] == "false"
+
+
+GOOGLES = {
+    "code": 400,
+    "message": NO_KEY,
+    "status": "INVALID_ARGUMENT",
+    "details": [
+        {
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "reason": "API_KEY_INVALID",
+            "domain": "googleapis.com",
+        }
+    ],
+}
+OPENAIS = {
+    "message": NO_KEY,
+    "type": "invalid_request_error",
+    "param": None,
+    "code": "invalid_api_key",
+}
+FORMS = {
+    "/v1/chat/completions": {"error": OPENAIS},
+    "/v1/responses": {"error": OPENAIS},
+    "/v1/messages": {
+        "type": "error",
+        "error": {"type": "authentication_error", "message": NO_KEY, "code": 401},
+    },
+    "/v1beta/models/echo/echo:streamGenerateContent": {"error": GOOGLES},
+    "/api/chat": {"error": NO_KEY},
+}
+
+
+@pytest.mark.parametrize("path", FORMS)
+async def test_a_wrong_key_is_refused_in_the_error_format_of_the_api(path: str) -> None:
+    async with serving(keys=["k1"]) as gateway:
+        answer = await ask(gateway, path, b"{}")
+    assert answer.json == FORMS[path]
 
 
 def test_keys_are_kept_as_digests() -> None:

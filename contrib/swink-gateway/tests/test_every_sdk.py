@@ -167,7 +167,7 @@ IN_RESPONSES = dict.fromkeys((*WRONG, Kind.UNSUPPORTED), "invalid_prompt")
 
 def word(protocol: str, kind: Kind, streamed: bool, begun: bool) -> str | None:
     """Return what a vendor calls a failure there."""
-    in_stream = protocol == "socket" or (protocol == "responses" and streamed and begun)
+    in_stream = begun and streamed and protocol in ("responses", "socket")
     final = IN_RESPONSES if in_stream else {}
     return final.get(kind) or WORDS[protocol](kind)
 

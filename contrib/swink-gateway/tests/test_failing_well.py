@@ -86,6 +86,41 @@ async def test_a_failure_before_the_answer_has_the_providers_status(
     assert len(http.requests) == 1  # the client decides whether to repeat it
 
 
+@pytest.mark.parametrize("code", ["content_policy_violation", "content_filter"])
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+async def test_a_content_filter_has_the_code_of_its_vendor(protocol: str, code: str) -> None:
+    body = {"error": {"message": "it broke", "code": code}}
+    http = MemoryHTTPClient(MemoryResponse.of_json(body, 400))
+    async with serving(http=http, providers=OPENAI) as gateway:
+        answer = await asked(gateway, protocol, True, "openai/gpt-4.1-mini")
+    assert (answer.status, answer.json["error"]["code"]) == (400, code)
+
+
+@pytest.mark.parametrize(
+    ("status", "word"), [(500, "INTERNAL"), (503, "UNAVAILABLE"), (400, "INVALID_ARGUMENT")]
+)
+async def test_the_status_word_of_gemini_goes_by_the_status(status: int, word: str) -> None:
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "it broke"}}, status))
+    async with serving(http=http, providers=OPENAI) as gateway:
+        answer = await asked(gateway, "gemini", True, "openai/gpt-4.1-mini")
+    assert (answer.status, answer.json["error"]["status"]) == (status, word)
+
+
+@pytest.mark.parametrize(
+    ("agent", "start"), [("GeminiCLI/0.61.0/m (linux; x64)", b"{"), ("google-genai", b"data: {")]
+)
+async def test_gemini_cli_is_sent_an_error_in_the_stream_as_google_writes_it(
+    agent: str, start: bytes
+) -> None:
+    async with serving(failing(Kind.OVERLOADED, None, *WORDS)) as gateway:
+        path, _, body = ASKING["gemini"]
+        answer = await ask(gateway, path, body, headers={"User-Agent": agent})
+    *words, last = answer.body.strip().split(b"\n\n")
+    assert words
+    assert all(frame.startswith(b"data: ") for frame in words)
+    assert last.startswith(start + b'"error":')
+
+
 @pytest.mark.parametrize("protocol", ["chat", "messages", "responses", "gemini", "ollama"])
 async def test_a_status_that_only_one_vendor_has_reaches_its_own_clients_alone(
     protocol: str,

@@ -18,6 +18,7 @@ from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.protocols.responses.protocol import ResponsesEncoder
 from swink_gateway.serving.conversation_store import ConversationStore
 from swink_gateway.serving.responses import MOST_WAITING
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 HELLO = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0)]
 ANSWER = [*HELLO, swink.Done(StopReason.STOP, response_id="r1", model="m1")]
@@ -206,6 +207,31 @@ async def test_a_failed_answer_is_one_failed_response() -> None:
         events = await answer(socket, CREATE)
     assert [event["type"] for event in events].count("response.failed") == 1
     assert events[-1]["response"]["error"]["code"] == "server_is_overloaded"
+
+
+@pytest.mark.parametrize(("status", "sent"), [(429, 429), (503, 503), (529, 503)])
+async def test_a_vendors_refusal_is_an_error_with_its_status_and_the_connection_goes_on(
+    status: int, sent: int
+) -> None:
+    refused = MemoryResponse.of_json({"error": {"message": "no"}}, status)
+    own = {"openai": {"base_url": "http://upstream.invalid/v1", "api_key": "k"}}
+    async with (
+        serving(http=MemoryHTTPClient(refused), providers=own) as gateway,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{gateway.url}/v1/responses") as socket,
+    ):
+        (error,) = await answer(socket, {**CREATE, "model": "openai/gpt-4.1-mini"})
+        assert (error["type"], error["status"]) == ("error", sent)
+        assert error["error"]["message"].startswith("no")
+        assert (await answer(socket, CREATE))[-1]["type"] == "response.completed"
+
+
+async def test_a_failure_after_the_answer_has_begun_has_no_status() -> None:
+    refused = swink.Error(error_message="no", error_kind=swink.StreamErrorKind.OVERLOADED)
+    async with connected(Scripted([*HELLO, refused])) as socket:
+        events = await answer(socket, CREATE)
+    assert [event["type"] for event in events if "status" in event] == []
+    assert events[-1]["type"] == "response.failed"
 
 
 async def test_a_fault_of_an_encoder_is_one_failed_response(

@@ -113,6 +113,7 @@ async def test_what_a_provider_said_is_said_again_without_a_network_or_a_key(
         options: dict[str, Any] = {"base_url": url, "retry": ONCE, **more}
         if not subject.speaks_http:
             options.pop("base_url")
+        # the charge of a failed attempt is estimated by its time, which must be equal in both
         async with (
             swink.Client(host=_host_of(subject), clock=ManualClock(jump=True)) as client,
             client.stream(subject.model_of(recording), "Hi", **options) as stream,

@@ -116,6 +116,16 @@ async def test_a_server_without_responses_is_asked_over_chat_and_that_is_remembe
     assert [type(event).__name__ for event in first][-1] == "Done"
 
 
+async def test_a_server_without_the_model_is_asked_once() -> None:
+    error = {"message": "no such model", "code": "model_not_found"}
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": error}, 404))
+    options = {"api_key": "test", "base_url": "http://gateway.example/v1"}
+    async with Client(http=http, retry=False) as client:
+        events = await _events(client.stream("openai/gpt-5.4", WITH_TOOL, **options))
+    assert [path_of(http, n) for n in range(len(http.requests))] == ["responses"]
+    assert events[-1].error_kind is Kind.MODEL_NOT_FOUND
+
+
 async def test_a_server_without_responses_is_sent_what_a_wrapper_makes_of_chat_as_well() -> None:
     class Redactor:
         @hookimpl(wrapper=True)

@@ -18,10 +18,13 @@ from swink_provider_openai.parser import ChatParser
 from swink_provider_openai.responses.api import ResponsesAPI
 from swink_provider_openai.responses.parser import ResponsesParser
 
-__all__ = ["MISSING", "EitherAPI"]
+__all__ = ["MISSING", "NO_MODEL", "EitherAPI"]
 
 MISSING = (404, 405)
 """How servers answer where they have no such endpoint."""
+
+NO_MODEL = "model_not_found"
+"""The code of a server that has the endpoint and lacks the model."""
 
 
 class _Frame(msgspec.Struct):

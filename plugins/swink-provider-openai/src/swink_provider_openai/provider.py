@@ -44,7 +44,7 @@ from swink_provider_openai.chat import ChatAPI
 from swink_provider_openai.choice import api_of
 from swink_provider_openai.converter import ChatConverter
 from swink_provider_openai.dialect import Dialect
-from swink_provider_openai.either import MISSING, EitherAPI
+from swink_provider_openai.either import MISSING, NO_MODEL, EitherAPI
 from swink_provider_openai.errors import classify, read_error
 from swink_provider_openai.parameters import is_strict, kept
 from swink_provider_openai.parser import ChatParser
@@ -286,7 +286,9 @@ class OpenAIProvider(HTTPProvider):
             return await x.send()
         except ProviderFailure as error:
             elsewhere = self.info.base_url not in (None, self.base_url(options))
-            if not (either and elsewhere and error.failure.status in MISSING):
+            failed = error.failure
+            has_no_api = failed.status in MISSING and failed.code != NO_MODEL
+            if not (either and elsewhere and has_no_api):
                 raise
             settings = {**call.options.settings, "api": "chat"}
             asked = evolve(call.options, settings=settings, transport=options.transport)

@@ -32,6 +32,9 @@ def _words(kind: Kind, status: int) -> Words:
     return _SPECIAL.get(kind, general)
 
 
+_CODES = frozenset({"content_filter", "content_policy_violation"})
+"""Codes of one kind that clients tell apart: the vendor's own is kept."""
+
 _WORDS = {kind: _words(kind, status) for kind, status in STATUSES.items()}
 """Type and code of a failure."""
 
@@ -57,6 +60,7 @@ def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
     `final` are type and code of what clients must not ask for again.
     """
     kind, code = final or _WORDS[error.error_kind or Kind.UNKNOWN]
+    code = error.code if final is None and error.code in _CODES else code
     text = text_of(error)
     if error.retry_after is not None and error.error_kind is Kind.THROTTLED:
         text += "" if text.endswith((".", "!", "?")) else "."

@@ -18,7 +18,7 @@ from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.relay import StreamRelay, relayed
 from swink_gateway.serving.upstream_call import UpstreamCall
 
-__all__ = ["OneAnswer", "refusal", "respond"]
+__all__ = ["OneAnswer", "respond"]
 
 DROPPED = "x-swink-dropped"
 """The response header that names, as paths into the request, what was not carried further."""
@@ -29,8 +29,6 @@ NOTICES = "x-swink-notices"
 REQUEST_IDS = ("x-request-id", "request-id")
 """The response headers from which OpenAI's and Anthropic's SDKs read the id of a request."""
 
-_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
-
 
 def respond(reply: Reply) -> web.Response:
     """Make a response of a whole reply."""
@@ -40,13 +38,6 @@ def respond(reply: Reply) -> web.Response:
         headers=dict(reply.headers),
         content_type=reply.content_type,
     )
-
-
-def refusal(status: int, why: str) -> web.Response:
-    """Answer who is not let in, in a form that the SDKs of all protocols read a message from."""
-    kind = _TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
-    error = {"type": kind, "message": why, "code": status}
-    return web.json_response({"type": "error", "error": error}, status=status)
 
 
 class OneAnswer:

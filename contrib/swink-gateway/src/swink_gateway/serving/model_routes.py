@@ -14,9 +14,9 @@ from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.model_list import listed_models
 from swink_gateway.protocols.ollama.model_list import ollama_model
 from swink_gateway.protocols.table import MODEL_PATH, PROTOCOLS
-from swink_gateway.serving.answers import refusal
 from swink_gateway.serving.bodies import size_of, within
 from swink_gateway.serving.calls import OWNER, Calls
+from swink_gateway.serving.refusals import refusal
 
 __all__ = ["ModelRoutes"]
 

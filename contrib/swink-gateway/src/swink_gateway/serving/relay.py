@@ -61,9 +61,9 @@ class Line:
         """
         raise NotImplementedError
 
-    def refuse(self, error: Error) -> bool:
+    async def refuse(self, error: Error) -> bool:
         """Answer with a status in place of a stream; tell whether that is possible."""
-        return False
+        raise NotImplementedError
 
     async def _wait(
         self, read: Callable[[], Any], transport: asyncio.Transport | None, size: int = 0
@@ -119,7 +119,7 @@ class StreamRelay(Line):
         self._headers = headers
         self._refusal = refusal
 
-    def refuse(self, error: Error) -> bool:
+    async def refuse(self, error: Error) -> bool:
         if self.response is None:
             self.response = self._refusal(error)
             return True
@@ -211,7 +211,7 @@ async def relayed(
                 if not ahead:
                     heard(batch)
                 failed = encoder.has_statuses and _is_refusal(batch[-1], stream)
-                if failed and line.refuse(batch[-1]):
+                if failed and await line.refuse(batch[-1]):
                     return False
                 data = _written(encoder, batch, stream, protocol)
                 if data:

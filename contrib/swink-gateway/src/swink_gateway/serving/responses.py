@@ -24,7 +24,12 @@ from aiohttp import WSMsgType, web
 from swink_core import AssistantMessage, Error, Message, StreamErrorKind, ToolResultMessage, replace
 from swink_gateway.protocols import Asked, BadRequest, Facts
 from swink_gateway.protocols.bodies import MOST_BLOCKS, asked_of, json_of
-from swink_gateway.protocols.failures import Refused, of_bad_request, status_of
+from swink_gateway.protocols.failures import (
+    Refused,
+    of_bad_request,
+    standard_status,
+    status_of,
+)
 from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses.protocol import PREFIX, ResponsesProtocol
@@ -122,7 +127,10 @@ class ResponsesRoutes:
 
 
 class _SocketLine(Line):
-    """A WebSocket, each frame of which is an event; `of` gives the line of a lane."""
+    """A WebSocket, each frame of which is an event; `of` gives the line of a lane.
+
+    `models` is the number of models in the chain that is tried.
+    """
 
     def __init__(self, socket: web.WebSocketResponse, request: web.Request, calls: Calls) -> None:
         super().__init__(calls.limits, calls.counters)
@@ -131,17 +139,33 @@ class _SocketLine(Line):
         self._transport = request.transport
         self._sending = asyncio.Lock()
         self._end = b"}"
+        self._models = 1
+        self._has_begun = False
         hold_little(self._transport)
 
-    def of(self, lane: str | None) -> _SocketLine:
-        """Return the line of a lane; `None` is that of requests without one."""
-        if lane is None:
-            return self
+    def of(self, lane: str | None, models: int = 1) -> _SocketLine:
+        """Return the line of one answer in a lane; `None` is that of requests without one."""
         line = copy(self)
-        line._end = b',"%b":%b}' % (LANE.encode(), encode(lane))
+        line._models = models
+        line._has_begun = False
+        if lane is not None:
+            line._end = b',"%b":%b}' % (LANE.encode(), encode(lane))
         return line
 
+    async def refuse(self, error: Error) -> bool:
+        """Send the event `error` with the status, as OpenAI does before an answer has begun.
+
+        Codex repeats a request after a failed response, and decides by a status.
+        """
+        if self._has_begun:
+            return False
+        status = standard_status(status_of(error, self._models))
+        event = {"type": "error", "status": status, "error": error_data(error)}
+        await self.send(named_frame(event))
+        return True
+
     async def send(self, data: bytes, *, last: bool = False) -> None:
+        self._has_begun = True
         events = [event.partition(b"\ndata: ")[2] for event in data.split(b"\n\n")[:-1]]
 
         async def sent() -> None:
@@ -233,9 +257,10 @@ class _Connection:
             await self._warm_up(asked, size, lane)
             return
         async with self._calls.begun(self._protocol, asked, self._owner) as begun:
-            stream, facts, line = begun.stream, begun.facts, self._line.of(lane)
+            stream, facts, line = begun.stream, begun.facts, self._line.of(lane, begun.models)
             encoder, heard = self._protocol.encoder(asked, facts), begun.hear
-            if await relayed(stream, encoder, line, self._protocol.name, heard):
+            wait = begun.routing.config.head_wait
+            if await relayed(stream, encoder, line, self._protocol.name, heard, wait):
                 _keep(self._kept, asked, stream.message, facts, size, self)
 
     async def _warm_up(self, asked: Asked, size: int, lane: str | None) -> None:

@@ -28,15 +28,14 @@ from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.bodies import MOST_BODY_BYTES
 from swink_gateway.protocols.table import PROTOCOLS, Endpoint
 from swink_gateway.serving.access_log import AccessLog
-from swink_gateway.serving.answers import refusal
 from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.connections import Connections
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.model_routes import ModelRoutes
 from swink_gateway.serving.operator_routes import OperatorRoutes
 from swink_gateway.serving.page import page
+from swink_gateway.serving.refusals import is_unserved, refusal, refused_key, unserved
 from swink_gateway.serving.responses import ResponsesRoutes
-from swink_gateway.serving.unserved import is_unserved, unserved
 from swink_gateway.serving.workers import MOST_WAITING
 
 if TYPE_CHECKING:
@@ -263,7 +262,7 @@ class Gateway:
             return refusal(403, NOT_FROM_HERE)
         owner = self.guard.owner(request.headers, request.query)
         if owner is None and request.path not in _PUBLIC:
-            return refusal(401, NO_KEY)
+            return refused_key(request.path, NO_KEY)
         request[OWNER] = owner or ""
         if request.headers.get("Content-Encoding", PLAIN).lower() != PLAIN:
             return refusal(415, "compressed bodies are not taken: leave Content-Encoding out")

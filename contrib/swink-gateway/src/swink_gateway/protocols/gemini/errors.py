@@ -29,7 +29,7 @@ _BY_STATUS = {
 
 _SPECIAL: dict[Kind, tuple[str, str]] = {
     Kind.THROTTLED: ("RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED"),
-    Kind.OVERLOADED: ("UNAVAILABLE", "MODEL_CAPACITY_EXHAUSTED"),
+    Kind.OVERLOADED: ("UNAVAILABLE", ""),
     Kind.EMPTY_RESPONSE: ("INTERNAL", "MALFORMED_RESPONSE"),
     Kind.PROTOCOL: ("DATA_LOSS", ""),
     Kind.AUTH: ("FAILED_PRECONDITION", ""),
@@ -42,12 +42,10 @@ _SPECIAL: dict[Kind, tuple[str, str]] = {
 
 
 def _words(kind: Kind, status: int) -> tuple[str, str]:
+    """Return the status word and the reason of a failure."""
     general = "INTERNAL" if status >= 500 else "INVALID_ARGUMENT"
     return _SPECIAL.get(kind, (_BY_STATUS.get(status, general), ""))
 
-
-WORDS = {kind: _words(kind, status) for kind, status in STATUSES.items()}
-"""Status word and reason of a failure."""
 
 PRECONDITION = 400
 """The status of `FAILED_PRECONDITION`, which is for what is not to be asked again before somebody
@@ -61,8 +59,9 @@ def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
     kind = error.error_kind or Kind.UNKNOWN
     if kind is Kind.AUTH:
         status = PRECONDITION
-    word, reason = WORDS[kind]
-    data = {"code": status or STATUSES[kind], "message": text_of(error), "status": word}
+    code = status or STATUSES[kind]
+    word, reason = _words(kind, code)
+    data = {"code": code, "message": text_of(error), "status": word}
     details: list[dict[str, Any]] = []
     if reason:
         info = {"reason": reason, "domain": "googleapis.com"}

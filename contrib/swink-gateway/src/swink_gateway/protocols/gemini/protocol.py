@@ -54,6 +54,10 @@ FINISH = {
 
 BROKEN_CALL = "MALFORMED_FUNCTION_CALL"
 
+READ_BARE_ERRORS = ("GeminiCLI",)
+"""How `User-Agent` begins of clients that read an error from a line of JSON in the stream, as
+Google writes it, and from no event. Others read it from an event."""
+
 
 class GeminiProtocol:
     """What Google's SDKs ask by `models.generate_content`."""
@@ -63,7 +67,9 @@ class GeminiProtocol:
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Return what a request asks for."""
-        return read_gemini(body, path)
+        asked = read_gemini(body, path)
+        asked.said["bare_errors"] = headers.get("User-Agent", "").startswith(READ_BARE_ERRORS)
+        return asked
 
     def encoder(self, asked: Asked, facts: Facts) -> GeminiEncoder:
         """Make an encoder for the answer to a request."""
@@ -83,6 +89,7 @@ class GeminiEncoder:
         self.ended = False
         self._array = asked.stream and asked.said["array"]
         self.content_type = JSON if self._array else SSE
+        self._has_bare_errors = asked.said.get("bare_errors", False)
         self._thoughts = asked.said["thoughts"]
         self._facts = facts
         self._begun = False
@@ -174,7 +181,11 @@ class GeminiEncoder:
             self._frame({**blocked_prompt(error), **(head or {})}, out)
         else:
             status = standard_status(status_of(error))
-            self._frame({"error": error_data(error, status)}, out)
+            data = {"error": error_data(error, status)}
+            if self._has_bare_errors and not self._array:
+                out += (encode(data), b"\n")
+            else:
+                self._frame(data, out)
         if self._array:
             out.append(b"]")
 

@@ -1,0 +1,81 @@
+"""The gateway's own refusals, in the error format of the API that a path belongs to."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from aiohttp import web
+
+from swink_gateway.protocols.failures import NOT_AGAIN
+from swink_gateway.protocols.table import PROTOCOLS
+
+__all__ = ["is_unserved", "refusal", "refused_key", "unserved"]
+
+NOT_FOUND = 404
+
+_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
+
+_VARIABLE = re.compile(r"\{(\w+):[^{}]*\}")
+_OF_GEMINI = re.compile(r"/v1beta/|/v1/models/[^:]+:\w+$")
+_OF_OLLAMA = re.compile(r"/api/")
+_OF_OPENAI = re.compile(r"/v1/(chat|responses|embeddings)\b")
+
+SERVED = ", ".join(
+    _VARIABLE.sub(r"{\1}", endpoint.path)
+    for row in PROTOCOLS.values()
+    for endpoint in row.endpoints
+)
+"""The paths to which clients POST, as messages list them."""
+
+
+def refusal(status: int, why: str) -> web.Response:
+    """Return an error from which the SDKs of all protocols read a message."""
+    kind = _TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    error = {"type": kind, "message": why, "code": status}
+    return web.json_response({"type": "error", "error": error}, status=status)
+
+
+def refused_key(path: str, why: str) -> web.Response:
+    """Return the error for a wrong key, with the status of the path's API.
+
+    Google's is 400. A header keeps Claude Code from ten more requests.
+    """
+    headers = {NOT_AGAIN: "false"}
+    error: Any
+    if _OF_OLLAMA.match(path):
+        return web.json_response({"error": why}, status=401, headers=headers)
+    if _OF_GEMINI.match(path):
+        reason = {
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "reason": "API_KEY_INVALID",
+            "domain": "googleapis.com",
+        }
+        error = {"code": 400, "message": why, "status": "INVALID_ARGUMENT", "details": [reason]}
+        return web.json_response({"error": error}, status=400, headers=headers)
+    if _OF_OPENAI.match(path):
+        error = {"message": why, "type": "invalid_request_error", "param": None}
+        error["code"] = "invalid_api_key"
+        return web.json_response({"error": error}, status=401, headers=headers)
+    refused = refusal(401, why)
+    refused.headers.update(headers)
+    return refused
+
+
+def is_unserved(request: web.Request, error: web.HTTPException) -> bool:
+    """Tell whether there is no such path; Gemini's have a method behind a colon."""
+    method = _OF_GEMINI.match(request.path) is not None and ":" in request.path
+    return error.status == NOT_FOUND or (error.status == 405 and method)
+
+
+def unserved(request: web.Request) -> web.Response:
+    """Return a 404 that lists the served paths."""
+    path = request.path[:100]
+    why = f"{request.method} {path} is not served. POST to {SERVED}, or GET /v1/models."
+    error: Any
+    if _OF_OLLAMA.match(path):
+        return web.json_response({"error": why}, status=NOT_FOUND)
+    if _OF_GEMINI.match(path):
+        error = {"code": NOT_FOUND, "message": why, "status": "NOT_FOUND"}
+        return web.json_response({"error": error}, status=NOT_FOUND)
+    return refusal(NOT_FOUND, why)
