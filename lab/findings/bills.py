@@ -57,7 +57,7 @@ SETTLED = 4.0
 """Seconds until all processes have written what they know."""
 
 SHOWN = 5
-"""Calls that are shown of those that differ."""
+"""Differing calls that are printed."""
 
 SAME = 1e-6
 """Relative difference of two sums of the same prices."""
