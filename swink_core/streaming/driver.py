@@ -345,6 +345,8 @@ class Driver:
         now = call.clock.now()
         is_done = type(terminal) is ev.Done
         is_complete = is_done or (source is not None and source.completed)
+        if not is_done and terminal.error_kind is Kind.PROTOCOL:
+            is_complete = False  # the frame with the final usage may be the damaged one
         is_settled = is_complete and usage is not None and None not in (usage.input, usage.output)
         if is_settled or not has_left(attempt, terminal, outcome):
             terminal.cost = attempt.price(usage, terminal.cost, now)

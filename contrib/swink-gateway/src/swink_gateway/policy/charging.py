@@ -118,7 +118,7 @@ class KeyCharge:
     _ticket: Ticket | None = None
     _is_used: bool = False
     _charge: Charge = field(factory=Charge)
-    _attempt: Attempt | None = None
+    _ended: tuple[Attempt, Done | Error] | None = None
     _settled: Ticket | None = None
     _admitting: asyncio.Future[Ticket | Refusal] | None = field(default=None, init=False)
 
@@ -157,15 +157,7 @@ class KeyCharge:
         if self._ticket is None:
             return
         self._charge = attempt.charge
-        entry = self._ticket.entry
-        entry.estimated = int(attempt.charge.estimated)
-        entry.request_id = attempt.request_id
-        _fill_usage(entry, terminal)
-        if attempt.started_at is None:  # another gate refused it
-            entry.outcome = NOT_SENT
-            return
-        entry.outcome = _outcome(terminal)
-        self._attempt = attempt
+        self._ended = attempt, terminal
 
     async def end(self) -> None:
         """Settle the last attempt, after which the call is no longer under way."""
@@ -207,9 +199,9 @@ class KeyCharge:
             return
         if not self._is_used:
             ticket.entry.outcome = NOT_SENT
-        if self._attempt is not None:
-            _fill_times(ticket.entry, self._attempt)
-            self._attempt = None
+        if self._ended is not None:  # the row is filled and charged in one step
+            _fill(ticket.entry, *self._ended)
+            self._ended = None
         charge = self._charge
         await self._ledger.settle(ticket, charge.tokens, charge.cost, ends=ends)
         if ticket is not self._settled and ticket.entry.outcome != NOT_SENT:
@@ -293,19 +285,22 @@ def _limited(error: Error) -> Failure:
     )
 
 
-def _fill_usage(entry: Entry, terminal: Done | Error) -> None:
+def _fill(entry: Entry, attempt: Attempt, terminal: Done | Error) -> None:
+    """Fill the row of an attempt that has ended."""
+    entry.estimated = int(attempt.charge.estimated)
+    entry.request_id = attempt.request_id
     usage = terminal.usage
     if usage is not None:
-        entry.input, entry.output = usage.input, usage.output
-        entry.cache_read, entry.cache_write = usage.cache_read, usage.cache_write
+        entry.input = usage.input
+        entry.output = usage.output
+        entry.cache_read = usage.cache_read
+        entry.cache_write = usage.cache_write
         entry.reasoning = usage.reasoning
-
-
-def _fill_times(entry: Entry, attempt: Attempt) -> None:
-    """Set the times of an attempt, whose first token may have come with its end."""
     began = attempt.started_at
-    if began is None:
+    if began is None:  # another gate refused it
+        entry.outcome = NOT_SENT
         return
+    entry.outcome = _outcome(terminal)
     if attempt.ended_at is not None:
         entry.latency = round(attempt.ended_at - began, 6)
     if attempt.first_event_at is not None:

@@ -112,6 +112,7 @@ class RowWriter:
 
     def _write(self, entries: list[Entry]) -> None:
         with self._database:
+            self._database.execute("BEGIN IMMEDIATE")  # or each row is a transaction
             write(self._database, entries)
             if self._in_memory:
                 self._database.execute(_FORGET, (MOST_IN_MEMORY,))
@@ -123,6 +124,6 @@ _FORGET = (
 
 
 def _in_memory() -> sqlite3.Connection:
-    database = sqlite3.connect(":memory:", check_same_thread=False)
+    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     database.executescript(SCHEMA)
     return database
