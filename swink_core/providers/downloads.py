@@ -29,7 +29,7 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 if TYPE_CHECKING:
     import aiohttp
 
-    from swink_core.plugins.call import Attempt
+    from swink_core.plugins.attempt import Attempt
 
 SECONDS = 60.0
 """How long all downloads of a call may take together."""

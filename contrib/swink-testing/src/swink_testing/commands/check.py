@@ -215,7 +215,7 @@ def _show(
     """Print each check's row as it ends, the figures, and return the results."""
     if as_json:
         found = list(each)
-        print_json([_data(provider, found, subject and evidence_of(subject))])
+        print_json([_data(provider, found, None if subject is None else evidence_of(subject))])
         return found
     found = []
     headings = ("CHECK", "RESULT", "")

@@ -155,9 +155,9 @@ async def _require(
         return
     if not isinstance(terminal, Error):
         fail(f"{where}, the call ends in {terminal.type}")
-    found = terminal.error_kind
-    expected = " or ".join(fault.kinds)
-    require(not fault.kinds or found in fault.kinds, f"{where}: {found}, expected {expected}")
+    kind = terminal.error_kind
+    kinds = " or ".join(fault.kinds)
+    require(not fault.kinds or kind in fault.kinds, f"{where}: {kind}, expected {kinds}")
     require(terminal.error_message, f"{where}: the error has no message")
 
 
