@@ -215,10 +215,11 @@ class PlayedClient(MemoryHTTPClient):
         if number == len(self._recording.before):
             return True
         answer = self._answers[0] if self._answers else None
-        is_refusal = isinstance(answer, Exception) or (
-            getattr(answer, "status", 200) not in STREAMED
-        )
-        is_refusal |= isinstance(answer, Through) and answer.url is None
+        if isinstance(answer, Through):
+            is_refusal = answer.url is None
+        else:
+            is_failure = isinstance(answer, Exception)
+            is_refusal = is_failure or getattr(answer, "status", 200) not in STREAMED
         return is_refusal and number <= len(self._recording.before)
 
     def _number(self, request: HTTPRequest) -> int | None:
