@@ -214,7 +214,7 @@ class PlayedClient(MemoryHTTPClient):
         assert self._recording is not None
         if number == len(self._recording.before):
             return True
-        answer = self._answers[0] if self._answers else None
+        answer: Any = self._answers[0] if self._answers else None
         if isinstance(answer, Through):
             is_refusal = answer.url is None
         else:
