@@ -57,7 +57,8 @@ class Vendor(LoopbackServer):
     """Gives each request the next behaviour of `script`, and keeps to the last one.
 
     An HTTP status; "waits": begins an answer and sends no word of it; "breaks": the same, and then
-    resets the connection after a word; "answers", with or "without usage".
+    resets the connection after a word; "answers", with or "without usage"; "is damaged": its first
+    usage comes, and a later frame cannot be read.
     """
 
     script: tuple[int | str, ...] = ("answers",)
@@ -75,7 +76,11 @@ class Vendor(LoopbackServer):
             await exchange.write(b": keep\n\n")
             await exchange.disconnected()
             return
-        await exchange.write(chunk() + chunk("word " * 20))
+        begun = {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8}
+        first = chunk(usage=begun) if behaviour == "is damaged" else chunk()
+        await exchange.write(first + chunk("word " * 20))
+        if behaviour == "is damaged":
+            await exchange.write(b'data: {"choices": [{"index": 0, "us\n\n')
         if behaviour == "breaks":
             exchange.reset()
             return
@@ -220,6 +225,14 @@ async def test_an_answer_without_usage_is_charged_by_estimates() -> None:
     words = tokens_in("word " * 20) - 4
     assert PROMPT_TOKENS + words <= tokens < PROMPT_TOKENS + words + 100
     assert dollars == pytest.approx(await price_of(PROMPT_TOKENS, words), rel=0.01)
+
+
+async def test_usage_from_before_a_damaged_frame_is_the_least_that_is_charged() -> None:
+    async with team("is damaged") as one:
+        assert (await one.ask()).status == 502
+        tokens, _ = await one.spent()
+    words = tokens_in("word " * 20) - 4
+    assert 7 + words <= tokens < 7 + words + 100
 
 
 @pytest.mark.parametrize("prompt", [10_000, 300_000])
