@@ -120,7 +120,7 @@ _DATA = "data of an event"
 
 def _opened(payload: bytes) -> bytes:
     """Return the JSON of an event with the JSON in its data, where checks find it."""
-    event = msgspec.json.decode(payload)
+    event = _event(payload)
     text = event.get("data") if isinstance(event, dict) else None
     if not isinstance(text, str) or not text.startswith("{"):
         return payload
@@ -131,9 +131,17 @@ def _opened(payload: bytes) -> bytes:
     return payload
 
 
+def _event(payload: bytes) -> Any:
+    """Return JSON data; `None` for a payload that does not parse."""
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+
+
 def _closed(payload: bytes) -> bytes:
     """Return the JSON of an event as its decoder makes it."""
-    event = msgspec.json.decode(payload)
+    event = _event(payload)
     if not isinstance(event, dict) or _DATA not in event:
         return payload
     inner = msgspec.json.encode(event.pop(_DATA)).decode()

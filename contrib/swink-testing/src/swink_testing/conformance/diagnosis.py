@@ -39,7 +39,7 @@ _OF_DATA = ("provider_info", "catalogue")
 def explain(subject: Subject, check: Check[Subject], result: Result) -> Iterator[str]:
     """Yield lines that say where to look for the faults of a check that failed."""
     yield f"{check.name}: {check.about}"
-    yield f"  see docs/reference/conformance.md#{check.name}, {check.module}"
+    yield f"  of {check.module}; the reference of the conformance kit has a row: #{check.name}"
     for fault in result.faults:
         yield f"  {fault}"
         for place in dict.fromkeys(_places(subject, check, fault)):
