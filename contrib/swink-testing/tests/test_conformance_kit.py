@@ -163,7 +163,7 @@ SHOWN_TWICE = {
     "broken:KnowsAllFrames": ("listed_answers",),
     "broken:InventsReasons": ("listed_answers",),
     "broken:IgnoresErrorFrames": ("listed_errors", "answers_are_read"),
-    "broken:ErrorsAreText": ("listed_errors", "answers_are_read"),
+    "broken:ErrorsAreText": ("listed_errors",),
     "broken:RefusesImages": ("listed_requests",),
     "broken:SendsForeignSignatures": ("listed_requests",),
     "careless:HashesIds": ("listed_requests", "recorded_requests"),

@@ -412,6 +412,8 @@ def _is_plain(leaf: _Leaf) -> bool:
     if _kind_of(leaf) == "total":
         return True  # the sum, which swink computes
     is_error = "error" in leaf.name.lower()
+    if is_error and name == "code":
+        return True  # an error may have a type and a code, of which the message keeps one
     return bool(_PLAIN.search(name)) and not (is_error and name not in ("type", "status", "index"))
 
 
