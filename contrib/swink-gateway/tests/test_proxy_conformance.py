@@ -16,7 +16,8 @@ from swink_core.providers import Catalog, HTTPRequest
 from swink_gateway.policy.passthrough import addressed
 from swink_gateway.protocols.native.protocol import NativeProtocol
 from swink_provider_proxy import ProxyProvider
-from swink_testing.conformance import PROVIDER_CHECKS, Check, ProviderConformance, requests
+from swink_testing.conformance import PROVIDER_CHECKS, Check, ProviderConformance
+from swink_testing.conformance.requests import conversions
 from swink_testing.conformance.subject import Subject
 
 BEHIND = "anthropic/claude-haiku-4-5"
@@ -44,7 +45,7 @@ def check_nothing_foreign_sent(subject: Subject) -> None:
     provider = subject.binding.provider
     provider.__class__ = ThroughTheGateway
     try:
-        requests.check_nothing_foreign_sent(subject)
+        conversions.check_nothing_foreign_sent(subject)
     finally:
         provider.__class__ = ProxyProvider
 

@@ -70,7 +70,7 @@ ADVICE: dict[Kind, str] = {
 }
 """What helps a client, where the library advises who calls it in Python, or runs it."""
 
-TO_CALLERS = " Options in extra= go to the provider as they are."
+TO_CALLERS = " Options in extra= are sent unchanged."
 
 STOPPED = "closed"
 """The code of a call that the gateway closed itself, at its end: who leaves is told nothing."""

@@ -92,7 +92,7 @@ class ResponsesConverter(OpenAIConverter):
         self._continued = continued
         self._custom: set[str] = set()
         self._asked: set[str] = set()
-        self._paths: dict[int, str] = {}  # of blocks, by the id() of their items
+        self._paths_of_items: dict[int, str] = {}  # of blocks, by the id() of their items
 
     def conversation(self, context: Context) -> dict[str, Any]:
         """Return `input`, `instructions` where there are any, and so `tools`.
@@ -180,12 +180,12 @@ class ResponsesConverter(OpenAIConverter):
         return native
 
     def _known(self, item: dict[str, Any], block: Block) -> dict[str, Any]:
-        self._paths[id(item)] = self.path(block)
+        self._paths_of_items[id(item)] = self.path(block)
         return item
 
     def _left_out(self, item: dict[str, Any]) -> None:
         """Report an item of an answer that does not go back."""
-        path = self._paths.get(id(item), "messages")
+        path = self._paths_of_items.get(id(item), "messages")
         if item.get("type") == "reasoning":
             report_change(path, "reasoning that nothing follows was left out", NOT_KEPT.code)
         else:
