@@ -42,6 +42,7 @@ REPLACED = [
     (r"swink check$", "swink check --help"),  # all providers: minutes, and tests of their own
     (r"swink demo$", "swink demo echo --speed 50"),
     (r"swink (gateway|tail|top)\b.*", r"swink \1 --help"),  # they end by Ctrl-C alone
+    (r"swink spend\b.*", "swink spend --help"),  # of a gateway that has run
     (r"(?=swink.* keys set)", "echo sk-test | "),  # which a person would be asked for
     (r"openai/gpt-5\.4-mini(?= --schema)", "echo/echo"),  # a recording keeps to no schema
     (r"completion --install", "completion bash --install"),

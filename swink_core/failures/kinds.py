@@ -233,6 +233,7 @@ CODES: dict[str, CodeRow] = {
     "no_base_url": CodeRow("no base URL is set", Kind.INVALID_REQUEST, unsent=True),
     "proxy": CodeRow("the proxy's URL is not an address", Kind.INVALID_REQUEST, unsent=True),
     "header": CodeRow("a header that HTTP cannot carry", Kind.INVALID_REQUEST, unsent=True),
+    "download": CodeRow("media was not downloaded", Kind.INVALID_REQUEST, unsent=True),
     "size": CodeRow("the answer passed `max_output_chars`", Kind.OUTPUT_TOO_LARGE),
     "blocks": CodeRow("the answer has too many blocks", Kind.OUTPUT_TOO_LARGE),
     "no_descriptors": CodeRow(
