@@ -42,12 +42,14 @@ SECONDS = 60
 _PROGRAM = """
 import importlib.metadata, io, os, pathlib, shlex, signal, sys
 from swink_cli import extensions, main as program
+from swink_cli.commands.doctor import plugins as doctor
 from swink_core.plugins.host import PluginEntry
 
 # a release changes no screen: neither a number on it nor where its lines break
 importlib.metadata.Distribution.version = PluginEntry.version = "1.2.3"
 program._version = lambda name: "1.2.3"
 extensions.version_of = lambda dist: "1.2.3"
+doctor._unmet = lambda installed: ()  # which compares versions
 signal.signal(signal.SIGINT, signal.default_int_handler)
 pathlib.Path(sys.argv[2]).write_text(str(os.getpid()))
 keyboard = sys.stdin
