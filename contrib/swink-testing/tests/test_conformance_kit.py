@@ -374,9 +374,10 @@ def test_what_is_converted_is_the_request_of_who_speaks_no_http() -> None:
     subject = subject_of(load=lambda: Elsewhere)
     found = run_check(Check(listed_requests.check_listed_requests), subject)
 
-    assert isinstance(found.error, Broken)
-    assert "line 1 (a rule and a question) is another request" in str(found.error)
-    assert found.error.sent == {"words": "Be brief."}
+    fault = found.faults[0]
+    assert isinstance(fault, Broken)
+    assert "line 1 (a rule and a question) is another request" in str(fault)
+    assert fault.sent == {"words": "Be brief."}
 
 
 def test_what_a_call_took_in_all_is_no_difference_between_messages() -> None:
