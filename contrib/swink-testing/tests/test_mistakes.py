@@ -203,7 +203,7 @@ MISTAKES = [
     ),
     Mistake(
         "a wait that holds the event loop",
-        "never_blocks: .*time.sleep.*HERE",
+        r"(?s)never_blocks: .*time.sleep[^\n]*HERE",
         yielding("yield Start()", "sleep(0.001)  # here", "yield Done(StopReason.STOP)"),
         told_by="never_blocks",
         rows=catalogue("acme").replace('"lines"', '"none"'),
@@ -261,7 +261,7 @@ async def told_by_the_call(host: Host, model: str) -> str:
 def told_by_a_check(host: Host, name: str) -> str:
     subject = Subject("acme", host)
     [check] = [check for check in PROVIDER_CHECKS if check.name == name]
-    return "\n".join(explain(subject, run_check(check, subject)))
+    return "\n".join(explain(subject, check, run_check(check, subject)))
 
 
 @pytest.fixture
