@@ -211,7 +211,9 @@ def check_context(context: Context, continued: bool = False) -> None:
         raise InvalidContext(
             "the conversation is empty", resolution="Pass at least one user message with content."
         )
-    _check_system_prompt(context.system_prompt)
+    prompt = context.system_prompt
+    if prompt is not None and type(prompt) is not str:
+        _check_system_prompt(prompt)
     _check_tools(context.tools, is_sound)
 
 
@@ -220,8 +222,6 @@ _PLAIN = frozenset({TextBlock, ThinkingBlock})
 
 
 def _check_system_prompt(prompt: Any) -> None:
-    if prompt is None or isinstance(prompt, str):
-        return
     expect(prompt, list, "the system prompt is", "Pass a string, or a list of texts and blocks.")
     for number, block in enumerate(prompt):
         where = f"system_prompt[{number}]"

@@ -113,10 +113,12 @@ class Body:
         return self._tapped(self._response, self.exchange.call)
 
     async def _first(self) -> bytes:
-        self._response = await self._respond()
-        if self.exchange is not None:
-            self._leg = self.exchange.attempt.leg
-        return await self.__anext__()
+        response = await self._respond()
+        self._response = response
+        if self.exchange is None:
+            return await response.__anext__()
+        self._leg = self.exchange.attempt.leg
+        return await self._tapped(response, self.exchange.call)
 
     async def _tapped(self, response: HTTPResponse, call: Call) -> bytes:
         data = await response.__anext__()

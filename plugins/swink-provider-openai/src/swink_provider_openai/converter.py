@@ -102,7 +102,9 @@ class OpenAIConverter(MessageConverter):
     def system_prompt(self, context: Context) -> tuple[Sequence[Block], Context]:
         """Split off the system prompt; system messages stay where the API takes them anywhere."""
         if self.native_system:
-            prompt = context.system_prompt or []
+            prompt = context.system_prompt
+            if not prompt:
+                return [], context
             said: Sequence[Block] = [TextBlock(prompt)] if isinstance(prompt, str) else prompt
             return said, replace(context, system_prompt=None)
         return system_blocks(context)
@@ -137,12 +139,9 @@ class ChatConverter(OpenAIConverter):
 
     _system_role = "system"
 
-    def __init__(self, provider: str, dialect: Dialect) -> None:
-        super().__init__(provider, dialect)
-        self.names_users = "names" in dialect.adds
-
     def conversation(self, model: Model, context: Context) -> dict[str, Any]:
         """Return `messages`, and `tools` where there are any."""
+        self.names_users = "names" in self.dialect.adds
         if self.dialect.developer_role and rule_of(model).efforts:
             self._system_role = "developer"
         system, context = self.system_prompt(context)
@@ -173,7 +172,7 @@ class ChatConverter(OpenAIConverter):
 
     def user(self, message: UserMessage) -> list[Any]:
         """Convert what the user says; text alone stays a string, as all servers take."""
-        content = message.content
+        content: Any = message.content
         if isinstance(content, list):
             if self.dialect.document_ids and (ids := [*filter(None, map(_document_id, content))]):
                 for block in self.take(message, DocumentBlock):
@@ -186,23 +185,23 @@ class ChatConverter(OpenAIConverter):
                     *(rest and self.user(UserMessage(rest, message.name))),
                 ]
             parts = self.blocks(message, self.part)
-            if len(parts) > 1 or parts[0].keys() != {"type", "text"}:
-                return [{"role": "user", "content": parts, **self._name(message)}]
-            content = parts[0]["text"]
-        return [{"role": "user", "content": content, **self._name(message)}]
+            is_text = len(parts) == 1 and parts[0].keys() == {"type", "text"}
+            content = parts[0]["text"] if is_text else parts
+        native: dict[str, Any] = {"role": "user", "content": content}
+        if message.name and self.names_users:
+            native["name"] = self._name(message.name, message)
+        return [native]
 
-    def _name(self, message: UserMessage) -> dict[str, str]:
-        """Return the field for the name of a user, in characters that the API takes.
+    def _name(self, name: str, message: UserMessage) -> str:
+        """Return the name of a user in characters that the API accepts.
 
         Source: OpenAI's API, which answers 400 to others and names the pattern.
         """
-        if not (message.name and self.names_users):
-            return {}
-        name = accepted_id(message.name, NOT_IN_NAMES, LONGEST_NAME)
-        if name != message.name:
+        accepted = accepted_id(name, NOT_IN_NAMES, LONGEST_NAME)
+        if accepted != name:
             what = "the name of a user was rewritten in characters that the API takes"
             report_change(f"{self.path(message)}.name", what)
-        return {"name": name}
+        return accepted
 
     def assistant(self, message: AssistantMessage) -> list[Any]:
         """Convert what the model said, with its reasoning where the dialect wants it."""

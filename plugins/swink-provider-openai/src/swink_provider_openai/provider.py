@@ -233,10 +233,9 @@ class OpenAIProvider(HTTPProvider):
         model = x.model
         options = x.options
         id = options.settings.get("resume")
-        kept = is_background(options) or id is not None
-        responses = isinstance(self.api(model, options), ResponsesAPI)
+        kept = id is not None or is_background(options)
         on_socket = options.transport == "websocket" and id is None
-        if not kept or not responses or on_socket:
+        if not kept or on_socket or not isinstance(self.api(model, options), ResponsesAPI):
             return x.stream(respond=partial(self._respond, x))
 
         def resume(id: str, after: int | None) -> HTTPRequest:
