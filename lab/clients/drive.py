@@ -70,7 +70,8 @@ SCREEN_CHARACTERS = 160
 
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 _VARYING = re.compile(
-    r"https?://127\.0\.0\.1:\d+(?:/[\w.:?=-]+)*|\b(?:req_|msg_|resp_|chatcmpl-)?[0-9a-f]{12,}\b"
+    r"file://[^\s)]+|https?://127\.0\.0\.1:\d+(?:/[\w.:?=-]+)*"
+    r"|\b(?:req_|msg_|resp_|chatcmpl-)?[0-9a-f]{12,}\b"
     r"|\breq_\w+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b\d+(?:\.\d+)? ?(?:ms|s)\b"
     r"|\b\d{4}-\d\d-\d\d[T ][\d:.]+Z?"
 )
