@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -12,9 +14,10 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
-from swink_cli.commands.log.answers import code_option, print_answer, raw_option
 from swink_cli.commands.log.costs import costs_cells, summed, sums
 from swink_cli.commands.recordings import play_recording
+from swink_cli.display import make_sink
+from swink_cli.extraction import code_blocks
 from swink_cli.files import encode_json
 from swink_cli.listing import print_json, print_lines, print_rows, reads
 from swink_cli.memory import memory_path
@@ -33,6 +36,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 MOST_OFFERED = 200
 """Calls that completion offers, the newest."""
+
+_raw_option = click.option(
+    "-r", "--raw", is_flag=True, help="Print only the answer, without formatting."
+)
+_code_option = click.option(
+    "-x", "--code", is_flag=True, help="Print only the code blocks of the answer."
+)
 
 HEADINGS = ("ID", "WHEN", "MODEL", "END", "TOKENS", "PROMPT")
 
@@ -175,8 +185,8 @@ def costs(by: str | None, days: int | None, as_json: bool) -> None:
 
 @command.command("show")
 @click.argument("id", required=False, shell_complete=_complete)
-@raw_option
-@code_option
+@_raw_option
+@_code_option
 @_as_json
 def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
     """Show a call: what was asked, what came, what it took. Default: the newest.
@@ -188,7 +198,7 @@ def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
     store = _store()
     entry = _entry(store, id)
     if raw or code:
-        print_answer(entry, raw=raw, code=code)
+        _print_answer(entry, raw=raw, code=code)
         return
     if as_json:
         click.echo(write_takes(*_document(store, entry)), nl=False)
@@ -263,8 +273,8 @@ def delete(ids: tuple[str, ...], everything: bool) -> None:
 
 
 @click.command("last")
-@raw_option
-@code_option
+@_raw_option
+@_code_option
 @_as_json
 def last(raw: bool, code: bool, as_json: bool) -> None:
     """Show the last answer again; nothing is sent.
@@ -287,7 +297,7 @@ def last(raw: bool, code: bool, as_json: bool) -> None:
     if as_json:
         click.echo(encode_json(msgspec.to_builtins(entry), indent=1), nl=False)
     else:
-        print_answer(entry, raw=raw, code=code)
+        _print_answer(entry, raw=raw, code=code)
 
 
 # -- what they share -------------------------------------------------------------------------------
@@ -369,3 +379,34 @@ def _attempt(take: Take) -> tuple[str, str]:
         came = f"{len(take.events)} events"
     model = f"{recording.provider}/{recording.model}"
     return "attempt", f"{model}: {status}{came}{told}"
+
+
+def _print_answer(entry: Entry, *, raw: bool, code: bool) -> None:
+    """Print the answer of a call: its code blocks, its text, or Markdown on a terminal.
+
+    Raises SwinkError if the call has no answer, or the answer no code.
+    """
+    if not entry.answer:
+        raise SwinkError(
+            f"the call {entry.id} has no answer with text",
+            title="No answer",
+            resolution=f"`swink log show {entry.id}` shows how it ended.",
+        )
+    text = entry.answer
+    if code:
+        blocks = code_blocks(text)
+        if not blocks:
+            raise SwinkError(
+                f"the answer of the call {entry.id} has no code block",
+                title="No code",
+                resolution="Without --code the whole answer is printed.",
+            )
+        text = "\n".join(blocks)
+    asyncio.run(_draw(text, plain=raw or code))
+
+
+async def _draw(text: str, *, plain: bool) -> None:
+    """Show text by the sink of an answer, which draws in an event loop."""
+    with closing(make_sink(plain=plain)) as sink:
+        sink.write(text)
+        sink.end_block()
