@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import swink
 from lab.vendor import Fault, Vendor
 from lab.vendor.record import Exchange
 from swink_batch import run, via_batch
+from swink_core.providers import LoopClock
 
 ANSWER = "It is three, 東京 🌊."
 TURNS = [
@@ -53,13 +55,20 @@ def last(vendor: Vendor) -> Exchange:
     return vendor.state.record.exchanges[-1]
 
 
+class Noon(LoopClock):
+    """A clock at noon: the vendor's bill has no prices by the hour."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_a_tool_loop_with_thoughts_has_the_vendors_text_usage_and_cost(model: str) -> None:
     async def test() -> None:
         async with Vendor() as vendor:
             prompt = f"Add. [[vendor {json.dumps({'turns': TURNS})}]]"
             async with (
-                swink.Client(providers=providers(vendor)) as client,
+                swink.Client(providers=providers(vendor), clock=Noon()) as client,
                 client.run(model, prompt, tools=[add]) as run,
             ):
                 async for _ in run:
