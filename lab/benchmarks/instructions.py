@@ -74,7 +74,7 @@ MEASURES = (
     _replays("burst", 1, 3, DELTAS["burst"]),
     _replays("paced", 1, 6, DELTAS["paced"]),
     _replays("request", 20, 60, 1),
-    *(_replays(observer, 20, 60, 1) for observer in OBSERVERS),
+    *(_replays(observer, 20, 60, 1) for observer in (*OBSERVERS, "sdk")),
     Measure("import", ("-c", "pass"), ("-c", "import swink_core"), 1),
     *_conversations(),
 )

@@ -8,6 +8,7 @@ purpose, to show that it is noticed: one of `STAGES`.
     paced    COUNT answers of 200 deltas, one frame a read
     request  COUNT answers of 3 deltas, each one read
     log, prometheus, otel  the same with that observer
+    sdk      COUNT times the spans and measurements of such a call, by OpenTelemetry's SDK alone
     nothing  no answer: what the start alone takes
 
     chat-31-300  each conversation of Chat Completions once, then COUNT answers of 300 deltas to
@@ -101,6 +102,57 @@ def observer(name: str) -> Any:
     return OTelObserver(tracer_provider=TracerProvider(), meter_provider=meters)
 
 
+def telemetry(count: int) -> None:
+    """Make the spans and the measurements that `otel` makes of a short call, by the SDK alone."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+
+    tracer = trace.get_tracer("floor", tracer_provider=TracerProvider())
+    meter = MeterProvider([InMemoryMetricReader()]).get_meter("floor")
+    duration, first, tokens = map(meter.create_histogram, ("duration", "first", "tokens"))
+    who: dict[str, Any] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4o",
+        "gen_ai.response.model": "gpt-4o",
+        "server.address": "replay.invalid",
+        "server.port": 80,
+    }
+    call: dict[str, Any] = {
+        **who,
+        "gen_ai.request.stream": True,
+        "gen_ai.response.finish_reasons": ["stop"],
+        "gen_ai.response.id": "chatcmpl-1",
+        "gen_ai.response.time_to_first_chunk": 0.1,
+        "gen_ai.usage.input_tokens": 8,
+        "gen_ai.usage.output_tokens": 3,
+        "swink.attempts": 1,
+        "swink.cost": 0.00005,
+    }
+    attempt: dict[str, Any] = {
+        "swink.attempt": 1,
+        "swink.model": "openai/gpt-4o",
+        "server.address": "replay.invalid",
+        "server.port": 80,
+        "http.response.status_code": 200,
+        "swink.response.id": "chatcmpl-1",
+        "swink.response.model": "gpt-4o",
+    }
+    for _ in range(count):
+        span = tracer.start_span("chat gpt-4o", kind=trace.SpanKind.CLIENT, attributes=call)
+        context = trace.set_span_in_context(span)
+        inner = tracer.start_span("attempt 1", context, attributes=attempt)
+        inner.add_event("swink.notice", {"swink.notice.code": "model_retires"})
+        first.record(0.1, who, context)
+        inner.end()
+        duration.record(0.1, who, context)
+        tokens.record(8, {**who, "gen_ai.token.type": "input"}, context)
+        tokens.record(3, {**who, "gen_ai.token.type": "output"}, context)
+        span.end()
+
+
 async def converse(kind: str, count: int) -> None:
     """Make each call of a protocol once, then `count` calls of one kind; check each text.
 
@@ -165,5 +217,7 @@ if __name__ == "__main__":
         _plant(plant)
     if kind in CONVERSATIONS:
         asyncio.run(converse(kind, int(count)))
+    elif kind == "sdk":
+        telemetry(int(count))
     elif kind != "nothing":
         asyncio.run(replay(kind, int(count)))

@@ -81,10 +81,10 @@ class _Call(CallState):
                 self._failed(event, call)
             case swink.Retry():
                 self._retried(event, call)
-            case swink.Notice(code=code, detail=detail):
+            case swink.Notice(code=code, detail=detail) if self.deltas or code in TROUBLE:
                 level = logging.WARNING if code in TROUBLE else logging.DEBUG
                 self._log(level, "notice", call, code=code, detail=self._said(detail, call))
-            case _:
+            case _ if self.deltas:
                 index = getattr(event, "content_index", None)
                 self._log(logging.DEBUG, event.type, call, block=index)
 
@@ -148,10 +148,16 @@ class _Call(CallState):
         return text
 
     def _log(self, level: int, event: str, call: swink.Call, **fields: Any) -> None:
-        if self._logger.isEnabledFor(level):
-            known = {"event": event, "call": call.id, "model": str(call.model), **fields}
-            known = {name: value for name, value in known.items() if value is not None}
-            self._logger.log(level, "%s", _Lazily(known), extra={"swink": known})
+        logger = self._logger
+        if logger.isEnabledFor(level):
+            known = {"event": event, "call": call.id, "model": str(call.model)}
+            known |= {name: value for name, value in fields.items() if value is not None}
+            message = (_Lazily(known),)
+            # `Logger.log` would search the stack for its caller, which is always this line
+            made = logger.makeRecord(
+                logger.name, level, __file__, 0, "%s", message, None, None, {"swink": known}
+            )
+            logger.handle(made)
 
 
 class _Lazily:

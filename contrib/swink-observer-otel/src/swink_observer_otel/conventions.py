@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 import swink_core as swink
@@ -29,6 +30,7 @@ def provider_name(name: str) -> str:
     return PROVIDERS.get(name, name)
 
 
+@lru_cache(maxsize=128)
 def address_of(endpoint: str | None) -> tuple[str | None, int | None]:
     """Return the host and port of a URL, or `None` without a host."""
     if endpoint is None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+MetricT = TypeVar("MetricT", Counter, Gauge, Histogram)
 
 __all__ = ["MOST_MODELS", "OTHER", "Metrics", "metrics_of"]
 
@@ -97,6 +100,7 @@ class Metrics:
             multiprocess_mode="livesum",
         )  # fmt: skip
         self._models: dict[str, set[str]] = {}
+        self._series: dict[tuple[Any, ...], Any] = {}
 
     def labels(
         self, provider: str, model: str, answered: bool = False, most: int = MOST_MODELS
@@ -109,6 +113,17 @@ class Metrics:
         if answered and len(known) < most:
             known.add(model)
         return provider, model if model in known else OTHER
+
+    def series(self, metric: MetricT, *labels: str) -> MetricT:
+        """Return the time series of a metric with these label values.
+
+        It does not change, and the library needs a hundred lines to look it up.
+        """
+        key = (metric, labels)
+        found: MetricT | None = self._series.get(key)
+        if found is None:
+            found = self._series[key] = metric.labels(*labels)
+        return found
 
 
 _metrics: WeakKeyDictionary[CollectorRegistry, Metrics] = WeakKeyDictionary()

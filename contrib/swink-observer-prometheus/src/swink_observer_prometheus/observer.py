@@ -47,7 +47,7 @@ class _Call(CallState):
         self._metrics = metrics
         self._most_unlisted = most_unlisted
         self._turn_to(call)
-        self._active = metrics.active.labels(*self._labels)
+        self._active = metrics.series(metrics.active, *self._labels)
         self._active.inc()
         self._last: float | None = None  # when the attempt's last chunk came
         self._first: float | None = None
@@ -67,7 +67,7 @@ class _Call(CallState):
         if self._last is None:
             self._first = now
             self._turn_to(call, answered=True)
-            self._gap = self._metrics.gap.labels(*self._labels)
+            self._gap = self._metrics.series(self._metrics.gap, *self._labels)
         else:
             self._gap.observe(now - self._last)
         self._last = now
@@ -79,7 +79,7 @@ class _Call(CallState):
                 self._first = self._last = None
                 self._turn_to(call)
             case swink.Notice(code="malformed_frame"):
-                self._metrics.malformed.labels(*self._labels).inc()
+                self._metrics.series(self._metrics.malformed, *self._labels).inc()
             case swink.Notice(code="buffered"):
                 self._fall_back("buffered")
             case swink.Notice(code="target_passed_over"):
@@ -88,7 +88,7 @@ class _Call(CallState):
                 self._take(call)
                 if event.model == str(call.model):
                     kind = event.error_kind or Kind.UNKNOWN
-                    self._metrics.retries.labels(*self._labels, kind).inc()
+                    self._metrics.series(self._metrics.retries, *self._labels, kind).inc()
                 else:
                     self._fall_back("provider_switch")
             case swink.Done():
@@ -98,36 +98,38 @@ class _Call(CallState):
                 self._end(event, call)
 
     def _fall_back(self, how: str) -> None:
-        self._metrics.fallbacks.labels(*self._labels, how).inc()
+        self._metrics.series(self._metrics.fallbacks, *self._labels, how).inc()
 
     def _take(self, call: swink.Call) -> None:
         """Count what the attempt took that ends here."""
         taken = self.taken(call)
         for name, count in taken.tokens.items():
-            self._metrics.tokens[name].labels(*self._labels).inc(count)
-        self._metrics.cost.labels(*self._labels).inc(taken.cost)
+            self._metrics.series(self._metrics.tokens[name], *self._labels).inc(count)
+        self._metrics.series(self._metrics.cost, *self._labels).inc(taken.cost)
         if taken.estimated:
-            self._metrics.estimated_cost.labels(*self._labels).inc(taken.cost)
+            self._metrics.series(self._metrics.estimated_cost, *self._labels).inc(taken.cost)
         output, first, end = taken.tokens.get("output"), self._first, call.attempt.ended_at
         if output and first is not None and end is not None and end > first:
-            self._metrics.rate.labels(*self._labels).observe(output / (end - first))
+            self._metrics.series(self._metrics.rate, *self._labels).observe(output / (end - first))
 
     def _end(self, event: swink.Done | swink.Error, call: swink.Call) -> None:
         metrics, labels = self._metrics, self._labels
         self._take(call)
         self._active.dec()
-        metrics.requests.labels(*labels, event.stop_reason).inc()
+        metrics.series(metrics.requests, *labels, event.stop_reason).inc()
         if self.cached:
-            metrics.cache_hits.labels(*labels).inc()
+            metrics.series(metrics.cache_hits, *labels).inc()
             return  # its times are not the model's
         if call.ended_at is not None:
-            metrics.duration.labels(*labels).observe(call.ended_at - call.started_at)
+            metrics.series(metrics.duration, *labels).observe(call.ended_at - call.started_at)
         attempt = call.attempt
         if attempt.started_at is not None and attempt.first_event_at is not None:
-            metrics.first.labels(*labels).observe(attempt.first_event_at - attempt.started_at)
+            metrics.series(metrics.first, *labels).observe(
+                attempt.first_event_at - attempt.started_at
+            )
         if isinstance(event, swink.Error):
             kind = event.error_kind or Kind.UNKNOWN
-            metrics.errors.labels(*labels, kind, _category(kind)).inc()
+            metrics.series(metrics.errors, *labels, kind, _category(kind)).inc()
 
 
 def _category(kind: Kind) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from urllib.parse import parse_qsl, quote, urlsplit, urlunsplit
 
 from swink_core.providers import codings_of_secret
@@ -71,8 +72,8 @@ def scrub_url(url: str) -> str:
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
-    pairs = parse_qsl(parts.query, keep_blank_values=True)
     query = parts.query
+    pairs = parse_qsl(query, keep_blank_values=True) if query else []
     if any(is_secret(name) or name == "sig" for name, _ in pairs):
         query = "&".join(
             f"{quote(name)}={HIDDEN if is_secret(name) or name == 'sig' else quote(value)}"
@@ -123,6 +124,7 @@ def _worth_hiding(secrets: Iterable[str]) -> list[str]:
     return sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
 
 
+@lru_cache(maxsize=512)
 def is_secret(name: str) -> bool:
     """Tell by the name of a header, a parameter or a field whether it holds a credential."""
     lower = name.lower()

@@ -143,7 +143,8 @@ def _sent(leg: RecordedLeg) -> Iterator[str]:
     for name, value in request.headers.items():
         if is_secret(name):
             yield scheme_of(value, name)[1]
-    for name, value in parse_qsl(urlsplit(request.path).query):
+    query = urlsplit(request.path).query
+    for name, value in parse_qsl(query) if query else ():
         if is_secret(name) or name == "sig":
             yield value
     if leg.kind != "token":

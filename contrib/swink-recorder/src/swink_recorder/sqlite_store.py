@@ -50,7 +50,8 @@ class SQLiteStore:
         with self._used(made=True) as db:
             has_words = _has(db, "words")
             for entry, document in calls:
-                self._delete(db, "id = ?", entry.id)
+                if db.execute("SELECT 1 FROM calls WHERE id = ?", (entry.id,)).fetchone():
+                    self._delete(db, "id = ?", entry.id)
                 number = self._add(db, entry, document)
                 if has_words:
                     said = (number, entry.prompt, entry.answer)
