@@ -2,9 +2,11 @@
 
 All stand before the same upstream, one process each, and are asked the same over OpenAI's Chat
 Completions. The relay is the least that a gateway on aiohttp can do: it reads no byte of what it
-passes on. The clients are sockets that look for nothing but the end of an answer, so that they
-cost little beside what they measure. Contenders take turns within a round, in an order that
-rotates; a ratio, or a difference, is taken within a round.
+passes on. The parsing relay decodes each frame and encodes it again, which is the least that one
+can do that understands what it passes on. `guarded` is the gateway with a key that clients must
+show, and a ledger in a SQLite file. The clients are sockets that look for nothing but the end of an
+answer, so that they cost little beside what they measure. Contenders take turns within a round, in
+an order that rotates; a ratio, or a difference, is taken within a round.
 
 litellm runs in an environment of its own (`make .venv-peers/litellm-proxy/.installed`), and is left
 out where it is not.
@@ -28,13 +30,15 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import orjson
 from aiohttp import web
 
 import swink_core as swink
 from lab.benchmarks.rounds import server as upstream
 from lab.benchmarks.server import most_descriptors
-from lab.benchmarks.sockets import PATH, Contender, Socket
+from lab.benchmarks.sockets import KEY, PATH, Contender, Socket
 from swink_gateway.policy.cooldowns import Cooldowns
+from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.server import Gateway
 
@@ -72,8 +76,24 @@ Found = dict[str, Any]
 # -- who serves ------------------------------------------------------------------------------------
 
 
-async def _relay(base: str) -> None:
-    """Serve a relay that passes bytes on as they come."""
+def _as_they_come(data: bytes, rest: bytes) -> tuple[bytes, bytes]:
+    return data, b""
+
+
+def _encoded_again(data: bytes, rest: bytes) -> tuple[bytes, bytes]:
+    """Return the whole frames, each decoded and encoded again, and what is left."""
+    *frames, rest = (rest + data).split(b"\n\n")
+    made = [
+        frame if frame == b"data: [DONE]" else b"data: " + orjson.dumps(orjson.loads(frame[6:]))
+        for frame in frames
+    ]
+    return b"".join(frame + b"\n\n" for frame in made), rest
+
+
+async def _relay(
+    base: str, passed: Callable[[bytes, bytes], tuple[bytes, bytes]] = _as_they_come
+) -> None:
+    """Serve a relay that passes on what `passed` makes of the bytes that came and of those left."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -85,8 +105,11 @@ async def _relay(base: str) -> None:
                 response = web.StreamResponse(status=answer.status)
                 response.content_type = answer.content_type
                 await response.prepare(request)
+                rest = b""
                 async for data in answer.content.iter_any():
-                    await response.write(data)
+                    whole, rest = passed(data, rest)
+                    if whole:
+                        await response.write(whole)
                 return response
 
         app = web.Application()
@@ -101,20 +124,29 @@ async def _relay(base: str) -> None:
 NO_LIMIT = aiohttp.ClientTimeout(total=None)
 
 
-async def _swink(base: str) -> None:
+async def _parsing(base: str) -> None:
+    await _relay(base, _encoded_again)
+
+
+async def _guarded(base: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        await _swink(base, keys=[KEY], ledger=SQLiteLedger(Path(folder, "ledger.sqlite")))
+
+
+async def _swink(base: str, **guards: Any) -> None:
     """Serve the gateway, as `swink gateway` would."""
     own: Any = {"openai": {"api_key": "k", "api": "chat", "base_url": base}}
     limits = Limits(streams=10 * max(WAITING))
     routes = {name: [f"openai/{name}"] for name in MODELS}
     async with (
         swink.Client(providers=own, breaker=False, gates=[Cooldowns()]) as client,
-        Gateway(client, limits=limits, routes=routes) as gateway,
+        Gateway(client, limits=limits, routes=routes, **guards) as gateway,
     ):
         print(gateway.url, flush=True)
         await asyncio.to_thread(sys.stdin.read)
 
 
-SERVED = {"relay": _relay, "swink": _swink}
+SERVED = {"relay": _relay, "parsing": _parsing, "swink": _swink, "guarded": _guarded}
 
 
 @contextmanager

@@ -164,7 +164,8 @@ def _peers(found: Found) -> str:
 
 def _all_gateways(found: Found) -> str:
     rounds, memory = found["gateways"]["rounds"], found["gateways"]["memory"]
-    names = [name for name in ("relay", "swink", "litellm") if name in memory]
+    order = ("relay", "parsing", "swink", "guarded", "litellm")
+    names = [name for name in order if name in memory]
     lines = [f"| | {' | '.join(names)} | target |", f"|---|{'---:|' * len(names)}---|"]
     for figure in rounds[0]["relay"]:
         medians = {name: statistics.median(one[name][figure] for one in rounds) for name in names}

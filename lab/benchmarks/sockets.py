@@ -12,6 +12,9 @@ from urllib.parse import urlsplit
 
 PATH = "/v1/chat/completions"
 
+KEY = "sk-of-the-benchmark"
+"""What the clients show; of the contenders, the guarded gateway asks for it."""
+
 
 class Contender:
     """A gateway under measurement: where it is, and what its process has used."""
@@ -101,6 +104,7 @@ class Socket:
         body = json.dumps(said).encode()
         head = (
             f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1:{self._contender.port}\r\n"
+            f"Authorization: Bearer {KEY}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self._answer.ask(head.encode() + body)

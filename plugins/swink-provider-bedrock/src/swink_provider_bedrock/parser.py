@@ -16,7 +16,7 @@ from swink_core import Failure, StopReason, ToolCallBlock
 from swink_core.providers import EventWriter, MalformedFrame, arguments_object, parse_arguments
 from swink_provider_anthropic import claude
 from swink_provider_bedrock.errors import error_type
-from swink_provider_bedrock.eventstream import HeaderValue, message
+from swink_provider_bedrock.eventstream import HeaderValue, headers_and_payload
 from swink_provider_bedrock.facts import note_facts, note_guardrail
 from swink_provider_bedrock.wire import (
     BY_SERVER,
@@ -28,6 +28,7 @@ from swink_provider_bedrock.wire import (
     ToolUse,
     decode_answer,
     decode_payload,
+    decode_text,
 )
 
 __all__ = ["ConverseParser"]
@@ -101,13 +102,24 @@ class ConverseParser:
         self._sealed: _Sealed | None = None
         self._citations: dict[Any, list[Any]] = {}
         self._has_metadata = False
+        # of the last message, if that was a delta of text; equal headers are one object
+        self._text_headers: dict[str, HeaderValue] | None = None
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a message says; events of unknown type say nothing."""
-        headers, body = message(frame)
+        headers, body = headers_and_payload(frame)
+        if headers is self._text_headers:
+            try:
+                data = decode_text(body)
+            except ValueError:  # other content, or damage, of which the full decoder says more
+                self._text_headers = None
+            else:
+                out.text(data.delta.text, data.contentBlockIndex)
+                return
         match headers.get(":message-type"):
             case "event":
-                self._event(headers.get(":event-type"), body, out)
+                self._text_headers = None
+                self._event(headers, body, out)
             case "exception" | "error":
                 self._failed(headers, body, out)
 
@@ -122,12 +134,14 @@ class ConverseParser:
         self._metadata(answer, out)
         self._finish(answer.stopReason, out)
 
-    def _event(self, kind: HeaderValue | None, body: bytes, out: EventWriter) -> None:
-        match kind:
+    def _event(self, headers: dict[str, HeaderValue], body: bytes, out: EventWriter) -> None:
+        match headers.get(":event-type"):
             case "contentBlockDelta":
                 data = decode_payload(body, out)
                 if data.delta is not None:
                     self._delta(data.contentBlockIndex, data.delta, out)
+                    is_text = data.delta.text is not None and self._sealed is None
+                    self._text_headers = headers if is_text else None
             case "contentBlockStart":
                 data = decode_payload(body, out)
                 self._start(data.contentBlockIndex, data.start or {}, out)

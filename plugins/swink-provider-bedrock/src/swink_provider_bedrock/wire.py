@@ -22,10 +22,12 @@ __all__ = [
     "Facts",
     "Payload",
     "Reasoning",
+    "TextPayload",
     "ToolUse",
     "Trace",
     "decode_answer",
     "decode_payload",
+    "decode_text",
 ]
 
 
@@ -148,6 +150,19 @@ class Answer(Facts, gc=False):
     output: Output | None = None
 
 
+class _Text(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    text: str
+
+
+class TextPayload(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A delta of text, as most messages are, with its padding."""
+
+    contentBlockIndex: int
+    delta: _Text
+    p: str | None = None
+
+
+decode_text = msgspec.json.Decoder(TextPayload).decode
 _decode = msgspec.json.Decoder(Payload).decode
 
 

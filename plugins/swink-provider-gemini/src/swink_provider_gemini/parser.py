@@ -24,8 +24,10 @@ from swink_provider_gemini.wire import (
     Candidate,
     Chunk,
     FunctionCall,
+    TextChunk,
     decode_chunk,
     decode_chunks,
+    decode_text,
     function_call,
 )
 
@@ -91,10 +93,20 @@ class GenerateContentParser:
         self._facts: dict[str, Any] = {}  # of the answer so far
         self._logprobs: dict[str, Any] = {}
         self._in_text = self._several = False
+        self._says_only_text = False  # the last frame, and what comes next is tried as such
         self._usage: dict[str, Any] = {}  # what was told, and is not counted yet
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a frame says."""
+        if self._says_only_text:
+            try:
+                chunk = decode_text(frame)
+            except msgspec.DecodeError:  # the full decoder says what is wrong, if anything is
+                pass
+            else:
+                if self._add_text(chunk, out):
+                    return
+            self._says_only_text = False
         if not frame.startswith(b"["):
             self._chunk(decode_chunk(frame), frame, out)
             return
@@ -113,6 +125,24 @@ class GenerateContentParser:
         """Read an answer that was not streamed, or streamed as one JSON array."""
         self.feed(body.removeprefix(_BOM).strip(), out)
         self.after_read(out)
+
+    def _add_text(self, chunk: TextChunk, out: EventWriter) -> bool:
+        """Add to the block of text, if that is all there is to do."""
+        candidates = chunk.candidates
+        if len(candidates) != 1 or candidates[0].index:
+            return False
+        parts = candidates[0].content.parts
+        if len(parts) != 1 or not parts[0].text:
+            return False
+        if chunk.response_id != out.response_id or chunk.model_version != out.model:
+            return False
+        usage = chunk.usage_metadata
+        if usage:
+            if usage.keys() != self._usage.keys():
+                self.after_read(out)  # what only the earlier one says is not to be lost
+            self._usage = usage
+        out.text(parts[0].text, self._block)
+        return True
 
     def _chunk(self, chunk: Chunk, frame: bytes, out: EventWriter) -> None:
         if chunk.error is not None:
@@ -153,6 +183,7 @@ class GenerateContentParser:
             text = parts[0].get("text")
             bare = parts[0] == {"text": text} and candidate == Candidate(candidate.index, content)
             if bare and text and isinstance(text, str):
+                self._says_only_text = True
                 out.text(text, self._block)
                 return
         # all calls are understood before anything is said: a frame counts whole or not at all

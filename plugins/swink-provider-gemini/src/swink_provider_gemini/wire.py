@@ -9,6 +9,7 @@ fields.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -20,8 +21,10 @@ __all__ = [
     "Chunk",
     "FunctionCall",
     "StreamDecoder",
+    "TextChunk",
     "decode_chunk",
     "decode_chunks",
+    "decode_text",
     "function_call",
 ]
 
@@ -81,6 +84,30 @@ class Chunk(msgspec.Struct, gc=False, rename="camel"):
     error: Any = None
 
 
+class _TextPart(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    text: str
+
+
+class _TextContent(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    parts: list[_TextPart]
+    role: str | None = None
+
+
+class _TextCandidate(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    content: _TextContent
+    index: int | None = None
+
+
+class TextChunk(msgspec.Struct, gc=False, rename="camel", forbid_unknown_fields=True):
+    """A frame that says nothing but text, as most do: no other field is in it."""
+
+    candidates: list[_TextCandidate]
+    usage_metadata: dict[str, Any] | None = None
+    model_version: str | None = None
+    response_id: str | None = None
+
+
+decode_text = msgspec.json.Decoder(TextChunk).decode
 decode_chunk = msgspec.json.Decoder(Chunk).decode
 decode_chunks = msgspec.json.Decoder(list[Chunk]).decode
 
@@ -89,6 +116,10 @@ def function_call(part: dict[str, Any]) -> FunctionCall | None:
     """Return the call of a part that has one. Raises `msgspec.ValidationError`."""
     call = part.get("functionCall")
     return None if call is None else msgspec.convert(call, FunctionCall)
+
+
+_BARE = re.compile(rb"\n[{\[]").search, re.compile(rb"\r[{\[]").search
+"""Two, since a pattern that begins with one character is found three times as fast."""
 
 
 class StreamDecoder:
@@ -133,8 +164,7 @@ class StreamDecoder:
     def _bare_start(self, data: bytes) -> int:
         if self._line_begins and data.startswith((b"{", b"[")):
             return 0
-        found = [data.find(start) for start in (b"\n{", b"\n[", b"\r{", b"\r[")]
-        return min((at + 1 for at in found if at >= 0), default=-1)
+        return min((found.end() - 1 for find in _BARE if (found := find(data))), default=-1)
 
     def _as_data(self, data: bytes) -> bytes:
         field = b"data: " if self._line_begins and data else b""
