@@ -101,6 +101,20 @@ def _ollama(deltas: int) -> Iterable[bytes]:
     yield orjson.dumps(end) + b"\n"
 
 
+def _cohere(deltas: int) -> Iterable[bytes]:
+    message = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": []}
+    yield _sse({"type": "message-start", "id": "m1", "delta": {"message": message}})
+    content = {"content": {"type": "text", "text": ""}}
+    yield _sse({"type": "content-start", "index": 0, "delta": {"message": content}})
+    for text in _texts(deltas):
+        said = {"message": {"content": {"text": text}}}
+        yield _sse({"type": "content-delta", "index": 0, "delta": said})
+    yield _sse({"type": "content-end", "index": 0})
+    tokens = {"input_tokens": 8, "output_tokens": deltas}
+    end = {"finish_reason": "COMPLETE", "usage": {"billed_units": tokens, "tokens": tokens}}
+    yield _sse({"type": "message-end", "delta": end})
+
+
 def _message(kind: str, payload: dict[str, Any]) -> bytes:
     """Return a message of vnd.amazon.eventstream."""
     named = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
@@ -159,6 +173,13 @@ def _gemini_text(chunk: Any) -> str | None:
     return text
 
 
+def _cohere_text(event: Any) -> str | None:
+    if event["type"] != "content-delta":
+        return None
+    text: str = event["delta"]["message"]["content"]["text"]
+    return text
+
+
 def _ollama_text(chunk: Any) -> str | None:
     text: str = chunk["message"]["content"]
     return text
@@ -198,6 +219,7 @@ FORMATS = (
     Format(
         "Ollama", "ollama/llama3.2", "application/x-ndjson", _ollama, _lines(b"\n", 0, _ollama_text)
     ),
+    Format("Cohere", "cohere/command-a-03-2025", SSE, _cohere, _lines(b"\n\n", 6, _cohere_text)),
     Format(
         "Bedrock",
         "bedrock/amazon.nova-lite-v1:0",

@@ -37,6 +37,7 @@ OWN: dict[str, dict[str, Any]] = {
     "openai": {"api_key": "sk-bench"},
     "anthropic": {"api_key": "sk-bench"},
     "gemini": {"api_key": "sk-bench"},
+    "cohere": {"api_key": "sk-bench"},
     "deepseek": {"api_key": "sk-bench"},
     "bedrock": {"api_key": "sk-bench", "settings": {"region": "us-east-1"}},
 }
