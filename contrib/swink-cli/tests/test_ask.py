@@ -92,7 +92,7 @@ def test_piped_input_alone_is_a_prompt(swink: Any) -> None:
 OPTIONS: list[tuple[str, list[str], dict[str, Any]]] = [
     ("temperature", ["--temperature", "0.5"], {"temperature": 0.5}),
     ("system prompt", ["-s", "Be brief"], {}),
-    ("most tokens", ["--max-tokens", "7"], {"max_completion_tokens": 7}),
+    ("Maximum number", ["--max-tokens", "7"], {"max_completion_tokens": 7}),
     ("thinking", ["--thinking", "low"], {"reasoning_effort": "low"}),
     ("JSON", ["--json"], {"response_format": {"type": "json_object"}}),
     ("any option", ["-o", "top_p=0.9", "-o", "seed=4"], {"top_p": 0.9, "seed": 4}),
@@ -363,11 +363,11 @@ def test_events_of_an_interrupted_answer_end_with_aborted(start: Any) -> None:
     ("line", "stdin", "said"),
     [
         (["Hi"], "", "Hi\n"),
-        ([], "all this", "all this\n"),
+        ([], "Send nothing", "Send nothing\n"),
         (["Hello there"], "", "Hello there\n"),
         (["-m", "echo/echo", "Hello"], "", "Hello\n"),
         (["--debug", "Hello there"], "", "Hello there\n"),
-        (["summarise"], "all this", "all this\n\nsummarise\n"),
+        (["summarise"], "Send nothing", "Send nothing\n\nsummarise\n"),
         (["help", "me"], "", "help me\n"),
     ],
     ids=[
@@ -407,12 +407,12 @@ TOOLS = ["-y", "--functions", "def f(): ..."]
 # options, how the answer ended, the exit code, what the last line says of that
 ENDS: list[tuple[list[str], str, int, list[str]]] = [
     ([], "stop", 0, []),
-    ([], "tool-use", 0, ["waits for its tools"]),
-    ([], "length", 3, ["cut off at the token limit"]),
+    ([], "tool-use", 0, ["waiting for its tools"]),
+    ([], "length", 3, ["truncated at the token limit"]),
     ([], "content-filter", 3, ["stopped by a content filter"]),
-    ([], "pause", 3, ["paused by the provider: ask again to go on"]),
+    ([], "pause", 3, ["paused by the provider: ask again to continue"]),
     (TOOLS, "stop", 0, []),
-    (TOOLS, "length", 3, ["cut off at the token limit"]),
+    (TOOLS, "length", 3, ["truncated at the token limit"]),
     (TOOLS, "content-filter", 3, ["stopped by a content filter"]),
 ]
 

@@ -148,7 +148,7 @@ def test_a_failed_turn_can_be_asked_again(swink: Any) -> None:
     with ChatService(["One."], HTTPError(400, "no"), ["Two."]) as service:
         done = swink(*to(service), stdin="first\nsecond\n/retry\n")
     assert done.stdout == "One.\nTwo.\n"
-    assert "the conversation is kept: /retry asks again" in done.stderr
+    assert "the conversation is kept: /retry sends the message again" in done.stderr
     assert turns(service.requests[2]) == turns(service.requests[1])
 
 
@@ -182,14 +182,14 @@ def test_a_question_that_cannot_be_answered_is_taken_back(swink: Any, tmp_path: 
 
 def test_there_must_be_something_to_ask_again(swink: Any) -> None:
     done = swink("chat", "-m", "echo/echo", stdin="/retry\n")
-    assert done.stderr.startswith("Error: Nothing to ask again\n")
+    assert done.stderr.startswith("Error: Nothing to retry\n")
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("/sytem x", "no command /sytem; did you mean /system?"),
-        ("/image", "no file was named"),
+        ("/image", "no file given"),
         ("/image absent.png", "absent.png: No such file"),
         ("/load absent.json", "absent.json: No such file"),
         ("/save /no/such/folder/x", "/no/such/folder/x: No such file"),
@@ -270,7 +270,7 @@ def test_help_names_every_command_and_quit_leaves(swink: Any) -> None:
     done = swink("chat", "-m", "echo/echo", stdin="/help\n/quit\nnever\n")
     for name in ("/model", "/system", "/image", "/attach", "/retry", "/save", "/load", "/quit"):
         assert name in done.stderr
-    assert "write the conversation as JSON" in done.stderr
+    assert "save the conversation as JSON" in done.stderr
     assert done.stdout == ""
 
 
@@ -279,7 +279,7 @@ def test_help_names_every_command_and_quit_leaves(swink: Any) -> None:
 
 def test_a_person_is_prompted_and_leaves_with_ctrl_d(start: Any, tmp_path: Path) -> None:
     running = start("chat", "-m", "echo/echo", size=TERMINAL)
-    running.wait_for("Ctrl-D leaves")
+    running.wait_for("Ctrl-D exits")
     running.wait_for(PROMPT)
     running.type("hello **there**\n")
     running.wait_for("tokens in")
@@ -381,5 +381,5 @@ def test_a_history_that_cannot_be_kept_is_a_notice(start: Any, tmp_path: Path) -
     running.wait_for(PROMPT)
     running.type("\x04")
     assert running.finish() == 0
-    assert b"notice: the history is not kept" in running.output
+    assert b"notice: the input history was not saved" in running.output
     assert b"Traceback" not in running.output

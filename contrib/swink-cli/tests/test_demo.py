@@ -107,7 +107,7 @@ def test_a_provider_without_recordings_borrows_those_of_its_wire_format(
     assert done.returncode == 0
     bravo = next(line for line in rows(done.stdout) if line.startswith("bravo lines"))
     assert bravo.endswith(" 12/14 stop $0.00025")
-    assert "bravo: recorded from alpha, whose wire format they speak" in done.stderr
+    assert "bravo: replayed from alpha, which has the same wire format" in done.stderr
 
 
 def test_a_provider_without_requests_gets_the_recorded_bytes(swink: Any, site: Path) -> None:

@@ -113,7 +113,7 @@ def test_the_help_says_which_commands_cannot_be_had(extended: Any) -> None:
     said = help_of(extended("--help", COLUMNS="200").stdout)
 
     assert "twice claimed by acme-broken 2.5 and acme-hello 1.0" in said
-    assert "ask left out of acme-hello 1.0: swink has a command of this name" in said
+    assert "ask skipped, from acme-hello 1.0: swink has a command with this name" in said
 
 
 def test_what_metadata_says_cannot_drive_a_terminal(swink: Any, tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_its_usage_is_told_like_that_of_any_command(extended: Any) -> None:
         ("exits", "Broken command", ["SystemExit: 9", "acme-broken 2.5"]),
         ("absent", "Broken command", ["No module named 'no_such_module'", "acme-broken 2.5"]),
         ("nameless", "Broken command", ["AttributeError", "nothing", "acme-broken 2.5"]),
-        ("number", "Broken command", ["no click command but int", "acme_hello:number"]),
-        ("twice", "Two commands of one name", ["acme-broken 2.5 and acme-hello 1.0"]),
+        ("number", "Broken command", ["not a click command but int", "acme_hello:number"]),
+        ("twice", "Duplicate command", ["acme-broken 2.5 and acme-hello 1.0"]),
     ],
 )
 def test_a_fault_is_told_with_whose_it_is(
@@ -170,7 +170,7 @@ def test_a_fault_is_told_with_whose_it_is(
 NEEDS: list[tuple[str, str]] = [
     ("aiohttp_of_nobody", "pip install 'acme-top[cli]'"),
     ("aiohttp_of_nobody.client", "pip install 'acme-top[cli]'"),
-    ("acme_top.gone", "Update that distribution, or uninstall it"),
+    ("acme_top.gone", "Update or uninstall that distribution"),
 ]
 
 
@@ -203,7 +203,7 @@ def test_a_command_that_stumbles_is_named_with_its_distribution(extended: Any) -
 
     assert done.returncode == 1
     assert done.stderr.splitlines()[1] == "ZeroDivisionError: by zero"
-    assert "`swink stumble` comes with acme-hello 1.0." in done.stderr
+    assert "`swink stumble` belongs to acme-hello 1.0." in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -224,7 +224,7 @@ def test_an_unknown_command_is_a_question(extended: Any) -> None:
     assert extended("zymurgy", SWINK_MODEL="echo/echo").stdout == "zymurgy\n"
     done = extended("--", "zymurgy")
     assert done.returncode == 2
-    assert "`swink --help` lists those installed" in done.stderr
+    assert "`swink --help` lists the installed commands" in done.stderr
     assert "pip" not in done.stderr
 
 

@@ -177,7 +177,7 @@ def test_a_provider_says_which_models_take_what(listed: Any, site: Path) -> None
     assert "max_tokens all" in lines
     content = lines.index("Content, and features that a call may need")
     assert "tools all" in lines[content:]
-    assert lines[content:][-4].startswith("refused before a byte is sent images, documents, audio")
+    assert lines[content:][-4].startswith("rejected before the request images, documents, audio")
 
 
 def test_a_broken_provider_says_what_its_catalogue_knows(listed: Any) -> None:
@@ -250,7 +250,7 @@ def test_models_as_json_say_everything(listed: Any) -> None:
 def test_a_broken_catalogue_is_left_out_by_name(listed: Any) -> None:
     done = listed("models")
     assert done.returncode == 0
-    assert "notice: garbled is left out: garbled_provider/models.toml" in done.stderr
+    assert "notice: garbled is skipped: garbled_provider/models.toml" in done.stderr
     assert "large" in done.stdout
 
 
@@ -304,7 +304,7 @@ def test_what_a_server_has_is_asked_of_it(telling: Any) -> None:
 def test_a_list_of_everything_says_who_could_be_asked(telling: Any) -> None:
     done = telling("models")
     assert "tuned" not in done.stdout
-    assert "swink models telling asks its server which models it has" in done.stderr
+    assert "swink models telling lists the models of its server" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_models_are_searched(listed: Any, line: list[str], expected: list[str]) 
     assert sorted(f"{row['provider']}/{row['id']}" for row in json.loads(done.stdout)) == expected
     assert (done.returncode, done.imported, done.stderr) == (0, False, "")
     told = listed("models", *line, SWINK_PLUGINS=allowed).stdout
-    assert ("is listed" in told) == (not expected)
+    assert ("No listed model" in told) == (not expected)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_one_and_many_are_the_same_command(swink: Any, said: str, meant: str) ->
 def test_a_server_that_does_not_answer_is_told_of_to_who_asked_for_it(telling: Any) -> None:
     done = telling("models", "silent")
     assert rows(done.stdout)[1] == "large 200k 8k 3 15 2020-01-01* tools"
-    assert "notice: the server of silent does not say what it has: no such luck" in done.stderr
+    assert "notice: the server of silent did not list its models: no such luck" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_models_are_filtered_and_sorted(stocked: Any, line: list[str], expected:
     done = stocked("models", *line)
     assert (done.returncode, done.imported) == (0, False)
     shown = [line.split()[0] for line in rows(done.stdout)[1:]]
-    assert shown == names or (not names and "No listed model has all of that." in done.stdout)
+    assert shown == names or (not names and "No listed model matches all filters." in done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -472,7 +472,7 @@ def test_loading_says_what_is_wrong_with_which(listed: Any) -> None:
 def test_a_broken_shared_plugin_is_named_and_the_answer_comes(listed: Any) -> None:
     done = listed("ask", "-m", "echo/echo", "Hi")
     assert (done.returncode, done.stdout) == (0, "Hi\n")
-    assert "notice: plugin absent (swink-observer) is left out: ModuleNotFoundError" in done.stderr
+    assert "notice: plugin absent (swink-observer) is disabled: ModuleNotFoundError" in done.stderr
 
 
 def test_a_broken_provider_is_an_error_when_it_is_asked(listed: Any) -> None:

@@ -1,4 +1,4 @@
-"""What is kept of calls and conversations, gone on with, and where nothing is kept."""
+"""Stored calls and conversations: continuing them, and turning storage off."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_nothing_is_kept_where_the_user_wants_nothing_kept(
     assert swink("chat", "-m", "echo/echo", *option, stdin="Hi\n", **more).returncode == 0
     assert not file.exists()
     done = swink("ask", "-m", "echo/echo", "-c", "Hi", **more)
-    assert (done.returncode, "Nothing to go on with" in done.stderr) == (2, True)
+    assert (done.returncode, "No conversation to continue" in done.stderr) == (2, True)
 
 
 def test_one_file_has_it_all_where_the_environment_names_one(swink: Any, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_written_costs_no_answer(swink: Any, file: Path) -
     file.write_bytes(b"no database " * 100)
     done = swink("ask", "-m", "echo/echo", "Hi")
     assert (done.returncode, done.stdout) == (0, "Hi\n")
-    assert "the conversation is not kept" in done.stderr
+    assert "the conversation was not stored" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -151,7 +151,7 @@ def test_a_file_that_is_held_or_damaged_later_costs_no_answer(swink: Any, file: 
                    "SELECT RAISE(FAIL, 'database or disk is full'); END")  # fmt: skip
     done = swink("ask", "-m", "echo/echo", "Ho")
     assert (done.returncode, done.stdout) == (0, "Ho\n")
-    assert "the conversation is not kept" in done.stderr
+    assert "the conversation was not stored" in done.stderr
     assert "disk is full" in done.stderr
     done = swink("ask", "-c", "Ho")
     assert (done.returncode, done.stdout) == (2, "")

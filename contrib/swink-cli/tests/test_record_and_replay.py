@@ -1,4 +1,6 @@
-"""`swink record` and `swink replay`: what was kept is what came, and it plays without a network."""
+"""`swink record` and `swink replay`: a recording contains the received bytes, and replays without a
+network.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,14 @@ def lines(swink: Any, tmp_path: Path) -> Any:
 
 
 def service(folder: Path, *said: dict[str, Any], **head: Any) -> Recording:
-    """What the service says, so many lines, each a tenth of a second after the other."""
+    """The lines that the service sends, a tenth of a second apart."""
     record(folder / "service", "lines", said, len(said) / 10, **head)
     return Recording.load(folder / "service")
 
 
 @pytest.fixture
 def recorded(lines: Any, tmp_path: Path) -> Any:
-    """Records what a service says; `request` is how it was asked."""
+    """Record what a service sends; `request` is the request it received."""
 
     def run(*said: dict[str, Any], more: tuple[str, ...] = (), **head: Any) -> Any:
         with ReplayServer() as server:
@@ -94,7 +96,7 @@ def test_a_recording_that_is_there_is_replaced_when_that_is_asked_for(
     refused = recorded({"say": "Again."}, STOP)
 
     assert refused.returncode == 2
-    assert "holds a recording already" in refused.stderr
+    assert "already contains a recording" in refused.stderr
     assert (tmp_path / "kept" / "recording.json").read_bytes() == before
 
     (tmp_path / "service").rename(tmp_path / "refused")

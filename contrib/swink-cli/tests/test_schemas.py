@@ -69,7 +69,7 @@ def test_a_schema_is_json_a_file_of_either_kind_or_words(tmp_path: Path) -> None
         assert read_schema(given) == schema
     with pytest.raises(swink.MediaError, match=r"absent\.json: No such file"):
         read_schema("absent.json")
-    with pytest.raises(swink.InvalidOption, match="--schema is no JSON"):
+    with pytest.raises(swink.InvalidOption, match="--schema is not valid JSON"):
         read_schema("{name}")
 
 

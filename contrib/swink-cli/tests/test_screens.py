@@ -108,9 +108,9 @@ IN_A_TERMINAL = [
             ("so far", ""), ("> ", "And then?\r"),
             ("so far", ""), ("> ", "/tokens\r"),
             ("begins at", ""), ("> ", "/help\r"),
-            ("goes on", ""), ("> ", "/nothing\r"),
+            ("continues on", ""), ("> ", "/nothing\r"),
             ("lists", ""), ("> ", INTERRUPT),
-            ("leaves)", ""), ("> ", LEAVE),
+            ("leave", ""), ("> ", LEAVE),
         ],
     ),
 ]  # fmt: skip

@@ -103,7 +103,7 @@ def test_the_first_code_block_is_found(answer: str, code: str | None) -> None:
 def test_code_alone_is_written(swink: Any) -> None:
     assert swink("ask", "-m", "echo/echo", "-x", "See:\n```\nls\n```").stdout == "ls\n"
     done = swink("ask", "-m", "echo/echo", "-x", "no code")
-    assert (done.stdout, "there is no code block" in done.stderr) == ("no code\n", True)
+    assert (done.stdout, "the answer has no code block" in done.stderr) == ("no code\n", True)
 
 
 @pytest.fixture

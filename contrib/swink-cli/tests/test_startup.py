@@ -1,4 +1,4 @@
-"""What a command imports: start-up must not grow with what is installed."""
+"""The imports of commands: start-up time must not grow with the installed packages."""
 
 from __future__ import annotations
 

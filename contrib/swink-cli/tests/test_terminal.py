@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of an answer."""
+"""Answers as a user sees them on a terminal."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_markdown_is_rendered_while_it_comes(start: Any) -> None:
 
 
 def test_nothing_that_was_seen_is_gone_for_a_moment(start: Any) -> None:
-    """What a terminal shows between two changes; within one, it shows what was there before."""
+    """The terminal's content between two changes; within one, it shows the earlier content."""
     gates = [Gate() for _ in range(4)]
     steps = ["# One\n\ntwo", "\n\n- three\n", "- four\n\n", "```\nfive\n```\n\nsix"]
     words = ["One", "two", "three", "four", "five", "six"]
@@ -138,7 +138,7 @@ def test_plain_text_cannot_be_taken_back_and_is_declared_void(start: Any) -> Non
         assert running.finish() == 0
     lines = shown(running)
     assert lines[0] == "First"
-    assert lines[1] == "the text above is void"
+    assert lines[1] == "discard the text above"
     assert "Second" in lines
 
 
@@ -241,7 +241,7 @@ def test_no_color_is_respected(start: Any) -> None:
 def test_a_redirected_answer_is_plain_though_a_person_watches_stderr(
     start: Any, tmp_path: Path
 ) -> None:
-    """As `swink ask … > file`: the answer is as it came, what is said beside it is styled."""
+    """As `swink ask … > file`: the answer is unformatted, the text beside it is styled."""
     file = tmp_path / "answer.md"
     with file.open("wb") as out:
         running = start("ask", "-m", "echo/think", "**Hi**", size=TERMINAL, stdout=out)

@@ -92,7 +92,7 @@ def test_what_is_read_as_data_is_the_answer_alone(
         where = ("-m", "openai/any", "--base-url", service.base_url, "--api-key", "k")
         done = swink("ask", *where, "-y", "--functions", file, *given, "Oslo?")
     assert (done.returncode, done.stdout) == (0, f"{out}\n")
-    told = f"said before the answer: {before}" in done.stderr
+    told = f"text before the answer: {before}" in done.stderr
     assert told == (before.strip("`\n") not in out)
     assert "trying openai/any" in done.stderr
     assert "void" not in done.stderr  # what an earlier turn said is not
@@ -206,10 +206,10 @@ def test_without_a_terminal_nothing_is_sent_before_someone_gave_leave(
 
 def test_a_person_is_asked_on_a_terminal(start: Any, file: str) -> None:
     running = start("chat", "-m", "echo/tool", "--functions", file, size=(80, 24))
-    question = "lways, or why not: "
+    question = "lways, or a reason for no: "
     for city, answer, told in (
         ("Oslo", "not now", "They say: not now"),
-        ("Rome", "n", "get_weather failed: The user does not allow this call."),
+        ("Rome", "n", "get_weather failed: The user did not allow this call."),
         ("Bern", "a", "get_weather returned: Bern: 18 in 1"),
     ):
         running.wait_for(PROMPT)
@@ -241,10 +241,10 @@ def test_all_of_long_arguments_can_be_seen(start: Any, file: str) -> None:
     )
     running.wait_for("characters)?")
     assert b"END" not in running.output
-    running.wait_for("lways, [w]hole, or why not: ")
+    running.wait_for("lways, [w]hole, or a reason for no: ")
     running.type("w\n")
     running.wait_for("END")
-    running.wait_for("lways, or why not: ")
+    running.wait_for("lways, or a reason for no: ")
     running.type("n\n")
     assert running.finish() == 0
 
@@ -258,15 +258,15 @@ def test_what_was_typed_before_the_question_is_no_answer(start: Any, file: str) 
         running.wait_for("waiting for")
         running.type("y\n")
         gate.open()
-        running.wait_for("why not: ")
+        running.wait_for("a reason for no: ")
         running.type("n\n")
-        running.wait_for("does not allow this call")
+        running.wait_for("did not allow this call")
         assert running.finish() == 0
 
 
 def test_ctrl_c_at_the_question_carries_nothing_out(start: Any, file: str) -> None:
     running = start("ask", "-m", "echo/tool", "--functions", file, "Oslo", size=(80, 24))
-    running.wait_for("why not: ")
+    running.wait_for("a reason for no: ")
     running.interrupt()
     assert running.finish() == 130
     assert b"18 in" not in running.output
@@ -337,12 +337,12 @@ def test_a_server_s_results_are_shown_to_the_model(monkeypatch: pytest.MonkeyPat
 # -- mistakes ------------------------------------------------------------------------------------
 
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
-    ("no such file", {"files": ["none.py"]}, "none.py: there is no such file"),
+    ("no such file", {"files": ["none.py"]}, "none.py: no such file"),
     ("code that fails", {"files": ["def f(: pass"]}, "SyntaxError"),
     ("no function", {"files": ["def _f(): ..."]}, "has no function"),
     ("no schema", {"files": ["def f(*a): ..."]}, "can be named by no model"),
     ("two of a name", {"files": ["def f(): ...", "def f(): ..."]}, "the name 'f'"),
-    ("no such tool", {"names": ["nope"]}, "no plugin has a tool 'nope'"),
+    ("no such tool", {"names": ["nope"]}, "no plugin provides a tool 'nope'"),
 ]
 
 

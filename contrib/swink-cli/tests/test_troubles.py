@@ -1,4 +1,4 @@
-"""What the library only logs, and a person is told once."""
+"""Errors that the library only logs are shown once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Observer:
 TOLD = (
     "notice: observer watch (acme-watch) raised; it is left out of this call: "
     "ZeroDivisionError: a word of mine\n"
-    "Report it with what `swink --debug …` prints, or uninstall it.\n"
+    "Report it with the output of `swink --debug …`, or uninstall it.\n"
 )
 
 
@@ -69,7 +69,7 @@ def test_on_a_screen_it_stands_below_the_answer(start: Any, site: dict[str, str]
 
 
 def logger_of(troubles: Troubles, *others: logging.Handler) -> logging.Logger:
-    """Returns a logger of a package of ours with these handlers alone."""
+    """Return a logger of a package of swink with only these handlers."""
     logger = logging.getLogger("swink_troubled")
     logger.handlers, logger.propagate = [troubles, *others], False
     return logger

@@ -1,6 +1,7 @@
-"""The way into `swink`, and what Ctrl-C does before it is set up and after it is done.
+"""The entry point of `swink`, which handles Ctrl-C during startup and shutdown.
 
-Python would print a traceback, of its own imports and of its end.
+Without it, Python prints a traceback if Ctrl-C arrives while modules are imported or while the
+interpreter exits.
 """
 
 import os
