@@ -1,4 +1,4 @@
-"""Typed answers: every kind of type, partial values, one repair, and what is kept when it fails."""
+"""Typed answers: every kind of type, partial values, a correction, the error after a failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from swink_provider_echo.provider import EchoProvider
 
 
 class Scripted:
-    """A plugin that gives answers as it is told, one to a call, and keeps what it was asked."""
+    """A plugin that returns scripted answers, one per call, and stores the requests."""
 
     def __init__(self, *answers: str | swink.Error, stop: str = "stop", delta: int = 7) -> None:
         self.answers = list(answers)

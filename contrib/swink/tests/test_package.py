@@ -1,4 +1,4 @@
-"""What `import swink` gives, and what it costs; mistakes of callers and their hints."""
+"""The names and the import cost of `import swink`; mistakes of callers and their hints."""
 
 from __future__ import annotations
 

@@ -213,11 +213,11 @@ async def test_a_result_that_is_no_json_is_told_to_the_model() -> None:
 
     result = await result_of(f, {})
     assert result.is_error
-    assert "a value of type object is no JSON data" in str(result.content)
+    assert "a value of type object cannot be converted to JSON" in str(result.content)
 
 
 class _Outcome(BaseException):
-    """What is no Exception, as the outcomes of tests are none."""
+    """An exception outside `Exception`, as pytest's outcomes are."""
 
 
 class Unwritable(Exception):

@@ -68,7 +68,7 @@ class Batch(Generic[R]):
 
 
 Progress: TypeAlias = Callable[[Batch[Any]], object]
-"""Is told of the batch each time that an answer has come or failed."""
+"""Receives the batch each time that a prompt has succeeded or failed."""
 
 
 class _Asked(Protocol[A]):

@@ -32,7 +32,7 @@ PATIENCE = 5.0
 
 
 class Toolbox:
-    """The tools of a run, and what is known of the calls of its last turn."""
+    """The tools of a run, and the state of the calls in its last turn."""
 
     def __init__(
         self,
