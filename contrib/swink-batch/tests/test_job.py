@@ -1,4 +1,4 @@
-"""Jobs: what is asked, kept, written and asked again."""
+"""Jobs: requests, stored answers, output and retries."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_th
     tally = await run("echo/echo", path, output, prompt="{text}", order="input")
     told = [line.get("text") or line["error"]["message"] for line in written(output)]
     assert told[0::3] == ["one", long]
-    assert "line 3 has 3 fields, and the first line 2: put what has a comma in it in" in told[1]
-    assert "line 4 has 1 fields, and the first line 2" in told[2]
+    assert "line 3 has 3 fields, but the header 2: put values that contain commas in" in told[1]
+    assert "line 4 has 1 fields, but the header 2" in told[2]
     assert told[4] == "of two\nlines"
     assert (tally.answered, tally.kinds) == (3, {"bad_row": 2})
 
@@ -124,7 +124,7 @@ async def test_a_csv_whose_names_are_not_utf_8_is_refused(encoding: str, tmp_pat
 async def test_a_csv_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.csv", tmp_path / "answers.jsonl"
     path.write_text("id,text,id\na,one,b\n")
-    with pytest.raises(MediaError, match=r"rows\.csv: its first line names 'id' twice"):
+    with pytest.raises(MediaError, match=r"rows\.csv: the header names 'id' twice"):
         await run("echo/echo", path, output, prompt="{text}")
     assert not output.exists()
     path.write_text("id,text,,\na,one,,\n")  # as of a sheet with columns to spare
@@ -146,7 +146,7 @@ async def test_a_run_knows_how_many_rows_a_csv_file_has(end: str, tmp_path: Path
 
 
 IDS = [1, "2", 3.5, 10**30, -4, "", True, None, ["a"]]
-"""What may stand in a row as its id."""
+"""Valid ids of a row."""
 
 
 @pytest.mark.parametrize("journal", ["journal", "journal.sqlite"])
@@ -170,7 +170,7 @@ async def test_a_number_and_its_digits_are_one_id_and_what_is_no_number_in_json_
     found = [answer async for answer in answers("echo/echo", rows, concurrency=1)]
     assert [answer.id for answer in found] == [1, "row 2", "nan", "inf"]
     assert found[1].error is not None
-    assert "the row has the id of an earlier one, '1'" in found[1].error.message
+    assert "the row has the same id as an earlier one, '1'" in found[1].error.message
 
 
 async def test_a_value_that_is_more_than_text_goes_out_as_json() -> None:
@@ -197,7 +197,7 @@ async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path)
     tally = await run("echo/echo", path, output, prompt="{text}", order="input")
     assert [line["id"] for line in written(output)] == [0, 1, "row 3", 3, 4, 6]
     assert (tally.answered, tally.kinds) == (4, {"bad_row": 2})
-    assert "the row's 'text', which the prompt names, is null" in output.read_text()
+    assert "the row's 'text', used in the prompt, is null" in output.read_text()
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,18 @@ async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path)
         ([1], "row 2 is neither a mapping nor a string"),
         (({"id": 1},), "row 2 is neither a mapping nor a string"),
         (b"text", "row 2 is neither a mapping nor a string"),
-        ({"id": 1, "text": "\ud800"}, "the row has no JSON form: 'utf-8' codec can't encode"),
-        ({"id": "\ud800", "text": "one"}, "the row has no JSON form: 'utf-8' codec can't encode"),
-        ({"id": 1, "text": "one", ("a",): 2}, "the row has no JSON form: Only dicts with str keys"),
+        (
+            {"id": 1, "text": "\ud800"},
+            "the row cannot be converted to JSON: 'utf-8' codec can't encode",
+        ),
+        (
+            {"id": "\ud800", "text": "one"},
+            "the row cannot be converted to JSON: 'utf-8' codec can't encode",
+        ),
+        (
+            {"id": 1, "text": "one", ("a",): 2},
+            "the row cannot be converted to JSON: Only dicts with str keys",
+        ),
     ],
     ids=ascii,
 )
@@ -296,16 +305,16 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"prompt": "{txt}"}, "the row has no 'txt', which the prompt names"),
-        ({"prompt": "{text"}, "the prompt is no template"),
-        ({"rows": "nowhere.jsonl"}, r"nowhere\.jsonl: there is no such file"),
+        ({"prompt": "{txt}"}, "the row has no 'txt', used in the prompt"),
+        ({"prompt": "{text"}, "the prompt is not a valid template"),
+        ({"rows": "nowhere.jsonl"}, r"nowhere\.jsonl: no such file"),
         (
             {"models": "openai/rows", "limits": Limits(cost=1.0)},
-            "the price of openai/rows is not known",
+            "the price of openai/rows is unknown",
         ),
         ({"limits": 5.0}, "limits is of type float"),
         ({"limits": Limits(turns=5)}, "limits.turns is set"),
-        ({"models": ["echo/echo", "echo/think"], "via": "batch"}, "a batch has one model"),
+        ({"models": ["echo/echo", "echo/think"], "via": "batch"}, "a batch uses one model"),
         ({"models": []}, "the chain of models is empty"),
         ({"models": ()}, "the chain of models is empty"),
         ({"models": None}, "not one of type NoneType"),
@@ -314,20 +323,23 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
         ({"models": [["echo/echo"]]}, "not one of type list"),
         ({"models": [("echo/echo", "echo/think")]}, "not one of type tuple"),
         ({"models": {"echo/echo": {}}}, "not one of type dict"),
-        ({"limits": Limits(cost=1.0), "via": "batch"}, "no limit stops a batch"),
+        ({"limits": Limits(cost=1.0), "via": "batch"}, "limits cannot stop a batch"),
         ({"via": "foo"}, "via is 'foo'\n.*'calls' or 'batch'"),
         ({"via": ["batch"]}, r"via is \['batch'\]"),
         ({"order": "foo"}, "order is 'foo'\n.*'completion' or 'input'"),
-        ({"turns": "redis://x"}, "turns are of type str"),
+        ({"turns": "redis://x"}, "turns must have the methods of Turns, unlike str"),
         ({"options": {"temprature": 1}}, "no option 'temprature'; did you mean 'temperature'"),
-        ({"options": {"model": "echo/echo"}}, "no option 'model'\nModels and a type are the job's"),
+        (
+            {"options": {"model": "echo/echo"}},
+            "no option 'model'\nModels and a type are set on the job",
+        ),
         ({"options": {"type": int}}, "no option 'type'"),
         ({"options": {"self": 1}}, "no option 'self'"),
         ({"options": {"temperature": "x"}}, "temperature='x': expected"),
         ({"options": {"settings": {"no": 1}}}, "echo has no setting 'no'"),
         ({"models": [("echo/echo", {"top": 1})]}, "no option 'top'"),
         ({"type": range}, "JSON schema"),
-        ({"cancel": True}, "there is nothing to cancel: rows are not handed over"),
+        ({"cancel": True}, "--cancel applies only to submitted batches"),
     ],
     ids=str,
 )
@@ -352,7 +364,7 @@ async def test_a_run_that_cannot_begin_touches_nothing_and_can_be_corrected(
 @pytest.mark.parametrize("journal", [None, "journal"])
 @pytest.mark.parametrize(
     ("place", "why"),
-    [("no folder/answers.jsonl", "there is no folder .*no folder"), (".", "it is a folder")],
+    [("no folder/answers.jsonl", "the folder .*no folder does not exist"), (".", "it is a folder")],
 )
 async def test_an_output_that_cannot_be_is_told_before_anything_is_asked(
     order: Literal["completion", "input"],
@@ -407,7 +419,7 @@ async def test_rows_that_are_known_by_another_field_now_are_not_asked_again(tmp_
     async with server() as (asked, settings):
         named: dict[str, Any] = {"prompt": "{text}", **settings}
         await run("openai/rows", rows, output, id_field="name", **named)
-        with pytest.raises(UsageError, match=r"id_field was 'name' .* and is 'id' now"):
+        with pytest.raises(UsageError, match=r"id_field was 'name' .* but is 'id' now"):
             await run("openai/rows", rows, output, **named)
         assert len(written(output)) == 2
     assert set(asked.asked.values()) == {1}
@@ -513,7 +525,7 @@ async def test_a_run_that_is_stopped_leaves_those_that_wait_for_their_turn(tmp_p
 
 @pytest.mark.parametrize("template", ["{", "{text!r}", "{text:>5}", "{text.x}", "{0}", "{}"])
 async def test_a_template_that_is_none_is_refused(template: str) -> None:
-    with pytest.raises(UsageError, match="the prompt is no template"):
+    with pytest.raises(UsageError, match="the prompt is not a valid template"):
         _ = [answer async for answer in answers("echo/echo", some(1), prompt=template)]
 
 
@@ -522,7 +534,7 @@ async def test_a_template_that_is_none_is_refused(template: str) -> None:
     ["{text!r}", "{text:>5}", "{text.x}", "{text[1]}", "{[1]}", '{"text": [1]}', "{text:{n}}"],
 )
 def test_what_is_no_fields_name_is_told_as_it_was_written(field: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(f"{field} is no field's name")):
+    with pytest.raises(UsageError, match=re.escape(f"{field} is not a field name")):
         Job(models="echo/echo", prompt=f"Say {{{{so}}}} {field}")
 
 
@@ -540,9 +552,9 @@ async def test_a_row_that_repeats_an_id_has_a_line_of_its_own(
     assert told == {
         "a": "row 1",
         "row 4": "row 2",
-        "row 3": "the row has the id of an earlier one, 'a': give each row its own",
-        "row row 4": "the row has the id of an earlier one, 'a': give each row its own",
-        "row 5": "the row has the id of an earlier one, 'row 3': give each row its own",
+        "row 3": "the row has the same id as an earlier one, 'a': give each row a unique id",
+        "row row 4": "the row has the same id as an earlier one, 'a': give each row a unique id",
+        "row 5": "the row has the same id as an earlier one, 'row 3': give each row a unique id",
     }
     assert len(written(output)) == len(rows)
     again = await run("echo/echo", rows, output, order=order)
@@ -558,7 +570,7 @@ async def test_a_line_that_cannot_be_read_tells_why_whatever_its_name(tmp_path: 
     told = {line["id"]: line.get("text") or line["error"]["message"] for line in written(output)}
     assert [*told] == ["row 2", "row row 2", "row 3"]
     assert told["row 2"] == "one"
-    assert "line 2 is no JSON" in told["row row 2"]
+    assert "line 2 is not JSON" in told["row row 2"]
     assert "neither prompt nor messages" in told["row 3"]
 
 
@@ -709,7 +721,7 @@ async def test_a_budget_that_pays_for_no_call_says_so_and_how_to_go_on(tmp_path:
 
 
 async def test_a_budget_needs_a_price() -> None:
-    with pytest.raises(UsageError, match="the price of openai/rows is not known"):
+    with pytest.raises(UsageError, match="the price of openai/rows is unknown"):
         _ = [a async for a in answers("openai/rows", ["Hi"], limits=Limits(cost=1.0))]
 
 
@@ -813,7 +825,7 @@ ENDS = {
     "quota_exhausted": ("429 Slow", {"message": "no credit", "code": "insufficient_quota"}),
     "model_not_found": ("404 Gone", {"message": "no such model", "code": "model_not_found"}),
 }
-"""What a server may say of every row from some moment on."""
+"""Failures that a server returns for every row from some moment on."""
 
 
 @pytest.mark.parametrize("answered", [0, 5])
@@ -845,7 +857,7 @@ async def test_what_every_row_would_fail_by_ends_a_run_and_is_asked_again(
     assert tally.stopped is not None
     why, remedy = tally.stopped.split("\n")
     first = next(line for line in written(output) if "error" in line)["error"]
-    assert why == f"10 rows in a row failed so: {first['message']}"
+    assert why == f"10 consecutive rows failed with: {first['message']}"
     assert remedy == f"{first['resolution']} A run that is started again asks them again."
     left = 500
     again = await run("openai/rows", some(500), output, **settings)
@@ -866,7 +878,7 @@ async def test_a_server_that_throttles_for_ever_ends_the_run(tmp_path: Path) -> 
     tally = await run("openai/rows", rows, tmp_path / "o", client={**client, "retry": False})
     listening.close()
     assert tally.stopped is not None
-    assert "10 rows in a row failed so: Rate limited" in tally.stopped
+    assert "10 consecutive rows failed with: Rate limited" in tally.stopped
     assert tally.kinds == {"throttled": tally.failed}
     assert tally.failed < 20
 

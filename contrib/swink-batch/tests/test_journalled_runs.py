@@ -95,7 +95,7 @@ def on_ray(rows: Rows, job: Job, journal: Path) -> list[str]:
 
 @pytest.fixture
 def counted(url: str) -> Callable[[Rows], list[int]]:
-    """Tells how often each row was asked."""
+    """Return how often each row was requested."""
 
     def counts(rows: Rows) -> list[int]:
         asked = fetched(f"{url}/counts")
@@ -156,5 +156,5 @@ def test_what_another_process_wrote_of_its_shard_is_not_asked_again(
 
 @pytest.mark.parametrize("way", [WITH_RAY], indirect=True)
 def test_a_row_on_ray_has_an_id(ask: Any) -> None:
-    with pytest.raises(Exception, match="has no 'id', by which it is known"):
+    with pytest.raises(Exception, match="has no id field 'id'"):
         ask([{"prompt": "Hi"}])

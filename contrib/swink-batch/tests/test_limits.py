@@ -23,7 +23,7 @@ from swink_core.providers import LoopClock
 LATENCY = 0.3
 
 Answer = Callable[[float], tuple[Error | None, dict[str, str]]]
-"""What a server says at a moment: an error or not, and headers."""
+"""A server's answer at a moment: whether it is an error, and headers."""
 
 
 def bucket(rate: float, size: float, headers: bool = False) -> Answer:
@@ -45,7 +45,7 @@ def bucket(rate: float, size: float, headers: bool = False) -> Answer:
 
 
 def period(calls: int, seconds: float) -> Answer:
-    """Return a server that counts calls in periods and says in headers what is left of one."""
+    """Return a server that counts calls in periods and reports the remaining quota in headers."""
     used, number = 0, 0
 
     def answer(now: float) -> tuple[Error | None, dict[str, str]]:
@@ -63,8 +63,9 @@ def period(calls: int, seconds: float) -> Answer:
 
 
 def mute_window(calls: int, seconds: float, slides: bool = False, says: bool = False) -> Answer:
-    """Return a server that counts the calls of a period, or of the time before each one, and tells
-    of it by refusals alone, which may say when to come back."""
+    """Return a server that counts the calls of a period, or of the time before each call, and
+    reports it only by rejections, which may include a retry time.
+    """
     past: deque[float] = deque()
     period = -1
 

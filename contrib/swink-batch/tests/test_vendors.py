@@ -146,7 +146,7 @@ async def failing(self: Any, id: str) -> None:
 async def handed_over(
     tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], **more: Any
 ) -> None:
-    """Hand rows over, and end before anything is known of them."""
+    """Submit rows, and end before any result is known."""
     with pytest.MonkeyPatch.context() as context:
         context.setattr(via_batch.Vendor, "poll", failing)
         with pytest.raises(SwinkError, match="gone"):
@@ -154,7 +154,7 @@ async def handed_over(
 
 
 def prompts(vendor: tuple[str, VendorServer, dict[str, Any]]) -> list[list[str]]:
-    """Return what was asked in each batch."""
+    """Return the prompts of each batch."""
     return [[prompt for _, prompt in each["requests"]] for each in vendor[1].batches.values()]
 
 
@@ -268,7 +268,7 @@ async def test_a_ledger_that_something_else_wrote_to_is_named(
     await asked(tmp_path, vendor)
     ledger = tmp_path / "answers.jsonl.journal.batches" / "all.journal"
     ledger.write_bytes(ledger.read_bytes() + b"what is this\n")
-    with pytest.raises(SwinkError, match=r"journal\.batches: line 4 is no batch"):
+    with pytest.raises(SwinkError, match=r"journal\.batches: line 4 is not a batch"):
         await asked(tmp_path, vendor)
 
 
@@ -336,12 +336,12 @@ async def test_a_refusal_of_the_whole_batch_is_told(
 
 
 async def test_a_provider_without_batches_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing here knows a batch API of echo"):
+    with pytest.raises(UsageError, match="no batch API is available for echo"):
         await run("echo/echo", ["Hi"], tmp_path / "o.jsonl", via="batch")
 
 
 async def test_a_chain_cannot_be_handed_over(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a batch has one model"):
+    with pytest.raises(UsageError, match="a batch uses one model"):
         await run(["echo/echo", "echo/think"], ["Hi"], tmp_path / "o.jsonl", via="batch")
 
 
