@@ -1,4 +1,4 @@
-"""Cassettes: what was recorded is replayed, to an equal request and to no other."""
+"""Cassettes: a recording is replayed to an equal request and to no other."""
 
 from __future__ import annotations
 
@@ -274,7 +274,7 @@ async def test_a_plugin_that_rewrites_requests_makes_another_request(recorded: P
     client = client_with(host=host, http=MemoryHTTPClient(), api_key=KEY, base_url=DETOUR)
     with Cassette(recorded) as cassette:
         await _ask_acme(client)
-    assert "how the provider, or a plugin" in cassette.unrecorded[0]
+    assert "the request body, as built" in cassette.unrecorded[0]
 
 
 ELSE: dict[str, dict[str, Any]] = {
@@ -411,8 +411,8 @@ async def test_credentials_that_were_wrong_are_told_to_be_those_of_the_recording
     recorded, replayed = await ask(path)
     assert recorded.error_kind is swink.StreamErrorKind.AUTH
     assert replayed.resolution == (
-        f"No provider was asked: it is what {path} holds. "
-        f"Record {path} anew with the mode `all`, if the call is as it should be."
+        f"No request was sent; this is the content of {path}. "
+        f"Record {path} again with the mode `all`, if the call is correct."
     )
     assert swink.replace(replayed, resolution=recorded.resolution) == recorded
 
@@ -442,8 +442,8 @@ async def test_a_replayed_failure_is_logged_as_one(
         kind = (await events_of(acme(), retry=ONCE))[-1].error_kind
     [record] = [one for one in caplog.records if one.name == "swink_recorder.cassette"]
     assert record.getMessage() == (
-        f"acme/large fails ({kind}). No provider was asked: it is what {path} holds. "
-        f"Record {path} anew with the mode `all`, if the call is as it should be."
+        f"acme/large fails ({kind}). No request was sent; this is the content of {path}. "
+        f"Record {path} again with the mode `all`, if the call is correct."
     )
 
 
@@ -593,7 +593,7 @@ async def test_none_never_asks(path: Path) -> None:
         end = (await events_of(client))[-1]
     assert end.code == "unrecorded"
     assert end.resolution.startswith("Record it with the mode `once`")
-    assert "nothing is recorded" in cassette.unrecorded[0]
+    assert "contains no recordings" in cassette.unrecorded[0]
     assert kept(path) == ""
 
 
@@ -664,11 +664,11 @@ async def test_a_file_without_a_recording_is_to_be_recorded_anew(mode: Any, path
     _write(path, '{"swink_cassette": 2, "attempts": []}')
     with Cassette(path, mode):
         end = (await events_of(acme()))[-1]
-    assert end.resolution.startswith(f"Record {path} anew with the mode `all`")
+    assert end.resolution.startswith(f"Record {path} again with the mode `all`")
 
 
 def test_a_mode_that_is_none_is_refused(path: Path) -> None:
-    with pytest.raises(swink.UsageError, match="no mode 'never'"):
+    with pytest.raises(swink.UsageError, match="unknown cassette mode 'never'"):
         Cassette(path, "never")  # type: ignore[arg-type]
 
 
@@ -684,7 +684,7 @@ def test_where_its_plugin_is_kept_out_no_cassette_can_be_put_in(
     name: str, value: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(swink.UsageError, match="would be made for real"), Cassette(path):
+    with pytest.raises(swink.UsageError, match="would reach the provider"), Cassette(path):
         pass
     monkeypatch.setenv(name, "cassettes" if name == "SWINK_PLUGINS" else "other")
     with Cassette(path):

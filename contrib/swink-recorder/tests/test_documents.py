@@ -1,4 +1,4 @@
-"""The form of stored calls: what is kept of any call is read again, and no credential is in it."""
+"""The form of stored calls: every call can be read again, and contains no credential."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_body_is_searched_only_where_a_secret_may_be(body: bytes, hidden: byte
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda data: data[:-1], "the answer is cut off"),
+        (lambda data: data[:-1], "the answer is truncated"),
         (lambda data: data.replace(b'"swink_call":2', b'"swink_call":3'), "version 3"),
         (lambda data: data.partition(b"\n")[0], "not enough values"),
         (lambda data: b"{}\n{\n", "here"),

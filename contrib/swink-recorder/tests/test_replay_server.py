@@ -137,7 +137,7 @@ async def test_a_key_that_cannot_be_served_is_refused(
     key: str, recordings: list[Recording]
 ) -> None:
     async with ReplayServer() as server:
-        with pytest.raises(ValueError, match="wants a key without a slash and a recording"):
+        with pytest.raises(ValueError, match="requires a key without a slash and a recording"):
             server.add(key, *recordings)
 
 

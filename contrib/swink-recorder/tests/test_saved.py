@@ -1,4 +1,4 @@
-"""Answers that somebody saved become recordings, and so does what came over no HTTP."""
+"""Saved answers become recordings, and so do answers that did not use HTTP."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_saved_answer_is_read(data: bytes, status: int, headers: dict[str, str
         (b"", "it has no body"),
         (b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n", "it has no body"),
         (b"HTTP/1.1 200 OK\r\nA: b", "it has no body"),
-        (b"HTTP/1.1 OK\r\n\r\n" + BODY, "is no status line"),
+        (b"HTTP/1.1 OK\r\n\r\n" + BODY, "is not a status line"),
         (b"* Trying 127.0.0.1:443\r\n> POST / HTTP/1.1\r\n" + BODY, "curl -v"),
         (b"HTTP/1.1 200 OK\r\n\r\n\x1f\x8b\x08\x00", "compressed"),
     ],

@@ -154,7 +154,7 @@ def test_a_canonical_request_is_data_without_a_credential_and_the_same_every_tim
 
 
 PUBLIC = ("header", "address")
-"""What the canaries' options have that no name says to be secret."""
+"""Secret values in the options of canaries whose names do not show it."""
 
 
 @pytest.mark.parametrize("subject", ASKED, ids=lambda subject: subject.name)

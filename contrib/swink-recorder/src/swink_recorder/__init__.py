@@ -1,4 +1,4 @@
-"""Recordings of what went over the wire: their format, capture and replay."""
+"""Recordings of network traffic: their format, capture and replay."""
 
 import logging
 
