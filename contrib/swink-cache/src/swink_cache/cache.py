@@ -124,8 +124,8 @@ class SwinkCache:
         if provider not in self._left_out:
             self._left_out.add(provider)
             log.warning(
-                "calls of %s are not cached: it finds credentials by itself, so nobody can tell"
-                " whose they are; shared=True caches them, in a file for this account alone",
+                "calls of %s are not cached: the provider finds credentials by itself, so their "
+                "owner is unknown; shared=True caches them, in a file for this account alone",
                 provider,
             )
 

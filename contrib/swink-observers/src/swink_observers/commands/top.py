@@ -41,10 +41,10 @@ SPENDING_SECONDS = 2.0
 def command(url: str, gateway: str | None, once: bool) -> int:
     """Show the calls of a program: their age, first token, tokens per second, retries and cost.
 
-    URL is that of a feed, by default http://127.0.0.1:8765/events: what a program serves that was
-    started with SWINK_FEED=8765. A gateway whose clients show keys tells those of operators, of
-    which SWINK_GATEWAY_KEY holds one, and what the owners of keys spend is shown as well. Ctrl-C
-    ends this, and not the program.
+    URL is the address of a feed, by default http://127.0.0.1:8765/events, which a program started
+    with SWINK_FEED=8765 serves. A gateway that requires client keys accepts those of operators (set
+    one in SWINK_GATEWAY_KEY), and spending by key is then listed as well. Ctrl-C ends this command,
+    not the program.
     """
     return asyncio.run(_top(Place.of(url, gateway), once or not is_terminal(sys.stdout)))
 
