@@ -64,7 +64,7 @@ CONTINUATION = "continuationToken"
 """The kind of the extension that lets a request continue the answer."""
 
 ABOUT_TEXT = ("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult")
-"""Metadata of a text block that is not a field of its part and is never sent back."""
+"""Metadata of a text block outside the fields of its part, which is never sent back."""
 
 _BESIDE_CONTENT = frozenset(
     {

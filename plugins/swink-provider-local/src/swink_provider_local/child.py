@@ -27,8 +27,9 @@ LOG_LEVEL = 2
 """Warnings and errors; more would log what people say."""
 
 LOG_SECONDS = 0.2
-"""What the engine's log gets to be written, by a thread of its own, where it does not start: the
-reason stands there alone."""
+"""A copy of the engine's log, read in a separate thread: if the engine does not start, only the log
+has the reason.
+"""
 
 
 def main() -> None:

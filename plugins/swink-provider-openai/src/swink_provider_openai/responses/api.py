@@ -1,4 +1,4 @@
-"""The Responses API: its requests and the parser of its answers.
+"""The requests of the Responses API, and the parser of answers.
 
 Rules remove or reject options that only Chat Completions supports (`stop`, `seed`, audio).
 
