@@ -1,4 +1,4 @@
-"""What a call is given by mistake, told before anything is sent."""
+"""Wrong arguments of a call are reported before anything is sent."""
 
 from __future__ import annotations
 

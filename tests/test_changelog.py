@@ -1,4 +1,4 @@
-"""`make changelog`: what it refuses leaves the fragments and the change log as they were."""
+"""`make changelog`: when it fails, fragments and change log are unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _become(root: Path, version: str, *places: str) -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What towncrier is asked, which does nothing here."""
+    """The command line of towncrier, which does nothing here."""
     seen: list[list[str]] = []
 
     def ask(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:

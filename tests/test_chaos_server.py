@@ -56,7 +56,7 @@ async def test_a_slow_reader_loses_nothing_when_the_connection_breaks(reset: boo
 
 
 class _FrameByFrame(Fault):
-    """Sends each frame in a write of its own, and then breaks the connection."""
+    """Sends each frame in a separate write, and then resets the connection."""
 
     def __init__(self, reset: bool) -> None:
         object.__setattr__(self, "_reset", reset)

@@ -892,7 +892,7 @@ LAYERS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 
 
 class Merging(Toy):
-    """A provider with a default of its own, and with options that stand in an object."""
+    """A provider with a default option, and with options that are nested in an object."""
 
     knobs: ClassVar[Any] = {**Toy.knobs, "max_tokens": "config.limit", "seed": "config.seed"}
 

@@ -1,8 +1,8 @@
-"""What the pages tell their reader to type is run, in a home of its own, without a vendor.
+"""The commands of the pages are run, in a temporary home, without a vendor.
 
-The lines of a page are one script; its `swink` is a fork of one that has imported what all of them
-do, but for the first page. Installers and `make` are not run: that there is what they name
-is looked up. What cannot run here is in `NOT_RUN`, with the reason.
+The commands of a page form one script; its `swink` is a fork of a process that has imported the
+common modules, except for the first page. Installers and `make` are not run: the test checks that
+their targets exist. Commands that cannot run here are in `NOT_RUN`, with the reason.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ REPLACED = [
     (r"\bc1c8\b", "$(swink log conversations | awk 'NR == 2 {print substr($1, 1, 6)}')"),
     (r"\bd974\b", "$(swink log list | awk 'NR == 2 {print substr($1, 1, 6)}')"),
 ]
-"""What a reader would put in: their own provider, recording, conversation, call."""
+"""Replacements for placeholders: a provider, recording, conversation or call."""
 
 PRELUDE = """set -euo pipefail
 git() { echo "+ a change"; }
@@ -66,7 +66,7 @@ print(swink.complete_sync("echo/echo", "Hello").text)
     "turns.txt": "Hello.\n",
     "weather.py": "def get_weather(city: str) -> str: return city",
 }
-"""What a reader would have written."""
+"""Files that a reader would have written."""
 
 OTHERS = {"httpx2", "opentelemetry-distro", "opentelemetry-exporter-otlp", "starlette", "uvicorn"}
 """Distributions of others that pages install."""
@@ -180,7 +180,9 @@ def test_the_readme_of_a_provider_begins_as_that_of_a_new_one(folder: Path) -> N
 
 
 def needs(folder: Path) -> tuple[str, set[str]]:
-    """Return the name of the distribution in a folder, and those of ours that it needs."""
+    """Return the name of the distribution in a folder, and the repository's distributions that it
+    needs.
+    """
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     needed = {Requirement(each).name for each in project.get("dependencies", ())}
     return project["name"], needed & ours().keys()

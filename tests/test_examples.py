@@ -1,4 +1,4 @@
-"""The examples do what they say, offline: programs as they are typed, the page in a browser."""
+"""The examples work offline: programs as written, the page in a browser."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ ASKED = [
 
 
 def services() -> Iterator[tuple[str, Any]]:
-    """Yield what one names for a live run, a model and the variables of its key and address."""
+    """Yield each service for a live run: name, model, the variables of its key and address."""
     catalog = swink.Client().catalog
     for provider in sorted(Judge().providers):
         models = [row for row in catalog.models(provider) if {*row.capabilities} >= NEEDED]

@@ -93,14 +93,14 @@ def test_a_row_costs_what_genai_prices_says(
 
 @cache
 def _counts(whole: bool) -> list[genai.Usage]:
-    """Return what is counted; not `whole`: without what is written for long."""
+    """Return the counted usage; if not `whole`, without long-lived cache writes."""
     cached = [parts for parts in CACHED if whole or not parts[2]]
     return [_counted(prompt, *parts) for prompt, parts in product(PROMPTS, cached)]
 
 
 @cache
 def _asked(pickled: bytes, whole: bool) -> list[float]:
-    """Return what all counts cost; many times, models and providers have the same prices."""
+    """Return the cost of all counts; cached, because many models have the same prices."""
     prices: genai.ModelPrice = pickle.loads(pickled)
     return [float(prices.calc_price(counted)["total_price"]) for counted in _counts(whole)]
 

@@ -1,7 +1,7 @@
 """A plugin's iterator that catches our cancellation and goes on takes nothing away.
 
-At every await of every provider's `exchange()`: what it yields after it should have ended is handed
-on, and then exactly one terminal follows, that of whoever cancelled.
+At every await of every provider's `exchange()`: data that it yields after cancellation is passed
+on, and then exactly one terminal event follows, that of the cancellation.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Every variant of the template, rendered: its files, its form, and the suite that comes with it.
 
-The clean environment is a new venv into which pip installs what was rendered; what that depends on
-is within reach from this interpreter's environment, so that nothing is downloaded.
+The clean environment is a new venv into which pip installs the rendered package; its dependencies
+come from this interpreter's environment, so that nothing is downloaded.
 """
 
 from __future__ import annotations

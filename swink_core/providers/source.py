@@ -36,14 +36,15 @@ log = logging.getLogger(__name__)
 UNPARSABLE = (
     msgspec.DecodeError, MalformedFrame, FrameError, UnicodeDecodeError, RecursionError,
 )  # fmt: skip
-"""What a parser raises for a malformed frame: a binary one whose insides make no sense, or one
-nested too deeply, among others."""
+"""Exceptions of a parser for a malformed frame: for binary frames with invalid content, or deep
+nesting, among others.
+"""
 
 STRUCTURE = frozenset(b'{}[]"')
 """A frame whose data has none of these bytes, and is no JSON, is noise: it held no content."""
 
 SMALL_FRAME = 1024
-"""Bytes up to which a frame is read without a check of its depth.
+"""Maximum size in bytes of a frame that is read without a check of its depth.
 
 It can be at most 512 levels deep, which the JSON decoder reads, and the writer refuses deep data of
 any frame that a message would keep.

@@ -1,4 +1,4 @@
-"""What people are told: a title and something to do for every kind of failure."""
+"""Error messages: a title and advice for every kind of failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failures mean, and how long a provider asks to wait."""
+"""The classification of failures, and the retry delay that a provider requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each kind of failure means for a call: attempts made again, the next model, the circuit."""
+"""The effect of each kind of failure on a call: retries, fallback, circuit breaker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a request and its address is secret, and what of both is shown."""
+"""The secret parts of requests and addresses, and the parts that are shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hooks and observers learn from a call, and how it tells people of a failure."""
+"""The information that hooks and observers get from a call, and how it reports a failure."""
 
 from __future__ import annotations
 

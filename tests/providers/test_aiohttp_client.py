@@ -91,7 +91,7 @@ async def test_each_write_of_the_server_is_a_read_as_it_comes() -> None:
 
 
 class Ready:
-    """What aiohttp has of an answer that is there already: no read of it waits."""
+    """The part of aiohttp's response that is already complete: no read waits."""
 
     status, headers = 200, dict[str, str]()
 

@@ -115,7 +115,7 @@ async def test_without_a_poll_a_connection_that_spoke_while_idle_is_not_used_eit
 
 
 class Idle:
-    """What aiohttp has of a pooled connection over this socket."""
+    """A pooled connection of aiohttp over this socket."""
 
     should_close = False
 

@@ -1,4 +1,4 @@
-"""What becomes of an answer's head and of an error's body, whatever server wrote it."""
+"""The handling of a response's head and of an error's body, from any server."""
 
 from __future__ import annotations
 

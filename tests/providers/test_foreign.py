@@ -1,4 +1,4 @@
-"""What wrappers and hand-written iterators hand on: their events come as they were, whenever."""
+"""Wrappers and hand-written iterators pass events on unchanged, at any time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def streamed(*plugins: Any, pieces: tuple[bytes, ...] = (ALL_AT_ONCE,)) ->
 
 
 class Turnstile:
-    """Lets a wrapper hand one event on each time it is told to."""
+    """A wrapper that passes one event on whenever the test allows it."""
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(0)
@@ -141,7 +141,7 @@ async def test_what_a_wrapper_holds_back_when_the_stream_is_closed_is_no_more_lo
 
 
 async def test_a_wrapper_may_end_the_answer_before_its_provider_does() -> None:
-    """What it made with one network read ends with an end; the stream is not closed twice."""
+    """Events from one network read are passed on as a whole; the stream is not closed twice."""
 
     async def short(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for event in inner:

@@ -1,4 +1,4 @@
-"""The template of HTTP providers: features, credentials, requests, answers that are no stream."""
+"""The base class of HTTP providers: features, credentials, requests, whole answers."""
 
 from __future__ import annotations
 
@@ -438,7 +438,7 @@ async def test_hooks_may_add_headers_such_as_a_trace_context() -> None:
 
 
 class Asked:
-    """An observer that looks at what was asked, when a call has ended."""
+    """An observer that stores the requests when a call has ended."""
 
     @swink.hookimpl
     def on_event(self, event: Any, call: swink.Call) -> None:

@@ -1,4 +1,4 @@
-"""What a parser says, and the blocks that the writer makes of it. Restarts: another file."""
+"""The events of a parser, and the blocks that the writer makes of them. Restarts: another file."""
 
 from __future__ import annotations
 

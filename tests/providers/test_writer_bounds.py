@@ -1,4 +1,4 @@
-"""What an answer may cost: its blocks are bounded, all that is kept is counted, work is linear."""
+"""The cost of an answer: blocks are bounded, stored data is counted, work is linear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer that begins anew in the same body: everything before it is void, and says so."""
+"""An answer that restarts in the same body: the earlier part is discarded, with an event."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ import swink_core as swink
 from swink_core import Done, Error, Retry, StopReason, StreamErrorKind
 
 BEGUN = [frame(id="r1"), frame(text="Hel"), frame(usage={"input": 3})]
-"""The beginning of an answer; what follows does not come."""
+"""The beginning of an answer whose rest does not arrive."""
 
 CLOSE_WITHIN_TURNS = 20
 """Turns of the event loop, which client and server share; a timer takes thousands."""

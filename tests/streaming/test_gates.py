@@ -28,7 +28,7 @@ CHAIN: list[Any] = [MODEL, ("spare/small", {"api_key": "k"})]
 
 
 class Logging:
-    """A gate that writes down what it is asked and told, and refuses one model."""
+    """A gate that logs its calls, and rejects one model."""
 
     def __init__(self, log: list[Any], name: str, refuses: str = "") -> None:
         self.log, self.name, self.refuses = log, name, refuses
@@ -45,7 +45,7 @@ class Logging:
 
 
 class Broken:
-    """A gate that raises what it should not, when it is asked or when it is told."""
+    """A gate that raises an unexpected error on entry or exit."""
 
     def __init__(self, at: str) -> None:
         self.at = at

@@ -1,4 +1,4 @@
-"""What is tried again, where, after what wait, and what people are told about it."""
+"""Retries: which failures, of which model, after which wait, and the messages about them."""
 
 import asyncio
 import json

@@ -69,7 +69,7 @@ _TAKEN = "with content_index 0, expected 1"
 
 
 def _inside(block: str, kind: str) -> dict[str, str | None]:
-    """What one open block forbids: everything of other blocks, and the ends of the attempt."""
+    """Events that one open block forbids: those of other blocks, and the ends of the attempt."""
     others = {"text", "thinking", "tool_call"} - {kind}
     return (
         {"start": "start inside an attempt", "extension": f"extension {_TAKEN}"}

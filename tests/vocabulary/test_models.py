@@ -1,4 +1,4 @@
-"""Names of models, and what is known of them."""
+"""Names of models, and their known properties."""
 
 from __future__ import annotations
 

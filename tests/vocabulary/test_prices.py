@@ -1,4 +1,4 @@
-"""What an answer costs, by how it was asked for and answered."""
+"""The cost of an answer, by request and usage."""
 
 from __future__ import annotations
 
