@@ -33,7 +33,7 @@ from swink_testing.conformance.failures import listed_errors
 from swink_testing.conformance.subject import WHOLE_ANSWERS
 
 FIRST = ("HTTPProvider", "Parser", "EventWriter", "MessageConverter", "EventSource")
-"""What a provider is made of, in the order in which one is written."""
+"""The parts of a provider, in the order in which one is written."""
 
 OF_CORE = ("Failure", "Classification", "ProviderFailure", "StopReason", "ProviderInfo", "Notice")
 
@@ -129,9 +129,9 @@ def recordings() -> str:
         section(legs.RecordedRequest),
         section(legs.RecordedLeg),
         f"## `{WHOLE_ANSWERS}/`",
-        "Recordings of answers that were asked for whole, in the same form; their body is JSON.",
+        "Recordings of answers that are not streamed, in the same form; their body is JSON.",
         f"## `{listed_errors.LISTED}`",
-        "What the API's errors mean, a JSON object a line.",
+        "The meaning of the API's errors, one JSON object per line.",
         about(listed_errors.Listed),
         keys(listed_errors.Listed),
         "## `request_rules.jsonl`, `waivers.toml`, `ignored_fields.toml`",

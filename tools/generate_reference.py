@@ -1,8 +1,8 @@
 """Write the pages of docs/reference that come from the code: `generate_reference.py`, or `--check`.
 
-Docstrings, fields and tables are the code's own; only headings and links are written here. A page
-is a function that returns its text; `PAGES` names them all, also those that tools of their own
-make, and a test compares each with its file.
+Docstrings, fields and tables come from the code; only headings and links are written here. A page
+is a function that returns its text; `PAGES` lists all of them, including those of other scripts,
+and a test compares each with its file.
 """
 
 from __future__ import annotations
