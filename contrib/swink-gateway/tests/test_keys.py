@@ -78,7 +78,7 @@ async def test_a_key_opens_what_it_is_for(model: str, headers: dict[str, str], s
         answer = await asked(gateway, model, headers)
     assert answer.status == status
     if status == 404 and headers == ALICE:
-        assert "'alice' may not ask for" in answer.json["error"]["message"]
+        assert "'alice' may not use" in answer.json["error"]["message"]
 
 
 async def test_every_list_shows_what_a_key_may_ask_for_and_no_more() -> None:

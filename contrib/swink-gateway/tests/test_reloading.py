@@ -79,7 +79,7 @@ async def test_a_changed_file_is_used_and_a_bad_one_is_told_and_is_not(tmp_path:
         await one.write(BROKEN)
         assert await one.names() == ["given", "other"]
         assert (one.reloader.is_current, one.reloader.failures) == (False, 1)
-        assert "team.toml:2: routes.best.tires: there is no 'tires' here" in one.told[-1]
+        assert "team.toml:2: routes.best.tires: unknown name 'tires'" in one.told[-1]
         one.file.unlink()
         await one.look()
         assert "No such file" in one.told[-1]
@@ -232,7 +232,7 @@ def test_check_tells_what_a_key_is_for_that_nothing_is_named(swink: Any, tmp_pat
     rule = '[[rules]]\nwhen = { models = "gpt-*" }\nto = "best"\n'
     file.write_text(f'{SLOW}{rule}[keys.a]\nkey = "sha256:{"0f" * 32}"\nmodels = {[*NAMES]}\n')
     done = swink("gateway", "--check", str(file))
-    told = [line for line in done.stdout.splitlines() if "keys.a.models: no name" in line]
+    told = [line for line in done.stdout.splitlines() if "matches no route" in line]
     assert done.returncode == 0
     assert [line.rpartition("'")[0].rpartition("'")[2] for line in told] == [
         name for name, is_there in NAMES.items() if not is_there
@@ -268,9 +268,11 @@ def test_check_says_what_it_did_not_try(swink: Any, tmp_path: Path) -> None:
     file, ledger = tmp_path / "team.toml", tmp_path / "ledger.db"
     file.write_text("[store]\nengine = 'redis'\nurl = 'redis://127.0.0.1:9'\n")
     done = swink("gateway", "--check", str(file))
-    assert "not tried: the Redis server, and providers with their keys and models\n" in done.stdout
+    assert (
+        "not checked: the Redis server, and providers, their keys and their models\n" in done.stdout
+    )
     file.write_text(f"[store]\nengine = 'sqlite'\npath = '{ledger}'\n")
-    assert "\nnot tried: providers with" in swink("gateway", "--check", str(file)).stdout
+    assert "\nnot checked: providers, their" in swink("gateway", "--check", str(file)).stdout
     assert not ledger.exists()
 
 
@@ -305,4 +307,4 @@ def test_check_tells_all_faults_and_ends_as_a_wrong_call_does(swink: Any, tmp_pa
     done = swink("gateway", "--check", str(file))
     assert (done.returncode, done.stdout) == (2, "")
     assert "team.toml:2: routes.best.tires" in done.stderr
-    assert "team.toml:4: keys.a.key: there is no variable 'NONE'" in done.stderr
+    assert "team.toml:4: keys.a.key: the environment variable 'NONE' is not set" in done.stderr

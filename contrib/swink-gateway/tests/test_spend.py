@@ -269,7 +269,7 @@ async def test_the_command_reads_a_ledger_a_configuration_and_a_gateway(
     assert len(text.stdout.splitlines()) == 3
     nothing = await spend(swink, "--ledger", path, "--since", "2020-01", "--until", "2020-02")
     assert (nothing.returncode, nothing.stdout) == (0, "")
-    assert "nothing was spent" in nothing.stderr
+    assert "no spending in" in nothing.stderr
 
 
 async def test_the_command_names_attempts_that_were_not_settled(
@@ -283,12 +283,12 @@ async def test_the_command_names_attempts_that_were_not_settled(
     await ledger.aclose()
     found = await spend(swink, "--ledger", tmp_path / "ledger", "--audit")
     assert found.returncode == 1
-    assert "alice echo/two: not settled, charged with its reservation of $0.50" in found.stdout
+    assert "alice echo/two: not settled, charged at its reserved $0.50" in found.stdout
 
 
 WRONG = [
-    (["--ledger", "{}", "--gateway", "http://127.0.0.1:9"], "different places"),
-    (["--gateway", "http://127.0.0.1:9"], "shows no spending"),
+    (["--ledger", "{}", "--gateway", "http://127.0.0.1:9"], "exclude one another"),
+    (["--gateway", "http://127.0.0.1:9"], "cannot read the spending"),
     (["--ledger", "{}"], "cannot be read as a ledger"),
     (["--by", "color"], "cannot be summed by 'color'"),
 ]
