@@ -209,13 +209,13 @@ LOCAL = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}
 FILE = {"role": "user", "content": [LOCAL]}
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"model": 1}, "model is a number; a string is expected"),
-    ({"messages": "Hi"}, "messages is a string; a list is expected"),
-    ({"messages": [1]}, "messages[0] is a number; an object is expected"),
-    ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', which is no role"),
-    ({"temperature": "hot"}, "temperature is a string; a number"),
-    ({"stream": "yes"}, "stream is a string; a boolean is expected"),
-    ({"messages": [FILE]}, "messages[0].content[0].image_url is no address"),
+    ({"model": 1}, "model is a number; expected a string"),
+    ({"messages": "Hi"}, "messages is a string; expected a list"),
+    ({"messages": [1]}, "messages[0] is a number; expected an object"),
+    ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', an unknown role"),
+    ({"temperature": "hot"}, "temperature is a string; expected a number"),
+    ({"stream": "yes"}, "stream is a string; expected a boolean"),
+    ({"messages": [FILE]}, "messages[0].content[0].image_url is not a URL"),
 ]  # fmt: skip
 
 

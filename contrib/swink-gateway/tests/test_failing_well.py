@@ -217,7 +217,7 @@ async def test_credentials_of_the_gateways_that_are_refused_are_no_clients_to_me
         answer = await asked(gateway, protocol, stream, "best")
     said = answer.body.decode()
     assert "does not accept the gateway's own credentials" in said
-    assert "whoever runs the gateway" in said
+    assert "the operator of the gateway" in said
     told_to_others = ("OPENAI_API_KEY", "it may use", "for gpt", "sk-ab")
     assert [words for words in told_to_others if words in said] == []
     assert [word for word in BLAMING if word in said] == []
@@ -300,7 +300,7 @@ async def test_no_client_is_told_at_which_address_nobody_is(
         for _ in range(3):  # the circuit of the first model is open for the third request
             answer = await asked(gateway, protocol, stream, "two")
             said = answer.body.decode() + str(answer.headers)
-            assert "the model's provider could not be reached" in said
+            assert "the model's provider cannot be reached" in said
             assert NOBODY not in said
     logged = [r.message for r in caplog.records if r.name == "swink_gateway.serving.upstream_call"]
     assert [f"network: Cannot connect to host {NOBODY}" in line for line in logged] == [True] * 5

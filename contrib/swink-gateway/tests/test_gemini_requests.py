@@ -366,8 +366,8 @@ def test_what_swink_has_no_word_for_is_named_and_nothing_is_refused() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"contents": "Hi"}, "contents is a string; a list is expected"),
-    ({"contents": [{"role": "king"}]}, "contents[0].role is 'king', which is no role"),
+    ({"contents": "Hi"}, "contents is a string; expected a list"),
+    ({"contents": [{"role": "king"}]}, "contents[0].role is 'king', an unknown role"),
     ({"contents": [{"parts": [{"inlineData": {}}]}]}, "inlineData.mimeType is missing"),
     ({"generationConfig": {"temperature": "hot"}}, "generationConfig.temperature is a string"),
 ]

@@ -47,7 +47,7 @@ async def test_what_cannot_be_asked_is_refused_in_the_words_of_the_api() -> None
     assert (wrong.status, error["code"], error["status"]) == (400, 400, "INVALID_ARGUMENT")
     assert (missing.status, type(missing.json["error"])) == (404, str)
     assert unread.status == 400
-    assert "no JSON" in unread.json["error"]
+    assert "not valid JSON" in unread.json["error"]
 
 
 async def test_ollama_streams_lines_unless_it_is_told_not_to() -> None:

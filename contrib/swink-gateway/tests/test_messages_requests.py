@@ -257,15 +257,15 @@ def test_what_swink_has_no_word_for_is_named_or_kept_for_who_has() -> None:
 
 
 REFUSED: list[tuple[list[Any], str]] = [
-    ([{"role": "king", "content": "a"}], "messages[0].role is 'king', which is no role"),
+    ([{"role": "king", "content": "a"}], "messages[0].role is 'king', an unknown role"),
     ([user({"type": "tool_result"})], "messages[0].content[0].tool_use_id is missing"),
     (
         [user({"type": "image", "source": {"type": "url", "url": "file:///etc/passwd"}})],
-        "messages[0].content[0].source.url is no address",
+        "messages[0].content[0].source.url is not a URL",
     ),
     (
         [user({"type": "image", "source": {"type": "path", "path": "/etc/passwd"}})],
-        "messages[0].content[0].source.type is 'path', which is no source",
+        "messages[0].content[0].source.type is 'path', an unknown source type",
     ),
 ]
 

@@ -78,20 +78,20 @@ async def test_settings_and_extra_reach_the_call_behind_the_gateway() -> None:
 
 
 REFUSED: list[tuple[str, Any, int, str]] = [
-    ("no JSON", b"{oops", 400, "no JSON"),
-    ("no object", [], 400, "an object is expected"),
+    ("no JSON", b"{oops", 400, "not valid JSON"),
+    ("no object", [], 400, "expected an object"),
     ("no model", {"messages": []}, 400, "model is missing"),
     ("no conversation", {"model": "echo/echo"}, 400, "empty"),
     ("an unknown option", {**HI, "options": {"mood": 1}}, 400, "options.mood"),
     ("an address", {**HI, "options": {"base_url": "http://x"}}, 400, "options.base_url"),
     (
-        "a setting that steers an adapter here",
+        "a setting of an adapter on this machine",
         {**HI, "options": {"settings": {"args": ["--dangerous"]}}},
         400,
         "options.settings.args",
     ),
     *(
-        ("a file for a model", {**HI, "model": f"local/{file}"}, 404, "no files")
+        ("a file for a model", {**HI, "model": f"local/{file}"}, 404, "cannot name files")
         for file in ("/etc/model.gguf", "~/model.gguf", "model.gguf", "a/b:model.gguf", "C:\\m")
     ),
     ("a key", {**HI, "options": {"api_key": "k"}}, 400, "options.api_key"),

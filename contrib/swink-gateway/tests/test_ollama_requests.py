@@ -164,8 +164,11 @@ def test_what_swink_has_no_word_for_goes_to_another_ollama_alone() -> None:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model": ""}, "model is missing"),
-    ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', which is no role"),
-    ({"messages": [{**HI, "images": ["/etc/passwd!"]}]}, "messages[0].images[0] is no base64"),
+    ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', an unknown role"),
+    (
+        {"messages": [{**HI, "images": ["/etc/passwd!"]}]},
+        "messages[0].images[0] is not valid base64",
+    ),
     ({"options": {"num_predict": "many"}}, "options.num_predict is a string"),
 ]
 

@@ -115,5 +115,5 @@ async def test_metadata_of_a_response_reaches_its_vendor_and_comes_back() -> Non
 async def test_a_response_in_the_background_is_refused() -> None:
     upstream, answer = await asked_of("openai/gpt-5.1", background=True)
     assert answer.status == 400
-    assert answer.json["error"]["message"].startswith("background is true")
+    assert answer.json["error"]["message"].startswith("background: true")
     assert upstream.calls == []

@@ -92,7 +92,7 @@ async def test_an_answer_that_takes_too_long_ends_in_words(path: str) -> None:
         rest = await answer.content.read()
     assert ENDS[path] in rest, rest
     assert b"second" not in rest
-    assert b"the gateway was stopped before the answer was whole" in rest
+    assert b"the gateway was stopped before the answer was complete" in rest
     assert [words for words in (b"the caller", b"partial") if words in rest] == []
 
 
@@ -316,7 +316,7 @@ def test_a_setting_that_no_provider_has_is_told(swink_environment: dict[str, str
     with started(swink_environment, "--setting", "nope", "--setting", "api") as process:
         assert process.stdout is not None
         told = process.stdout.readline()
-        assert told == "--setting nope: no provider that is installed declares it\n"
+        assert told == "--setting nope: no installed provider has this setting\n"
         assert "serving" in process.stdout.readline()
 
 
