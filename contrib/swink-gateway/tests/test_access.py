@@ -103,7 +103,7 @@ async def test_a_key_is_wanted_in_any_of_the_vendors_headers(
 ADVISED = [
     ({"Host": "evil.example"}, "/v1/models", 403, "can add a host with --name"),
     ({}, "/v1/models", 401, "send it as Authorization: Bearer, x-api-key or x-goog-api-key"),
-    ({"x-api-key": "k1"}, "/v1/models/nope", 404, "GET /v1/models says which are"),
+    ({"x-api-key": "k1"}, "/v1/models/nope", 404, "GET /v1/models lists the models"),
     ({"x-api-key": "k1", "Content-Encoding": "gzip"}, "/v1/models", 415, "leave Content-Encoding"),
 ]
 

@@ -44,7 +44,7 @@ async def test_with_all_places_taken_a_request_is_503_and_says_when_to_come_agai
             refused = await ask(gateway, path, body)
             assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
             assert "x-should-retry" not in refused.headers
-            assert "1 answer is under way" in refused.json["error"]["message"]
+            assert "too many concurrent requests (limit: 1)" in refused.json["error"]["message"]
         async with (
             aiohttp.ClientSession() as session,
             session.ws_connect(f"{gateway.url}/v1/responses") as socket,
@@ -74,7 +74,7 @@ async def test_requests_that_are_answered_have_so_much_memory_together() -> None
         assert gateway._calls._memory == held
         refused = await ask(gateway, PATH, HALF * 2)  # it is said how long it is
         assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
-        assert "MB are under way" in refused.json["error"]["message"]
+        assert "active requests take too much memory" in refused.json["error"]["message"]
 
         port = int(gateway.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

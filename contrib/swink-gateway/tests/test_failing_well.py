@@ -224,7 +224,7 @@ async def test_credentials_of_the_gateways_that_are_refused_are_no_clients_to_me
     if (protocol, stream) != ("native", True):
         assert answer.status == REFUSED.get(protocol, 502)
         assert answer.headers["x-should-retry"] == "false"
-    assert "openai/gpt-4.1-mini accepts: Incorrect API key provided" in caplog.text
+    assert "openai/gpt-4.1-mini are missing or refused: Incorrect API key provided" in caplog.text
 
 
 WORDS = (swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0))
@@ -251,7 +251,7 @@ async def test_where_one_key_is_refused_the_next_account_is_asked(
     assert answer.status == 200
     assert "Hello" in answer.body.decode()
     assert len(upstream.calls) == 2
-    assert caplog.text.count("no credentials that echo/echo accepts: it broke") == 1
+    assert caplog.text.count("credentials for echo/echo are missing or refused: it broke") == 1
     own = upstream.options.retry.fall_back_on - {Kind.AUTH}
     assert own == ({Kind.CONTENT_FILTERED} if POLICIES[policy] else set())
 
@@ -278,8 +278,14 @@ async def test_the_log_says_which_account_of_a_model_failed(
     ]
     assert logged == [
         ("WARNING", "routes.two.tiers[0][0]: echo/think failed: overloaded: it broke"),
-        ("WARNING", "routes.two.tiers[1][0]: no credentials that echo/echo accepts: it broke"),
-        ("WARNING", "routes.two.tiers[2][0]: no credentials that echo/echo accepts: it broke"),
+        (
+            "WARNING",
+            "routes.two.tiers[1][0]: credentials for echo/echo are missing or refused: it broke",
+        ),
+        (
+            "WARNING",
+            "routes.two.tiers[2][0]: credentials for echo/echo are missing or refused: it broke",
+        ),
     ]
     assert "sk-" not in caplog.text
 

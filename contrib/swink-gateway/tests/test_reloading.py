@@ -126,9 +126,9 @@ async def test_an_answer_under_way_goes_on_when_its_route_is_gone(tmp_path: Path
 
 
 OPENS = [
-    ("0.0.0.0", SLOW, (), "there is no key"),
-    ("127.0.0.1", SLOW, (), "To do without on purpose, start it again."),  # behind a proxy, maybe
-    ("127.0.0.1", "", (), "no key is left"),
+    ("0.0.0.0", SLOW, (), "no key is set"),
+    ("127.0.0.1", SLOW, (), "To run without keys, restart the gateway."),  # behind a proxy, maybe
+    ("127.0.0.1", "", (), "the new configuration has no keys"),
     ("127.0.0.1", "", ["its own"], None),
 ]
 
@@ -148,7 +148,7 @@ async def test_a_file_may_not_open_a_gateway_to_everybody(
         file.write_text(text)
         reloader.read()
         assert reloader.is_current == (why is None)
-        assert (why or "used from now on") in told[-1]
+        assert (why or "reloaded and in use") in told[-1]
         assert bool(gateway.routing.config.keys) == (why is not None)
         assert gateway.guard.owner({}, {}) is None
 
@@ -183,7 +183,7 @@ async def test_the_command_serves_a_file_and_reads_it_again_on_sighup(
         file.write_text(file.read_text().replace("best", "beta"))
         os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))  # it seems the same
         served.send_signal(signal.SIGHUP)
-        assert b"is read, and used from now on" in await served.stderr.readline()
+        assert b"is reloaded and in use" in await served.stderr.readline()
         headers = {"x-api-key": "key-a"}
         async with aiohttp.ClientSession(headers=headers) as session:
             async with session.get(f"{url}/v1/models") as response:
@@ -193,7 +193,7 @@ async def test_the_command_serves_a_file_and_reads_it_again_on_sighup(
         file.write_text(BROKEN)
         served.send_signal(signal.SIGHUP)
         told = [(await served.stderr.readline()).decode() for _ in range(2)]
-        assert told[0] == "the configuration is kept as it was:\n"  # and once
+        assert told[0] == "the previous configuration stays in use:\n"  # and once
         assert "team.toml:1: routes.best.tiers: is missing" in told[1]
     finally:
         served.terminate()

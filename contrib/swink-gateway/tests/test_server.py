@@ -44,7 +44,7 @@ KEY = {"SWINK_GATEWAY_KEY": "k"}
 # what the command is given, how what it says begins, and what it advises
 NO_STARTS: dict[str, tuple[list[str], dict[str, str], str, str]] = {
     "a route to nothing": (["--route", "mine"], {}, "Invalid option", "Write NAME=MODEL"),
-    "no key": (["--host", "0.0.0.0"], {}, NOT_STARTED, "Set a key that clients have to show"),
+    "no key": (["--host", "0.0.0.0"], {}, NOT_STARTED, "Set a key for clients"),
     # RFC 5737: an address that is no machine's
     "elsewhere": (["--host", "192.0.2.1"], KEY, NOT_STARTED, "Give --host an address of this"),
     "a port in use": (["--port", "PORT"], {}, NOT_STARTED, "Choose another --port"),
@@ -101,7 +101,7 @@ async def test_a_path_that_is_not_served_is_a_404_that_lists_those_that_are(path
     message = error if word is None else error["message"]
     assert answer.status == 404
     assert word is None or word in (error.get("type"), error.get("status"))
-    assert f"POST {path} is not served" in message
+    assert f"POST {path} is not supported" in message
     for served in ("/v1/chat/completions", "/v1/messages", "/{version}/models/{model}:{method}"):
         assert served in message
 

@@ -137,7 +137,7 @@ async def test_who_waits_is_told_what_for() -> None:
             upstream.go_on.set()
             await answer.content.read()
         await serving_on
-        assert said == ["finishing 1 answer; Ctrl-C again ends at once"]
+        assert said == ["waiting for 1 answer; press Ctrl-C again to stop at once"]
 
 
 async def test_with_nothing_under_way_nobody_waits() -> None:
@@ -219,7 +219,7 @@ async def test_a_worker_that_dies_is_replaced_and_all_end_together(
         said = parent.stdout.read()
         assert parent.wait() == 0
         for pid in first:
-            assert f"worker {pid} ended with -9; another one begins\n" in said
+            assert f"worker {pid} exited with status -9; starting another one\n" in said
         assert said.endswith("stopped\n")
         assert [name for name in os.listdir(tmp_path) if "swink" in name] == []
 
@@ -246,7 +246,7 @@ async def test_ctrl_c_twice_ends_answers_under_way_without_a_traceback(
         assert parent.stdout is not None
         said = parent.stdout.read()
         assert parent.wait() == 130
-    assert re.search("^worker [0-9]+: finishing 1 answer", said, re.MULTILINE)
+    assert re.search("^worker [0-9]+: waiting for 1 answer", said, re.MULTILINE)
     assert "Traceback" not in said
     assert "Exception" not in said
 
@@ -293,7 +293,7 @@ async def test_new_workers_start_from_the_last_good_configuration(
         await until(lambda: len(children(parent.pid)) == 2)
         first = children(parent.pid)
         change(parent, file, OTHER, "used from now on")
-        change(parent, file, FAULTY, "the configuration is kept")
+        change(parent, file, FAULTY, "the previous configuration stays")
         for pid in first:
             os.kill(pid, signal.SIGKILL)
         assert status(port, "/v1/models", 60.0) == 401
