@@ -1,4 +1,4 @@
-"""A configuration: what it says, and what is told of one that says something else."""
+"""The configuration: valid files, and the faults reported for invalid ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ path = "/var/lib/limits.db"
 ENVIRON = {"ALICE": "alices-secret", "UP": "upstream-secret", "EMPTY": ""}
 
 
-def test_a_file_says_all_that_there_is_to_say() -> None:
+def test_a_file_with_every_table_is_read() -> None:
     config = Source("team.toml", WHOLE).config(ENVIRON)
     best = config.routes["best"]
     assert config.aliases == {"gpt-4o": "best"}
@@ -78,7 +78,7 @@ def test_a_file_says_all_that_there_is_to_say() -> None:
     assert config.store == Store("sqlite", Path("/var/lib/limits.db"))
 
 
-def test_no_secret_of_it_is_ever_shown() -> None:
+def test_the_configurations_repr_shows_no_secret() -> None:
     shown = repr(Source("team.toml", WHOLE).config(ENVIRON))
     assert "secret" not in shown
     assert "0f0f" not in shown
@@ -199,14 +199,12 @@ FAULTS = [
 
 @pytest.fixture(scope="module")
 def client() -> swink.Client:
-    """Return a client that asks nobody."""
+    """Return a client that sends no requests."""
     return swink.Client()
 
 
 @pytest.mark.parametrize(("text", "told"), FAULTS, ids=[told for _, told in FAULTS])
-def test_a_fault_is_told_with_its_line_its_key_and_what_was_expected(
-    client: swink.Client, text: str, told: str
-) -> None:
+def test_a_fault_has_line_key_and_expectation(client: swink.Client, text: str, told: str) -> None:
     source = Source("team.toml", text)
     with pytest.raises(ConfigError) as raised:
         usable(client, source, {"SECRET": "the-secret", "EMPTY": ""})
@@ -216,7 +214,7 @@ def test_a_fault_is_told_with_its_line_its_key_and_what_was_expected(
     assert "secret" not in line
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
+def test_all_faults_are_reported_at_once_in_line_order() -> None:
     text = "[store]\nengin = 1\n[aliases]\na = 1\nb = 2\n"
     with pytest.raises(ConfigError) as raised:
         Source("x", text).config({})
@@ -227,7 +225,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"#" * (1024 * 1024 + 1)], ids=["no UTF-8", "too long"])
-def test_what_is_no_text_is_told(tmp_path: Path, data: bytes) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "team.toml"
     with pytest.raises(ConfigError, match=r"team\.toml: No such file"):
         Source.of(file)
@@ -271,6 +269,6 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("path", "line"), PLACES, ids=[written(path) for path, _ in PLACES])
-def test_a_values_line_is_found_however_it_is_written(path: tuple[str, ...], line: int) -> None:
+def test_a_values_line_is_found_in_every_notation(path: tuple[str, ...], line: int) -> None:
     assert line_of(LINES, path) == line
     assert line_of(LINES.replace("\n", "\r\n"), path) == line

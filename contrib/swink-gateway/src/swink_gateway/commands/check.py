@@ -74,7 +74,7 @@ def _key(key: Key) -> str:
 
 
 def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
-    """Yield the patterns of keys that match no name, each with the name of its key.
+    """Yield each pattern that matches no name, with the name of the key that has it.
 
     A pattern for a provider's models matches even if the provider lists none. A name that a rule
     mentions counts as well: only clients may know it.

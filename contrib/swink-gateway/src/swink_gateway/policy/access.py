@@ -1,7 +1,7 @@
 """Authentication of clients, and protection from requests that other sites' pages send.
 
 A client sends its key as a bearer token, or in the header that the vendor's clients use. The
-gateway refuses a request whose `Host` is not one of its names (DNS rebinding), and one whose
+gateway refuses a request with an unknown `Host` (DNS rebinding), and one whose
 `Origin` is another site. Browsers send both headers with all requests of a page, including forms
 and WebSockets.
 """

@@ -105,7 +105,7 @@ class Encoder(Protocol):
     has_statuses: bool
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
-        """Encode the events of one network read; often there is no output."""
+        """Encode the events of one network read; the result is often empty."""
 
     def alive(self, known: Known) -> bytes:
         """Return a keep-alive for the client."""
@@ -123,7 +123,7 @@ class ClientProtocol(Protocol):
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
         """Parse a request.
 
-        `body` is its JSON data; `path` has the variable parts of its URL and its query. Raises
+        `body` is its JSON data; `path` has the variable parts of the URL and the query. Raises
         BadRequest.
         """
 

@@ -27,5 +27,5 @@ def data_frame(data: Any) -> bytes:
 
 
 def named_frame(data: dict[str, Any]) -> bytes:
-    """Format an event that is named by the `type` of its data."""
+    """Format an event that is named by the `type` in the data."""
     return b"event: %b\ndata: %b\n\n" % (data["type"].encode(), encode(data))

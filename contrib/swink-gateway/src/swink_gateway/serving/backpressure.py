@@ -45,7 +45,7 @@ class _Joined:
         return type(other) is self._kind and other.content_index == self._index
 
     def add(self, other: Delta) -> bool:
-        """Merge another delta; return `False` if there is no room."""
+        """Merge another delta; return `False` if it does not fit."""
         if self.size + len(other.delta) > MOST_JOINED:
             return False
         self._texts.append(other.delta)
@@ -103,7 +103,7 @@ class Outbox:
         await self._changed.wait()
 
     def _join(self, event: Delta) -> bool:
-        """Merge a delta into the last one of its block, unless other events follow that one."""
+        """Merge a delta into the last one of the same block, unless other events follow it."""
         for waiting in reversed(self._waiting):
             if not isinstance(waiting, _Joined):
                 return False

@@ -60,7 +60,7 @@ class Shutdown:
 
 
 async def serve_until_stopped(gateway: Gateway, shutdown: Shutdown, worker: Worker | None) -> None:
-    """Serve until a signal arrives or the parent of a worker is gone; then shut down."""
+    """Serve until a signal arrives or the parent of a worker has died; then shut down."""
     loop = asyncio.get_running_loop()
     for name in _ENDING:
         with suppress(NotImplementedError):  # on Windows, Ctrl-C cancels the task

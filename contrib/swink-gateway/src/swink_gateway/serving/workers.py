@@ -4,7 +4,7 @@
 
 All workers accept from one listening socket: if a worker dies, the others take over connections
 that it had not accepted. The parent serves nothing. It replaces a worker that dies, forwards
-SIGTERM and SIGHUP, and exits after all workers. Workers exit if their parent is gone.
+SIGTERM and SIGHUP, and exits after all workers. Workers exit if the parent dies.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Worker:
     number: int
     _ready: int
     alive: int
-    """A file descriptor that becomes readable when the parent is gone."""
+    """A file descriptor that becomes readable when the parent dies."""
 
     def ready(self) -> None:
         """Report to the parent that requests are served."""

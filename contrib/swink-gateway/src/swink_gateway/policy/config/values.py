@@ -37,7 +37,7 @@ TAG = re.compile(r"[\w.:/@-]{1,64}")
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 BESIDE = {"timeouts": "time_limits", "timeout": "time_limits"}
-"""Options that have a field of their own in a route, by name."""
+"""Options that a route sets in a separate field, with the name of the field."""
 
 SECRET = frozenset({"api_key", "base_url", "headers"})
 """Options whose values are secret: messages never show them."""

@@ -45,7 +45,7 @@ FREE_TEXT = "custom"
 """The type of free-text tools and of their calls, and the name of the field of either."""
 
 AUDIO = "audio"
-"""The field with generated audio, and the kind of its block."""
+"""The field with generated audio, and the kind of the block."""
 
 _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 

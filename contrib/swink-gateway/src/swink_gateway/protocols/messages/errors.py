@@ -38,7 +38,7 @@ UNAVAILABLE = 503
 
 
 def error_data(error: Error) -> dict[str, Any]:
-    """Return a failure as the body of an error or the data of its event."""
+    """Return a failure as the body of an error or the data of an event."""
     word = ERRORS[error.error_kind or Kind.UNKNOWN]
     said: dict[str, Any] = {"type": word, "message": text_of(error)}
     if error.retry_after is not None:

@@ -204,7 +204,7 @@ def ending(reason: StopReason, metadata: Notes) -> dict[str, Any]:
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any] | None:
     """Return the token usage of an answer, if it is known; `cost` is in US dollars.
 
-    The API requires all of its own counts.
+    The API requires every one of these counts.
     """
     if usage is None:
         return None
