@@ -104,7 +104,12 @@ ADVISED = [
     ({"Host": "evil.example"}, "/v1/models", 403, "can add a host with --name"),
     ({}, "/v1/models", 401, "send it as Authorization: Bearer, x-api-key or x-goog-api-key"),
     ({"x-api-key": "k1"}, "/v1/models/nope", 404, "GET /v1/models lists the models"),
-    ({"x-api-key": "k1", "Content-Encoding": "gzip"}, "/v1/models", 415, "leave Content-Encoding"),
+    (
+        {"x-api-key": "k1", "Content-Encoding": "gzip"},
+        "/v1/models",
+        415,
+        "without Content-Encoding",
+    ),
 ]
 
 

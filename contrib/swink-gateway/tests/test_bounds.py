@@ -27,7 +27,7 @@ from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
 PATH = "/v1/chat/completions"
 
 
-# -- places ----------------------------------------------------------------------------------------
+# -- concurrency -----------------------------------------------------------------------------------
 
 
 async def test_too_many_concurrent_requests_get_503_with_retry_after() -> None:
@@ -148,7 +148,7 @@ async def test_a_client_that_does_not_send_its_body_is_disconnected() -> None:
         assert gateway.counters[ACTIVE] == 0
 
 
-# -- leaving ---------------------------------------------------------------------------------------
+# -- disconnects -----------------------------------------------------------------------------------
 
 
 async def test_a_disconnect_right_after_the_end_is_a_success() -> None:

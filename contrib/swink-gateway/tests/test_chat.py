@@ -150,7 +150,7 @@ def test_a_complete_answer_equals_a_streamed_one(events: list[Any]) -> None:
     assert [c["id"] for c in said.get("tool_calls", [])] == [c.id for c in original.tool_calls]
 
 
-# -- by OpenAI's SDK -------------------------------------------------------------------------------
+# -- OpenAI's SDK ----------------------------------------------------------------------------------
 
 
 async def test_the_sdk_and_its_helper_read_a_stream() -> None:

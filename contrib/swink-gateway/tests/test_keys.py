@@ -108,7 +108,7 @@ async def test_only_the_owner_of_an_answer_can_continue_from_it() -> None:
         assert (await ask(gateway, "/v1/responses", more, headers=ALICE)).status == 200
 
 
-# -- how much -----------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 LIMITED = """
 [keys.alice]
@@ -222,7 +222,7 @@ async def test_each_answer_over_a_websocket_is_charged_to_the_key() -> None:
     assert (spent.requests, spent.tokens, spent.dollars_today) == (1, 40, 0.25)
 
 
-# -- what they are told -------------------------------------------------------------------------
+# -- reports ---------------------------------------------------------------------------------------
 
 
 async def test_an_owner_sees_its_own_spending_and_an_operator_that_of_all() -> None:

@@ -120,7 +120,7 @@ def _go_on(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"role": "user", "content": results or "Go on."}]
 
 
-# -- the corpus turned round ---------------------------------------------------------------------
+# -- the corpus, encoded again ---------------------------------------------------------------------
 
 REFUSAL = "a refusal has its finish reason"
 CUT = "a truncated stream is a failure"

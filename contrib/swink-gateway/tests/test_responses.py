@@ -175,7 +175,7 @@ def _plain(block: Any) -> Any:
     return block
 
 
-# -- by OpenAI's SDK -------------------------------------------------------------------------------
+# -- OpenAI's SDK ----------------------------------------------------------------------------------
 
 
 async def test_the_sdk_reads_a_streamed_and_a_complete_answer() -> None:

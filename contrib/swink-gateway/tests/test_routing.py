@@ -52,7 +52,7 @@ async def asked_for(text: str, body: Mapping[str, Any]) -> Scripted:
     return script
 
 
-# -- what requests ask for ----------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------
 
 HI = [{"role": "user", "content": "Hi"}]
 LONG = [{"role": "user", "content": "word " * 1000}]
@@ -251,7 +251,7 @@ def test_matching_rules_is_fast_for_every_request() -> None:
     assert time.thread_time() - begun < FREEZE
 
 
-# -- tiers --------------------------------------------------------------------------------------
+# -- tiers -----------------------------------------------------------------------------------------
 
 TIERS = """
 [routes.best]

@@ -65,7 +65,7 @@ def timeless(frames: list[Any]) -> list[Any]:
     ]
 
 
-# -- A: where chunks end ---------------------------------------------------------------------------
+# -- A: chunk boundaries ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
@@ -101,7 +101,7 @@ async def test_stream_parser_handles_multi_frame_single_chunk_and_single_frame_m
         assert all(other == first for other in others)
 
 
-# -- B: failing early ------------------------------------------------------------------------------
+# -- B: failures -----------------------------------------------------------------------------------
 
 
 async def test_responses_stream_emits_response_failed_when_upstream_errors_before_first_delta() -> (
@@ -151,7 +151,7 @@ async def test_non_stream_returns_503_when_all_tiers_rate_limited(
     assert "slow" in answer.json["error"]["message"]
 
 
-# -- C: pieces of tool calls -----------------------------------------------------------------------
+# -- C: tool call deltas ---------------------------------------------------------------------------
 
 
 def chunk(**delta: Any) -> bytes:
@@ -202,7 +202,7 @@ async def test_responses_stream_handles_tool_id_or_name_arriving_late() -> None:
     assert answer.frames[-1]["response"]["output"] == [done]
 
 
-# -- D: clients that read slowly -------------------------------------------------------------------
+# -- D: slow clients -------------------------------------------------------------------------------
 
 
 class Flood(Scripted):

@@ -23,10 +23,10 @@ def lines_of(routing: Routing) -> Iterator[str]:
     """Yield the lines of the summary, without secrets."""
     config = routing.config
     sections: dict[tuple[str, str], _Rows] = {
-        ("ROUTE", "ASKS"): [(name, _tiers(route)) for name, route in config.routes.items()],
-        ("ALIAS", "MEANS"): [*config.aliases.items()],
-        ("REQUESTS", "ASK"): [(_when(rule.when), rule.to) for rule in config.rules],
-        ("KEY", "MAY TAKE"): [(name, _key(key)) for name, key in config.keys.items()],
+        ("ROUTE", "MODELS"): [(name, _tiers(route)) for name, route in config.routes.items()],
+        ("ALIAS", "TARGET"): [*config.aliases.items()],
+        ("REQUESTS", "TARGET"): [(_when(rule.when), rule.to) for rule in config.rules],
+        ("KEY", "LIMITS"): [(name, _key(key)) for name, key in config.keys.items()],
     }
     for headings, rows in sections.items():
         if rows:

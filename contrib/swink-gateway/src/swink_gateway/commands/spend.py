@@ -114,7 +114,7 @@ def command(
     return 0
 
 
-# -- where it is read ------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def _store_of(file: Path | None) -> tuple[Store, list[str]]:
@@ -195,7 +195,7 @@ def _none(url: str, why: str) -> swink.SwinkError:
     )
 
 
-# -- how it is printed -----------------------------------------------------------------------------
+# -- printing --------------------------------------------------------------------------------------
 
 _AMOUNTS = ("attempts", "tokens", "input", "output", "cost", "estimated", "unsettled")
 

@@ -58,7 +58,7 @@ def opened(kind: type[T], data: Any) -> T | None:
         return None
 
 
-# -- what belongs to a call or a text, where these have no opaque field --------------------------
+# -- data of calls and texts without an opaque field -----------------------------------------------
 
 Key = tuple[str | None, int]
 """The key of a call or text: its id, and the number of earlier ones with the same id.

@@ -88,7 +88,7 @@ class Connections(web.AppRunner):
             self._busy.discard(transport)
             self._note(transport)  # aiohttp forgets it, but it may have unsent data
 
-    # -- places --------------------------------------------------------------------------------
+    # -- number ------------------------------------------------------------------------------------
 
     def _admit(self) -> asyncio.BaseProtocol:
         server = super().server
@@ -113,7 +113,7 @@ class Connections(web.AppRunner):
         self._counters[LEFT] += 1
         transport.abort()
 
-    # -- time ----------------------------------------------------------------------------------
+    # -- time --------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
         clock = self._limits.clock

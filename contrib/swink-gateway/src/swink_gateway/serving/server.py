@@ -196,7 +196,7 @@ class Gateway:
                 await self._calls.all_ended()
         await self._calls.end_all()
 
-    # -- routes --------------------------------------------------------------------------------
+    # -- routes ------------------------------------------------------------------------------------
 
     def _app(self) -> web.Application:
         app = web.Application(middlewares=[self._let_in])
@@ -247,7 +247,7 @@ class Gateway:
     async def _page(self, request: web.Request) -> web.Response:
         return page(self._models.served(request))
 
-    # -- who is let in -------------------------------------------------------------------------
+    # -- authentication ----------------------------------------------------------------------------
 
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:

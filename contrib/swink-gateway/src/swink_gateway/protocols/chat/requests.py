@@ -135,7 +135,7 @@ def _tool(said: Fields, asked: Asked, own: list[dict[str, Any]]) -> Tool | None:
     return tool
 
 
-# -- messages ------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------
 
 
 def _messages(said: Fields) -> list[Message]:

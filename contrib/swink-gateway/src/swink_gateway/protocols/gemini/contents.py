@@ -103,7 +103,7 @@ class Contents:
                 self.messages.pop()
         self._shown, self._sealed = set(), False
 
-    # -- what the user says ----------------------------------------------------------------------
+    # -- the user's messages -----------------------------------------------------------------------
 
     def _user(self, content: Fields) -> None:
         said: list[Block] = []
@@ -149,7 +149,7 @@ class Contents:
         said: str | list[Block] = [*([TextBlock(text)] if text else []), *media] if media else text
         return ToolResultMessage(id, name, said, failed)
 
-    # -- what the model said ---------------------------------------------------------------------
+    # -- the model's messages ----------------------------------------------------------------------
 
     def _model(self, content: Fields) -> None:
         message = self.messages[-1] if self.messages else None
@@ -163,7 +163,7 @@ class Contents:
         sealed = self._opened(part.text("thoughtSignature"))
         blocks = message.content
         if sealed is not None and message.provider not in (None, sealed.provider):
-            part.drop("thoughtSignature", f"of {sealed.provider}, beside one of {message.provider}")
+            part.drop("thoughtSignature", f"of {sealed.provider}, after one of {message.provider}")
             sealed = None
         notes: dict[str, Any] | None = None
         if sealed is not None:

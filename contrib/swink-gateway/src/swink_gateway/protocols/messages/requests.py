@@ -254,7 +254,7 @@ class _Reader:
             self._ttl = HOUR
         return {MARK: mark}
 
-    # -- what the model said -----------------------------------------------------------------------
+    # -- the model's messages ----------------------------------------------------------------------
 
     def _answer(self, said: Fields, content: str | list[Any] | None) -> AssistantMessage:
         if not isinstance(content, list):
