@@ -89,7 +89,7 @@ class Client(Protocol):
 
 
 def quick(vendor: Any) -> dict[str, Any]:
-    """Return options for a client that loads no certificates, which is the slowest part of its
+    """Return options for a client without certificates, whose loading is the slowest part of a
     start.
     """
     http = vendor.DefaultAsyncHttpxClient(verify=False)
@@ -538,8 +538,9 @@ async def native(base: str) -> AsyncIterator[Client]:
 
 
 CHOSEN = [name for name in os.environ.get("SWINK_GATEWAY_CLIENTS", "").split(",") if name]
-"""The clients that are tested with all recordings (`make counterparts`); if empty, each client is
-tested with some.
+"""The clients that are tested with all recordings (`make counterparts`).
+
+If it is empty, each client is tested with some.
 """
 
 ALL: dict[str, Callable[[str], AbstractAsyncContextManager[Client]]] = {

@@ -79,9 +79,8 @@ async def test_active_requests_share_a_memory_limit() -> None:
         port = int(gateway.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n1F4\r\n".encode() + HALF + b"\r\n")
-        await until(
-            lambda: gateway._calls._memory == held + least_memory(500)
-        )  # the part received so far
+        # the part received so far
+        await until(lambda: gateway._calls._memory == held + least_memory(500))
         writer.write(b"1F4\r\n" + HALF + b"\r\n")
         assert b" 503 " in await reader.readline()
         writer.close()
@@ -236,9 +235,7 @@ EVENTS = st.lists(
 
 
 def said(events: Iterable[Any]) -> tuple[list[Any], dict[Any, str]]:
-    """Return the events other than deltas, each with the preceding deltas, and the text of all
-    deltas.
-    """
+    """Return the events other than deltas, each with the deltas before it, and all delta text."""
     others, texts = [], dict[Any, str]()
     for event in events:
         if isinstance(event, DELTAS):

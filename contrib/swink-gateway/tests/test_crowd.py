@@ -38,14 +38,17 @@ FEW = 10
 CROWD = int(os.environ.get("SWINK_GATEWAY_CROWD", "20"))
 
 MOST_OF_EACH = 2 * 1024 * 1024
-"""The limit for Python's memory per client in bytes: its queue, the answer so far, and the client's
-end of the connection, which is in this process.
+"""The limit for Python's memory per client in bytes.
+
+It includes the client's queue, the answer so far, and the client's end of the connection, which is
+in this process.
 """
 
 LEFT_OVER = 64 * 1024 + 2 * 1024 * CROWD
-"""The tolerance in bytes: hash tables that have grown (of tasks, connections and descriptors), and
-cancelled timers, which the event loop removes when they are due. A leaked connection takes ten
-times as much.
+"""The tolerance in bytes.
+
+It covers hash tables that have grown (of tasks, connections and descriptors), and cancelled timers,
+which the event loop removes when they are due. A leaked connection takes ten times as much.
 """
 
 PATIENCE = 3600.0

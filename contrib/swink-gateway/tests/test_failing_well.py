@@ -386,9 +386,8 @@ FOR_CALLERS = ("extra=", "max_output_chars", "malformed=", "Timeouts(", "DEBUG",
 """Words of the library's advice for Python programs and for operators."""
 
 
-@pytest.mark.parametrize(
-    "protocol", sorted({*ASKING} - {"native"})
-)  # its clients are Python programs
+# native clients are Python programs
+@pytest.mark.parametrize("protocol", sorted({*ASKING} - {"native"}))
 @pytest.mark.parametrize("stream", [True, False])
 async def test_clients_get_no_advice_for_python_callers(protocol: str, stream: bool) -> None:
     upstream = Scripted()

@@ -22,8 +22,9 @@ ASK = Ask()
 CUT = ("anthropic/thinking-and-tool-call", "ollama/tool-calls")
 
 ENDS = {"openai/several-answers": 3}
-"""The number of cuts after which an answer lacks only the data after its end; a second answer ends
-after the first. The default is 2.
+"""The number of cuts after which an answer lacks only the data after its end; the default is 2.
+
+The second of several answers ends after the first cut.
 """
 
 

@@ -55,9 +55,8 @@ async def test_every_sdk_reads_the_models_answer(maker: Any, tmp_path: Path) -> 
                     assert (said.error, said.text) == (None, maker.ANSWER)
                     assert said.stop == WORDS[protocol]["stop"]
                     assert said.counts is not None
-                    assert (
-                        said.counts[1] == 21
-                    )  # 15 words, a space, 4 bytes of a character, the end
+                    # 15 words, a space, 4 bytes of a character, the end
+                    assert said.counts[1] == 21
                 thought = await client.stream("tiny", Ask("THINK"))
                 assert thought.thinking.strip() == maker.REASONING
                 assert thought.text.strip() == maker.REASONED_ANSWER

@@ -86,9 +86,7 @@ class Guard:
         return next((owner for owner in found if owner is not None), None)
 
     def is_from_here(self, headers: Mapping[str, str]) -> bool:
-        """Check that a request is addressed to this gateway and comes from none of another site's
-        pages.
-        """
+        """Check that a request is addressed to this gateway, and not sent by another site."""
         host = headers.get("Host", "")
         name = _name(f"//{host}")
         if not name or not (is_loopback(name) or name in self._hosts):

@@ -33,8 +33,7 @@ __all__ = ["Cooldowns", "OpenCircuit"]
 log = logging.getLogger(__name__)
 
 LONGEST_COOLDOWN = 86400.0
-"""The longest cooldown in seconds. Quotas last a day at most; a longer wait is taken for a mistake.
-"""
+"""The longest cooldown in seconds. Quotas last a day at most; a longer wait is an error."""
 
 SAME_END = timedelta(seconds=1)
 """Two ends of a cooldown within this many seconds are the same one: each is computed from the

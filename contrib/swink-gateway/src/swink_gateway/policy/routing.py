@@ -1,6 +1,4 @@
-"""Route requests: resolve the requested name by rules, aliases and tiers, and transform the
-request.
-"""
+"""Resolve the requested model by rules, aliases and tiers, and transform the request."""
 
 from __future__ import annotations
 
@@ -97,9 +95,7 @@ class Routing:
         return not key.models or any(is_named(one, key.models) for one in self._called(name))
 
     def faults(self) -> Iterator[Fault]:
-        """Yield invalid references and options: unknown names, options that a provider does not
-        take.
-        """
+        """Yield unknown names, and options that a provider does not accept."""
         config = self.config
         for kind, names in (("aliases", config.aliases), ("routes", config.routes)):
             if "" in names:

@@ -103,9 +103,8 @@ def _is_background(asked: Asked) -> bool:
         return False
     messages = asked.context.messages
     systems = [one for one in messages if isinstance(one, SystemMessage)]
-    users = [
-        one for one in messages[-2:] if isinstance(one, UserMessage)
-    ]  # a prefilled answer may follow
+    # a prefilled answer may follow
+    users = [one for one in messages[-2:] if isinstance(one, UserMessage)]
     prompt = text_of(asked.context.system_prompt or "")
     instructions = "\n".join([prompt, *map(_text, systems[:MOST_ASKED])])
     return bool(

@@ -69,8 +69,7 @@ _NAMED = frozenset({"prompt_cache_key", "safety_identifier", "session_id", "user
 _HI = Context.of("Hi")
 
 MOST_MODELS = 1000
-"""The number of models whose user options are cached. Bounded because clients choose their names.
-"""
+"""The number of models with cached user options. Bounded because clients choose names."""
 
 
 def ids_in_request(asked: Asked) -> list[tuple[str, str]]:

@@ -15,13 +15,15 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_BODY_BYTES = 32 * 1024 * 1024
-"""The size limit of a request in bytes. The smallest requests of coding agents have 40 kB; those
-with images have some MB.
+"""The size limit of a request in bytes.
+
+The smallest requests of coding agents have 40 kB; those with images have some MB.
 """
 
 COPIES = 3
-"""The copies of a body in memory besides its JSON data: as received, as sent to a provider, and in
-the write buffer.
+"""The copies of a body in memory besides its JSON data.
+
+They are the body as received, the body sent to a provider, and the write buffer.
 """
 
 MOST_ELEMENTS = 500_000
@@ -34,14 +36,11 @@ MOST_NAME = 500
 """The limit for the characters of a model's name, which is repeated in answers, logs and errors."""
 
 MOST_BLOCKS = 10_000
-"""The limit for messages, blocks and tools, each of which is processed before the provider is
-called.
-"""
+"""The limit for messages, blocks and tools, which are all processed before a provider is called."""
 
 
 _MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
-"""The bytes that an object, a list, a quote character and a value take in CPython besides their
-text.
+"""The bytes that an object, a list, a quote and a value take in CPython besides their text.
 
 Measured with msgspec's decoder; never too low for the shapes in the tests.
 """

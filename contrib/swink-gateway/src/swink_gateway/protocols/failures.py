@@ -32,15 +32,15 @@ PASSING = frozenset(
     for kind, row in KINDS.items()
     if row.falls_back and row.reply not in (400, 404) and kind is not Kind.PROTOCOL
 )
-"""Failures that another model or a later attempt may avoid; clients see one after all models
-failed.
+"""Failures that another model or a later attempt may avoid.
+
+A client sees one only after all models have failed.
 """
 
 NOT_AGAIN = "x-should-retry"
-"""A header whose value `false` keeps the SDKs of OpenAI and Anthropic, and Claude Code, from
-retrying.
+"""The header that keeps clients from retrying if it is `false`, whatever the status.
 
-It applies to every status.
+OpenAI's and Anthropic's SDKs and Claude Code obey it.
 """
 
 LAST_STANDARD = 511
@@ -56,8 +56,7 @@ MOST_HEADER = 2000
 
 
 KEY_HERE = (", or pass api_key=…", " where the gateway runs")
-"""The library's advice on a missing provider key, and its replacement: clients cannot set this key.
-"""
+"""The library's advice on a missing provider key, and the text for clients, who cannot set it."""
 
 
 OTHER_MODELS = (

@@ -19,9 +19,7 @@ __all__ = [
 
 
 class Loss(NamedTuple):
-    """A part of an answer that a protocol cannot represent, and the schema type without room for
-    it.
-    """
+    """A part of an answer that a protocol cannot represent, and the schema type that lacks it."""
 
     what: str
     section: str

@@ -41,8 +41,9 @@ class AccessLog:
     def write(
         self, request: web.Request, owner: str | None, began: float, status: int | None
     ) -> None:
-        """Write the line of a request; `status` is `None` if the client disconnected before an
-        answer.
+        """Write the line of a request.
+
+        `status` is `None` if the client disconnected before an answer.
         """
         row = {
             "key": owner,

@@ -80,8 +80,7 @@ ESTIMATED = "x-swink-estimated"
 """The response header that names estimated values."""
 
 COME_AGAIN_SECONDS = 1.0
-"""The Retry-After in seconds without a free slot, which is short because answers end all the time.
-"""
+"""The Retry-After in seconds without a free slot; short, because answers end all the time."""
 
 STORE_SECONDS = 5.0
 """The Retry-After in seconds if the limits of a key cannot be checked."""

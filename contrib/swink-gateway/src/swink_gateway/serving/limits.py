@@ -71,8 +71,8 @@ def stated_patience(headers: Mapping[str, str]) -> float | None:
 
 
 def timeouts_within(patience: float, is_whole: bool) -> Timeouts:
-    """Return time limits that end a call before its client, which waits `patience` seconds, gives
-    up.
+    """Return time limits that end a call before its client gives up, which waits `patience`
+    seconds.
 
     A client without streaming waits for the complete answer. Keep-alives keep a streaming client
     waiting, so the gateway ends the call after the provider has been silent for that long.

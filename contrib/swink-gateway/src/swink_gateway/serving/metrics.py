@@ -40,8 +40,7 @@ __all__ = ["CONTENT_TYPE", "Monitor"]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 MOST_UNLISTED = 5
-"""The limit for model names that no catalog lists in metrics, per provider: clients make names up.
-"""
+"""The limit for unlisted model names in metrics, per provider: clients make names up."""
 
 MOST_PAIRS = 1000
 """The limit for pairs of a key and a model in metrics; further models count as `other`."""

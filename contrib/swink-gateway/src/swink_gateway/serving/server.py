@@ -48,9 +48,7 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 
 PLAIN = "identity"
-"""The only supported Content-Encoding: vendors' clients do not compress, and a MB may expand to a
-GB.
-"""
+"""The only supported Content-Encoding: no vendor's client compresses, and a MB may become a GB."""
 
 GRACE_SECONDS = 5
 """The seconds that active answers may take when the gateway stops."""
@@ -170,10 +168,8 @@ class Gateway:
         if self._sock is None:
             await web.TCPSite(self._runner, self._host, self._port).start()
         else:
-            most, one_at_a_time = (
-                MOST_WAITING,
-                1,
-            )  # leave the rest to other processes with the same socket
+            # leave the rest to other processes with the same socket
+            most, one_at_a_time = MOST_WAITING, 1
             await web.SockSite(self._runner, self._sock, backlog=one_at_a_time).start()
             self._sock.listen(most)
         return self

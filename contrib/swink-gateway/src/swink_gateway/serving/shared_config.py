@@ -40,7 +40,7 @@ class SharedConfig:
         if hasattr(os, "memfd_create"):
             self._file = os.fdopen(os.memfd_create("swink-gateway-config"), "w+b")
         else:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 – it is open as long as this object
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 – open as long as this object
         self._store(0, text)
 
     def read(self) -> str:

@@ -84,9 +84,7 @@ class UpstreamCall:
         self._log_failures(batch)
 
     def _log_failures(self, batch: Sequence[Any]) -> None:
-        """Log the account that failed, by its path in the file, and the provider's message, in one
-        line.
-        """
+        """Log the failed account (by its path in the file) and the provider's message."""
         match batch[-1]:
             case (
                 Retry(error_kind=kind, error=why)

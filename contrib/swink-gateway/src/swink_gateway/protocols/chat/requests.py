@@ -209,7 +209,7 @@ _FREE_TEXT = {"item": {"type": "custom_tool_call"}}
 def _call(id: str, name: str, raw: str) -> ToolCallBlock:
     arguments = parse_arguments(raw)
     state = "complete" if arguments is not None else "invalid"
-    return ToolCallBlock(id, name, arguments or {}, raw, state)  # type: ignore[arg-type]  # one of its words
+    return ToolCallBlock(id, name, arguments or {}, raw, state)  # type: ignore[arg-type]  # a valid state
 
 
 def _content(said: Fields) -> Any:

@@ -299,8 +299,9 @@ def _bytes(text: str) -> bytes:
 
 
 def _standard(text: str) -> str:
-    """Convert base64 to the standard alphabet with padding, which all APIs accept (RFC 4648 section
-    4).
+    """Convert base64 to the standard alphabet with padding (RFC 4648 section 4).
+
+    All APIs accept that form.
     """
     plain = text.replace("-", "+").replace("_", "/")
     return plain + "=" * (-len(plain) % 4)

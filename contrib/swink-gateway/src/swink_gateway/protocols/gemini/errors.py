@@ -57,9 +57,7 @@ _TYPES = "type.googleapis.com/google.rpc."
 
 
 def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
-    """Return an error as the value of the field `error`; the default of `status` depends on its
-    kind.
-    """
+    """Return an error as the value of the field `error`; `status` depends on the kind."""
     kind = error.error_kind or Kind.UNKNOWN
     if kind is Kind.AUTH:
         status = PRECONDITION

@@ -31,8 +31,7 @@ OF_CANDIDATE = (
     "citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult",
     "safetyRatings", "avgLogprobs",
 )  # fmt: skip
-"""The provider's names for metadata of a text or an answer, and this API's names for a candidate's.
-"""
+"""The names of a candidate's metadata; swink's provider keeps it with a text or an answer."""
 
 
 @define

@@ -55,8 +55,9 @@ FINISH = {
 BROKEN_CALL = "MALFORMED_FUNCTION_CALL"
 
 READ_BARE_ERRORS = ("GeminiCLI",)
-"""Prefixes of `User-Agent` of clients that read an error only from a line of JSON in the stream, as
-Google writes it. Other clients read it from an event.
+"""Prefixes of `User-Agent` of clients that expect an error as a plain line of JSON in the stream.
+
+Google writes errors that way. Other clients read them from an event.
 """
 
 

@@ -89,8 +89,7 @@ class MessagesProtocol:
 
 
 class MessagesEncoder(EventEncoder):
-    """Writes named events. `_places` maps the indices of swink's blocks to those of open blocks
-    here.
+    """Writes named events. `_places` maps the indices of swink's open blocks to those sent.
 
     A block of thinking begins with its first words, or with its end, which shows its type. If the
     client did not request `thoughts`, the words are collected until then and sealed.
@@ -266,8 +265,9 @@ class MessagesEncoder(EventEncoder):
 _SAYING = frozenset(
     {TextStart, ThinkingStart, ThinkingDelta, ThinkingEnd, ToolCallStart, Extension, Done, Error}
 )
-"""Events that begin the answer. An error does so too: opencode retries an answer that begins with
-an error five times.
+"""Events that begin the answer, including an error.
+
+opencode retries an answer that begins with an error five times.
 """
 
 
@@ -295,8 +295,9 @@ def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, 
 
 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
-    """Return the token usage of an answer; `cost` is in US dollars. The API's own counts are
-    required.
+    """Return the token usage of an answer; `cost` is in US dollars.
+
+    The API's own counts are required.
     """
     usage = usage or Usage()
     read, write = usage.cache_read, usage.cache_write

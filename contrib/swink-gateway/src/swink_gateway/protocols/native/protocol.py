@@ -44,8 +44,10 @@ GATEWAYS_OWN = frozenset(name for name, each in OPTIONS.items() if each.local)
 """Options about upstream addresses, credentials and timeouts, which clients cannot set."""
 
 SETTINGS = frozenset({"api", "script", "starting_after"})
-"""Settings that clients may set by default: none can reach the gateway's machine, its credentials
-or another host. Other settings belong to adapters, and may name commands or paths.
+"""Settings that clients may set by default.
+
+None of them can reach the gateway's machine, its credentials or another host. Other settings belong
+to adapters, and may name commands or paths.
 """
 
 _STEERING = {"settings", "extra", "rules", "retired", "transport"}

@@ -223,8 +223,9 @@ class ResponsesEncoder(EventEncoder):
         self._done(self._open.pop(-1), item, out)
 
     def _is_wordless(self, index: int, batch: Sequence[Any]) -> bool:
-        """Tell whether a text ends in the same batch without content, but with another provider's
-        opaque data.
+        """Tell whether a text that begins here ends in the same batch, empty but with opaque data.
+
+        The data belongs to another provider, which needs it back.
         """
         of_text = [e for e in batch if getattr(e, "content_index", None) == index]
         has_words = any(isinstance(e, TextDelta) for e in of_text)

@@ -61,8 +61,10 @@ def read_responses(body: Any) -> Asked:
 
 
 class _Reader:
-    """Reader of one request. `_called` maps the ids of calls to the names of tools, `_beside` the
-    places of answers to the data sealed for their calls.
+    """Reader of one request.
+
+    `_called` maps the ids of calls to the names of tools, `_beside` the places of answers to the
+    data sealed for their calls.
     """
 
     def __init__(self, said: Fields) -> None:
