@@ -311,7 +311,7 @@ def test_from_swink_new_to_the_kit_and_the_demo_takes_less_than_a_minute(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["Acme", "9lives", "a b"])
-def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_invalid_name_is_refused(name: str, tmp_path: Path) -> None:
     from cookiecutter.exceptions import FailedHookException
     from cookiecutter.main import cookiecutter
 

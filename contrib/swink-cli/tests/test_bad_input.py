@@ -1,4 +1,4 @@
-"""What people get wrong: each mistake is named, with what to do, before anything is sent."""
+"""Mistakes of users: each is explained, with advice, before anything is sent."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_mistake_is_named_and_nothing_is_sent(
     assert "Traceback" not in done.stderr
 
 
-def test_who_named_no_command_is_told_where_they_are(swink: Any) -> None:
+def test_an_unknown_command_points_to_the_help(swink: Any) -> None:
     said = "No command was named: 'swink --help' lists them."
     for words, told in ((["--nonsense"], True), (["ask", "--nonsense"], False)):
         done = swink(*words)
@@ -170,7 +170,7 @@ ADDRESSES: list[tuple[str, list[str], dict[str, str], str]] = [
 @pytest.mark.parametrize(
     ("given", "environment", "told"), [row[1:] for row in ADDRESSES], ids=[r[0] for r in ADDRESSES]
 )
-def test_an_address_that_is_none_is_traced_to_where_it_comes_from(
+def test_an_invalid_address_is_reported_with_its_source(
     swink: Any, given: list[str], environment: dict[str, str], told: str
 ) -> None:
     for more in ([], ["-y", "--functions", "def f():\n  'F.'"], ["-m", "echo/echo"]):
@@ -218,7 +218,7 @@ HOMELESS: list[tuple[str, list[str], str, dict[str, str]]] = [
     [row[1:] for row in HOMELESS],
     ids=[r[0] for r in HOMELESS],
 )
-def test_a_home_that_nobody_has_is_named(
+def test_the_home_of_an_unknown_user_is_named(
     swink: Any, arguments: list[str], stdin: str, environment: dict[str, str]
 ) -> None:
     command, *more = arguments
@@ -235,7 +235,7 @@ def test_without_a_prompt_it_says_so(swink: Any) -> None:
     assert done.stderr.startswith("Error: Nothing to retry\n")
 
 
-def test_input_that_is_no_text_is_refused(swink: Any) -> None:
+def test_binary_input_is_refused(swink: Any) -> None:
     done = swink("ask", "-m", "echo/echo", "Hi", stdin=b"\x89PNG\xff")
     assert done.returncode == 2
     assert "standard input is not UTF-8 text (byte 0)" in done.stderr
@@ -283,7 +283,7 @@ SAID: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("python", SPELLED_HERE)
-async def test_what_is_spelled_anew_is_what_the_library_says(python: str) -> None:
+async def test_replaced_wording_occurs_in_the_library(python: str) -> None:
     model, options = SAID[python]
     host = acme_host() if model.startswith("acme") else None
     damaged = MemoryResponse([b"data: {\n\n"], headers={"Content-Type": "text/event-stream"})
@@ -304,7 +304,7 @@ def test_without_a_key_it_names_the_variable_and_the_option(swink: Any) -> None:
     assert "Set OPENAI_API_KEY" in done.stderr
 
 
-def test_of_a_provider_that_is_not_there_it_says_what_brings_it(swink: Any) -> None:
+def test_an_unknown_provider_names_the_distribution_to_install(swink: Any) -> None:
     done = swink("ask", "-m", "groq/any", "Hi", SWINK_DISABLE_PLUGINS="groq")
     assert done.returncode == 2
     assert "Install it with `pip install swink-provider-openai`" in done.stderr
@@ -387,7 +387,7 @@ def test_a_corrupt_conversation_is_refused_with_the_reason(
     assert "Traceback" not in done.stderr
 
 
-def test_a_fault_of_ours_is_one_line_and_a_trace_only_for_those_who_ask(
+def test_an_internal_error_is_one_line_and_a_traceback_only_with_debug(
     swink: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(
@@ -430,7 +430,7 @@ TYPED = "antropic"
     ],
     ids=" ".join,
 )
-def test_nothing_says_to_install_what_somebody_typed(swink: Any, line: list[str]) -> None:
+def test_no_advice_installs_a_name_from_user_input(swink: Any, line: list[str]) -> None:
     done = swink(*line, stdin="Hi\n" if line[0] == "chat" else "")  # a word after a pipe is asked
 
     assert done.returncode != 0
@@ -449,9 +449,7 @@ def test_a_name_in_the_environment_is_nothing_to_install_either(swink: Any) -> N
     ("arguments", "said"),
     [(["Acme!"], "invalid plugin name: 'Acme!'"), (["acme"], "Give --kind: sse, ndjson")],
 )
-def test_a_plugin_is_not_begun_by_asking_nobody(
-    swink: Any, arguments: list[str], said: str
-) -> None:
+def test_a_new_plugin_needs_its_kind(swink: Any, arguments: list[str], said: str) -> None:
     done = swink("new", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr

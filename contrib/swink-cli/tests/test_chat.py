@@ -128,7 +128,7 @@ def test_a_key_goes_with_its_provider_wherever_it_stands_in_a_chain(swink: Any) 
     assert service.exchanges[1].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_an_option_that_is_wrong_is_refused_at_once(swink: Any) -> None:
+def test_an_invalid_option_is_refused_at_once(swink: Any) -> None:
     done = swink("chat", "-m", "echo/echo", "-o", "temperature=hot", stdin="Hi\n")
     assert (done.returncode, done.stdout) == (2, "")
     assert "temperature='hot': expected" in done.stderr
@@ -165,7 +165,7 @@ def test_a_part_of_an_answer_is_kept_until_it_is_asked_again(swink: Any) -> None
         assert turns(service.requests[1]) == [("user", "one")]
 
 
-def test_a_question_that_cannot_be_answered_is_taken_back(swink: Any, tmp_path: Path) -> None:
+def test_a_question_without_an_answer_is_removed(swink: Any, tmp_path: Path) -> None:
     (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     with ChatService(["One."], HTTPError(400, "no images"), ["Two."]) as service:
         done = swink(
@@ -180,7 +180,7 @@ def test_a_question_that_cannot_be_answered_is_taken_back(swink: Any, tmp_path: 
     ]
 
 
-def test_there_must_be_something_to_ask_again(swink: Any) -> None:
+def test_retry_needs_a_question(swink: Any) -> None:
     done = swink("chat", "-m", "echo/echo", stdin="/retry\n")
     assert done.stderr.startswith("Error: Nothing to retry\n")
 
@@ -244,7 +244,7 @@ def test_a_saved_conversation_goes_on_with_another_provider(swink: Any, tmp_path
     ]
 
 
-def test_a_corrupt_file_leaves_the_conversation_as_it_was(swink: Any, tmp_path: Path) -> None:
+def test_a_corrupt_file_does_not_change_the_conversation(swink: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"messages": [{"role": "cook"}]}')
     with ChatService(["ok"]) as service:
         done = swink(*to(service), stdin=f"one\n/load {tmp_path / 'bad.json'}\ntwo\n")
@@ -252,7 +252,7 @@ def test_a_corrupt_file_leaves_the_conversation_as_it_was(swink: Any, tmp_path: 
     assert turns(service.requests[1])[0] == ("user", "one")
 
 
-def test_saving_replaces_only_its_own_file_unless_told_to(swink: Any, tmp_path: Path) -> None:
+def test_saving_overwrites_other_files_only_with_f(swink: Any, tmp_path: Path) -> None:
     other, own = tmp_path / "other.txt", tmp_path / "own.json"
     other.write_text("precious")
     done = swink(
@@ -364,7 +364,7 @@ def test_the_history_comes_back(start: Any) -> None:
     assert seen(running.output).count("remember me") == 1
 
 
-def test_there_is_none_of_a_chat_of_which_nothing_is_kept(start: Any, tmp_path: Path) -> None:
+def test_there_is_no_last_answer_if_nothing_was_stored(start: Any, tmp_path: Path) -> None:
     running = start("chat", "-m", "echo/echo", "--plain", "--no-log", size=TERMINAL)
     running.wait_for(PROMPT)
     running.type("a secret\n")

@@ -81,7 +81,7 @@ def test_fish_finds_its_script_by_itself(swink: Any, home: Path) -> None:
     ("variable", "said"),
     [("/bin/tcsh", "unsupported shell: 'tcsh'"), ("", "the variable SHELL is not set")],
 )
-def test_an_unknown_shell_is_refused_with_those_that_are_known(
+def test_an_unknown_shell_is_refused_with_the_known_ones(
     swink: Any, variable: str, said: str
 ) -> None:
     done = swink("completion", "--install", SHELL=variable)

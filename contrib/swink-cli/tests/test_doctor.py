@@ -25,7 +25,7 @@ NAMED = {
 
 
 class Site:
-    """A folder with one distribution, and what `examine` says of it."""
+    """A folder with one distribution, and the findings of `examine` for it."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ def test_an_entry_point_of_a_misspelt_group_is_found(site: Site, group: str) -> 
     assert '[project.entry-points."swink.' in found.advice
 
 
-def test_groups_of_others_are_nobodys_business(site: Site) -> None:
+def test_entry_point_groups_of_other_projects_are_ignored(site: Site) -> None:
     for version, group in enumerate(("console_scripts", "swing.providers.of_music", "pytest11")):
         site.add(group=group, package="doctored_other", version=str(version))
 
@@ -160,7 +160,7 @@ class Watch:
 
 
 @pytest.mark.parametrize("made", NAMED)
-def test_what_is_wrongly_set_is_told_in_the_plugins_own_words(site: Site, made: str) -> None:
+def test_an_invalid_setting_is_reported_with_the_plugins_message(site: Site, made: str) -> None:
     package = f"doctored_set_{made.lower()}"
     site.add(WRONGLY_SET + NAMED[made], "swink.plugins", (), package)
 
@@ -180,7 +180,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("said", "what", "advice"), WORDS, ids=[said for said, *_ in WORDS])
-def test_a_word_that_nobody_asks_of_a_provider_is_found(
+def test_an_unknown_capability_of_a_provider_is_found(
     site: Site, said: str, what: str, advice: str
 ) -> None:
     package = f"doctored_{said.partition(' ')[0]}"
@@ -250,7 +250,7 @@ MODELS_FILES = [
 @pytest.mark.parametrize(
     ("rows", "what", "advice"), [row[1:] for row in MODELS_FILES], ids=[r[0] for r in MODELS_FILES]
 )
-def test_what_is_wrong_with_the_users_models_is_found(
+def test_problems_of_the_users_models_file_are_found(
     swink: Any, tmp_path: Path, rows: str | None, what: str, advice: str
 ) -> None:
     file = tmp_path / "models.toml"
@@ -322,7 +322,7 @@ def test_a_variable_that_nothing_installed_reads_is_found(
     assert found == ([Finding(name, what, advice)] if advice else [])
 
 
-def test_the_command_tells_of_a_variable_that_nothing_reads(swink: Any) -> None:
+def test_the_command_reports_an_unknown_variable(swink: Any) -> None:
     done = swink("doctor", SWINK_OF_NOBODY="1")
 
     assert done.returncode == 1
@@ -337,7 +337,7 @@ LEFT_OUT = "Installed plugins are disabled by "
     [{}, {"SWINK_PLUGINS": "openai"}, {"SWINK_DISABLE_PLUGINS": "echo"}],
     ids=["all", "one", "all_but_one"],
 )
-def test_the_command_says_that_nothing_is_wrong_and_what_leaves_plugins_out(
+def test_the_command_reports_no_problems_and_disabled_plugins(
     swink: Any, variables: dict[str, str]
 ) -> None:
     done = swink("doctor", **variables)
@@ -356,7 +356,7 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize(("variables", "where", "advice"), ELSEWHERE)
-def test_the_command_looks_at_what_variables_say(
+def test_the_command_checks_variables(
     swink: Any, variables: dict[str, str], where: str, advice: str
 ) -> None:
     done = swink("doctor", **variables)
@@ -369,7 +369,7 @@ def test_the_command_looks_at_what_variables_say(
 @pytest.mark.parametrize(
     "line", [["plugins"], ["providers"], ["ask", "Hi"]], ids=["plugins", "providers", "ask"]
 )
-def test_what_is_left_out_is_not_said_to_be_missing(swink: Any, line: list[str]) -> None:
+def test_a_disabled_plugin_is_not_reported_as_missing(swink: Any, line: list[str]) -> None:
     done = swink(*line, SWINK_PLUGINS="ecoh")
 
     said = done.stdout + done.stderr
@@ -403,7 +403,7 @@ def test_an_observer_that_cannot_be_bound_is_found(site: Site, definition: str, 
 
 
 @pytest.mark.parametrize("name", ["acme/x", "acme corp"])
-def test_a_name_that_nobody_can_write_is_found(site: Site, name: str) -> None:
+def test_a_name_with_a_slash_or_space_is_found(site: Site, name: str) -> None:
     package = f"doctored_{len(name)}"
     files = {f"{package}/__init__.py": LINES_PROVIDER, f"{package}/models.toml": catalogue(name)}
     entry = {PROVIDERS: {name: f"{package}:LinesProvider"}}

@@ -133,7 +133,7 @@ def test_a_call_is_shown_replayed_and_exported(log: Run, tmp_path: Path) -> None
     assert (again.returncode, "pass --force" in again.stderr) == (2, True)
 
 
-def test_what_cannot_be_done_is_told(log: Run, run: Run, tmp_path: Path) -> None:
+def test_impossible_requests_are_reported(log: Run, run: Run, tmp_path: Path) -> None:
     for arguments in (["show", "zzz"], ["replay", "zzz"], ["delete", "zzz"]):
         done = log(*arguments)
         assert (done.returncode, "`swink log list` shows" in done.stderr) == (2, True)

@@ -59,7 +59,7 @@ ANSWERS: list[tuple[str, Any, str | None]] = [
 
 
 @pytest.mark.parametrize(("text", "asked", "said"), ANSWERS)
-def test_what_keeps_an_answer_from_fitting_is_said(text: str, asked: Any, said: str | None) -> None:
+def test_a_mismatch_with_the_schema_is_explained(text: str, asked: Any, said: str | None) -> None:
     why = misfit(text, asked)
     assert why == said if said is None else said in str(why)
 
@@ -118,7 +118,7 @@ def test_the_exit_code_is_that_of_every_command_that_asks(
         (["chat", "-m", "echo/fail-auth,echo/echo", "-o", "retry=false"], 1),
     ],
 )
-def test_so_it_is_of_an_answer_that_ended_early_and_of_several_that_of_the_worst(
+def test_the_exit_code_of_several_answers_is_the_worst(
     swink: Any, command: list[str], code: int
 ) -> None:
     assert swink(*command, stdin="Oslo?").returncode == code

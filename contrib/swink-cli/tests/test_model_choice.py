@@ -165,7 +165,7 @@ def test_a_pasted_key_is_kept_unseen_and_its_cheapest_model_asked(
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("pasted", ["", "two words", 'KEY="x"  y'])
 @pytest.mark.parametrize("line", [["ask", "Hi"], []], ids=["ask", "alone"])
-def test_what_is_no_key_is_not_kept_and_not_shown(
+def test_an_invalid_key_is_not_stored_or_shown(
     start: Any, swink: Any, line: list[str], pasted: str
 ) -> None:
     running = start(*line, size=TERMINAL)
@@ -249,7 +249,7 @@ def test_a_command_of_other_tools_is_not_sent_to_a_model(
 
 
 @pytest.mark.parametrize(("answer", "code", "text"), [("y", 0, b"copy"), ("n", 2, b"not sent")])
-def test_at_a_terminal_a_person_decides_whether_it_is_a_question(
+def test_on_a_terminal_the_user_confirms_a_question(
     start: Any, answer: str, code: int, text: bytes
 ) -> None:
     running = start("copy", size=TERMINAL, SWINK_MODEL="echo/echo")
@@ -263,7 +263,7 @@ def test_at_a_terminal_a_person_decides_whether_it_is_a_question(
     "words",
     [["show", "me", "the", "sea"], ["run tests for me"], ["What?"], ["-m", "echo/echo", "copy"]],
 )
-def test_a_question_that_begins_with_such_a_word_is_one(swink: Any, words: list[str]) -> None:
+def test_a_question_may_begin_with_such_a_word(swink: Any, words: list[str]) -> None:
     done = swink(*words, SWINK_MODEL="echo/echo")
     assert (done.returncode, done.stdout) == (
         0,

@@ -45,7 +45,7 @@ def test_the_name_of_an_installed_provider_is_refused(
 
 
 @pytest.mark.parametrize("name", ["Acme", "9lives", "a b", "../acme"])
-def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_invalid_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(swink.UsageError, match="invalid plugin name"):
         new(name, tmp_path)
 

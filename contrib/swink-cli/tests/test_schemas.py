@@ -54,7 +54,7 @@ def test_words_stand_for_an_object(
 @pytest.mark.parametrize(
     "words", ["", "[]", "age foo", "a b c", "1st", "name, name", "na-me", "a[]?x", "age int int"]
 )
-def test_words_that_are_no_fields_are_refused(words: str) -> None:
+def test_invalid_field_notation_is_refused(words: str) -> None:
     with pytest.raises(swink.InvalidOption, match="--schema"):
         schema_of(words)
 

@@ -1,4 +1,4 @@
-"""What commands look like in a real terminal of 40, 80 and 200 columns, and in a pipe.
+"""The output of commands in a real terminal of 40, 80 and 200 columns, and in a pipe.
 
 The screens are in `screens/`; with WRITE_SCREENS=1 they are written anew, to be looked at.
 """

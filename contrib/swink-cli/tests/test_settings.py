@@ -1,4 +1,4 @@
-"""What `swink default`, `alias` and `config` keep, and what is made of it."""
+"""The settings stored by `swink default`, `alias` and `config`, and their effect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def keep(file: Path) -> Any:
     return write
 
 
-def test_a_default_is_kept_shown_asked_and_forgotten(swink: Any, file: Path) -> None:
+def test_a_default_is_set_shown_used_and_removed(swink: Any, file: Path) -> None:
     assert "no default" in swink("default").stdout
     assert swink("default", "echo/think", "echo/echo").returncode == 0
     assert swink("default").stdout == "echo/think echo/echo\n"
@@ -46,7 +46,7 @@ def test_a_default_is_kept_shown_asked_and_forgotten(swink: Any, file: Path) -> 
     assert "default" not in file.read_text()
 
 
-def test_a_short_name_stands_for_its_models(swink: Any, file: Path) -> None:
+def test_an_alias_stands_for_its_models(swink: Any, file: Path) -> None:
     assert swink("alias", "quick", "echo/fail-overloaded", "echo/echo").returncode == 0
     assert swink("alias", "other", "echo/think").returncode == 0
     assert swink("alias").stdout.split() == [
@@ -61,7 +61,7 @@ def test_a_short_name_stands_for_its_models(swink: Any, file: Path) -> None:
     assert swink("ask", "-m", "quick", "Hi").returncode == 2
 
 
-def test_what_a_user_wrote_stays(swink: Any, file: Path, keep: Any) -> None:
+def test_user_content_is_kept(swink: Any, file: Path, keep: Any) -> None:
     keep('# mine\n[aliases]  # short\na = "echo/echo" # the first\n')
     assert swink("alias", "b", "echo/think").returncode == 0
     text = file.read_text()
@@ -81,7 +81,7 @@ def test_what_a_user_wrote_stays(swink: Any, file: Path, keep: Any) -> None:
         ("aliases = 3", "aliases is no table"),
     ],
 )
-def test_a_file_that_is_wrong_is_named_and_left_alone(
+def test_an_invalid_file_is_named_and_not_changed(
     swink: Any, file: Path, keep: Any, text: str, said: str
 ) -> None:
     keep(text)
@@ -105,7 +105,7 @@ def test_a_file_that_is_wrong_is_named_and_left_alone(
         (["alias", "a", "--remove"], "unknown short name 'a'"),
     ],
 )
-def test_what_could_not_be_asked_is_not_kept(
+def test_an_unusable_model_is_not_stored(
     swink: Any, file: Path, line: list[str], said: str
 ) -> None:
     done = swink(*line)
@@ -150,7 +150,7 @@ def test_a_user_without_a_home_is_told_what_to_set(
     assert "HOME" in str(caught.value.resolution)
 
 
-def test_a_profile_goes_before_what_holds_for_all(swink: Any, keep: Any) -> None:
+def test_a_profile_overrides_the_file(swink: Any, keep: Any) -> None:
     keep(PROFILES)
     assert swink("default").stdout == "echo/echo\n"
     assert swink("--profile", "work", "default").stdout == "echo/think\n"
@@ -171,7 +171,7 @@ def test_an_option_of_swink_behind_a_command_says_where_it_belongs(swink: Any) -
     assert "Put it before the command: swink --profile …" in done.stderr
 
 
-def test_what_is_configured_for_a_provider_is_sent_to_it_alone(swink: Any) -> None:
+def test_settings_of_a_provider_are_sent_only_to_it(swink: Any) -> None:
     with ChatService(["Here."]) as service:
         address = ("providers.openai.base_url", service.base_url)
         assert swink("config", "set", *address).returncode == 0
@@ -310,7 +310,7 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
         ("profiles.work.providers.openai.seed", "x", "providers.openai.seed='x'"),
     ],
 )
-def test_what_the_file_may_not_hold_is_not_written(
+def test_an_invalid_setting_is_not_written(
     swink: Any, file: Path, key: str, value: str, said: str
 ) -> None:
     done = swink("config", "set", key, value)
@@ -328,7 +328,7 @@ def test_what_the_file_may_not_hold_is_not_written(
         ("default = ", "Invalid value"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_told_with_its_key_and_the_files_name(
+def test_an_invalid_setting_is_reported_with_key_and_file(
     swink: Any, file: Path, keep: Any, text: str, said: str
 ) -> None:
     keep(text)
@@ -411,7 +411,7 @@ for count in range(15):
 """
 
 
-def test_nothing_is_lost_of_what_two_processes_change_at_once(
+def test_concurrent_changes_of_two_processes_are_both_kept(
     swink_environment: dict[str, str], file: Path
 ) -> None:
     started = [
@@ -437,7 +437,7 @@ def test_nothing_is_lost_of_what_two_processes_change_at_once(
     assert tomllib.loads(file.with_name("keys.toml").read_text())["keys"].keys() == kept
 
 
-def test_who_names_no_model_is_offered_what_there_is(start: Any, swink: Any, site: Path) -> None:
+def test_without_a_model_the_available_ones_are_offered(start: Any, swink: Any, site: Path) -> None:
     assert swink("keys", "set", "groq", stdin="sk-kept-0123456789").returncode == 0
     given = {"OPENAI_API_KEY": "sk-0123456789", "PYTHONPATH": str(site)}
     given["SWINK_DISABLE_PLUGINS"] = "ollama,local"  # this machine may have them
@@ -455,7 +455,7 @@ def test_who_names_no_model_is_offered_what_there_is(start: Any, swink: Any, sit
     assert "Hi" in seen(running.output, 100)
 
 
-def test_who_chooses_nothing_is_told_what_to_write(start: Any) -> None:
+def test_choosing_nothing_explains_the_command(start: Any) -> None:
     running = start("Hi", size=(100, 60), SWINK_PLUGINS="echo")
     running.wait_for("[1]: ")
     running.type("0\n")

@@ -48,7 +48,7 @@ def test_a_prompt_that_cannot_be_filled_is_refused(prompt: str, told: str) -> No
         Template("t", prompt).asked("Hi")
 
 
-def test_a_template_has_what_the_command_line_leaves_open(swink: Any, folder: Path) -> None:
+def test_a_template_provides_defaults_for_the_command_line(swink: Any, folder: Path) -> None:
     (folder / "tr.toml").write_text(
         'model = "openai/any"\nsystem = "Into $language"\nprompt = "Translate: $input"\n'
         'temperature = 0.5\noption = ["top_p=0.9"]\n[defaults]\nlanguage = "French"\n'

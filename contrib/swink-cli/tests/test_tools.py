@@ -84,7 +84,7 @@ LAST: list[tuple[str, list[str], str, str, str]] = [
 @pytest.mark.parametrize(
     ("given", "before", "answer", "out"), [row[1:] for row in LAST], ids=[row[0] for row in LAST]
 )
-def test_what_is_read_as_data_is_the_answer_alone(
+def test_data_on_stdout_is_only_the_final_answer(
     swink: Any, file: str, given: list[str], before: str, answer: str, out: str
 ) -> None:
     turns = [before, asks("get_weather", city="Oslo")], HTTPError(503, headers=SOON), [answer]
@@ -118,7 +118,7 @@ SAID_BY_USERS = (
 )  # fmt: skip
 
 
-def test_what_users_code_writes_is_no_part_of_the_answer(swink: Any, tmp_path: Path) -> None:
+def test_output_of_user_code_is_not_part_of_the_answer(swink: Any, tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text(LOUD)
     given = ("--functions", str(tmp_path / "loud.py"))
     done = swink("ask", "-m", "echo/tool", "-y", *given, "--schema", "city", "Oslo")
@@ -132,7 +132,7 @@ def test_what_users_code_writes_is_no_part_of_the_answer(swink: Any, tmp_path: P
     assert swink("tools", *given).stdout == "f\n"
 
 
-def test_a_person_sees_what_users_code_writes(start: Any, tmp_path: Path) -> None:
+def test_output_of_user_code_is_visible_on_a_terminal(start: Any, tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text(LOUD)
     given = ("-y", "--functions", str(tmp_path / "loud.py"))
     running = start("ask", "-m", "echo/tool", *given, "Oslo", size=(80, 24))
@@ -155,7 +155,7 @@ def test_a_retry_voids_nothing_of_an_earlier_turn_on_a_screen(start: Any, file: 
     assert b"void" not in running.output
 
 
-def test_code_on_the_command_line_will_do(swink: Any) -> None:
+def test_functions_can_be_inline_code(swink: Any) -> None:
     code = 'def double(n: int) -> int:\n    "Double."\n    return 2 * n'
     done = swink("ask", "-m", "echo/tool", "-y", "--functions", code, "21")
     assert done.returncode == 0
@@ -183,7 +183,7 @@ def test_a_plugin_s_tool_is_found_by_name(swink: Any, tmp_path: Path) -> None:
     assert (done.returncode, "did you mean 'weather'?" in done.stderr) == (2, True)
 
 
-def test_a_model_that_calls_for_ever_is_stopped(swink: Any, file: str) -> None:
+def test_a_model_that_always_calls_tools_is_stopped(swink: Any, file: str) -> None:
     given = ("-y", "--functions", file, "--max-turns", "1")
     done = swink("ask", "-m", "echo/tool", *given, "Oslo")
     assert (done.returncode, "the model still calls tools" in done.stderr) == (3, True)
@@ -204,7 +204,7 @@ def test_without_a_terminal_nothing_is_sent_before_someone_gave_leave(
     assert service.requests == []
 
 
-def test_a_person_is_asked_on_a_terminal(start: Any, file: str) -> None:
+def test_tool_calls_need_approval_on_a_terminal(start: Any, file: str) -> None:
     running = start("chat", "-m", "echo/tool", "--functions", file, size=(80, 24))
     question = "lways, or a reason for no: "
     for city, answer, told in (
@@ -227,7 +227,7 @@ def test_a_person_is_asked_on_a_terminal(start: Any, file: str) -> None:
     assert running.finish() == 0
 
 
-def test_nothing_of_the_arguments_hides_or_stands_elsewhere(start: Any, file: str) -> None:
+def test_hidden_and_reordered_arguments_are_escaped(start: Any, file: str) -> None:
     turned = "Oslo\u202ekrapS\u200b\x9b8m"  # of which a terminal may show "OsloSpark"
     running = start("ask", "-m", "echo/tool", "--functions", file, turned, size=(80, 24))
     running.wait_for(r'Run get_weather {"city": "Oslo\u202ekrapS\u200b\u009b8m", "days": 1}?')
@@ -249,7 +249,7 @@ def test_all_of_long_arguments_can_be_seen(start: Any, file: str) -> None:
     assert running.finish() == 0
 
 
-def test_what_was_typed_before_the_question_is_no_answer(start: Any, file: str) -> None:
+def test_input_typed_before_the_question_does_not_answer_it(start: Any, file: str) -> None:
     gate = Gate()
     with ChatService([gate, asks("get_weather", city="Oslo")], ["No."]) as service:
         given = ("--base-url", service.base_url, "--api-key", "sk-canary-0123456789")
@@ -272,7 +272,7 @@ def test_ctrl_c_at_the_question_carries_nothing_out(start: Any, file: str) -> No
     assert b"18 in" not in running.output
 
 
-def test_ctrl_c_waits_for_no_tool(start: Any) -> None:
+def test_ctrl_c_does_not_wait_for_tools(start: Any) -> None:
     code = "import threading\ndef f():\n    print('here')\n    threading.Event().wait()"
     running = start("ask", "-m", "echo/tool", "-y", "--functions", code, "Hi")
     running.wait_for_error("here")

@@ -1,4 +1,4 @@
-"""Content without a swink equivalent goes only to the provider it was meant for.
+"""Content without a swink equivalent goes only to the provider for which it was written.
 
 Every installed provider and API over HTTP receives parts for itself and for others: tools'
 metadata, extensions in user messages and in tool results, ids of uploaded files.

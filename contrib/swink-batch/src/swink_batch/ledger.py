@@ -29,7 +29,7 @@ _ID_PART = len("row-") + 16
 
 
 def row_name(request: Request) -> str:
-    """Return the name of a row for the vendor: digests of its id and its content."""
+    """Return the vendor's name of a row: digests of the id and of the content."""
     return f"row-{request.key:016x}-{request.check:016x}"
 
 

@@ -56,7 +56,7 @@ class Spending:
         self._gate.requests += requests
 
     async def admit(self, call: Call) -> None:
-        """Wait until a call appears to fit beside the others; return at once if none runs."""
+        """Wait until a call appears to fit beside the others; return at once for the only one."""
         charge = reservation(call.model.info, call.provider_info, call.context, call.options)
         while not self.is_idle:
             held = sum(self._admitted.values(), charge)

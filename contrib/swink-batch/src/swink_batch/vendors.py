@@ -73,7 +73,7 @@ class BatchAPI(Protocol):
     def poll(
         self, like: HTTPRequest, id: str
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Check a batch; returns the location of its results, or `None` while it has not ended."""
+        """Check a batch; returns where the results are, or `None` while it has not ended."""
 
     def results(
         self, like: HTTPRequest, id: str, sources: Sequence[str]

@@ -199,7 +199,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def _version(name: str) -> str:
-    """Return a distribution's version from the name of its metadata folder.
+    """Return a distribution's version, read from the metadata folder's name.
 
     Importing `importlib.metadata` would take longer than the rest of `swink --version`.
     """

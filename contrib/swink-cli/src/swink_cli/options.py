@@ -212,7 +212,7 @@ def call_options(command: Function, *, without: str = "") -> Function:
 def apply_options(
     decorators: Sequence[Callable[[Function], Function]], command: Function
 ) -> Function:
-    """Add options to a command, in the order of its help text."""
+    """Add options to a command, in this order in the help text."""
     for decorate in reversed(decorators):
         command = decorate(command)
     return command

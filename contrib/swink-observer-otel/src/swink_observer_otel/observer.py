@@ -1,7 +1,7 @@
 """`OTelObserver`: a span for each call, one below it for each attempt, and the metrics.
 
     chat gpt-5                         CLIENT; events swink.retry and swink.fallback
-      attempt 1                        what was asked, what HTTP answered
+      attempt 1                        request and HTTP response
       attempt 2
 
 The span of a turn is a child of the run's span: see runs.py. opentelemetry-util-genai creates the

@@ -109,7 +109,7 @@ class CallObserver(ABC, Generic[State]):
 
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Pass an event to the state of its call."""
+        """Pass an event to the state of the call."""
         running = self._running
         try:
             state = running[call.id]

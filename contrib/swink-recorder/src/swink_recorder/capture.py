@@ -5,8 +5,7 @@ async with client.stream(model, prompt) as stream:
     async for _ in stream: ...
     tape.recording(stream.message).save(folder, secrets=stream.call.secrets)
 
-An observer does the same with the call from `Start`, and may pass each event to the tape of its
-attempt.
+An observer does the same with the call from `Start`, and may pass each event to the attempt's tape.
 """
 
 from __future__ import annotations

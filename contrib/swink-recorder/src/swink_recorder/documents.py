@@ -1,6 +1,6 @@
 """Documents of calls in stores, in a format that is fast to write.
 
-    {"call": what a list shows of it}
+    {"call": facts for lists}
     {"swink_call": 2, "attempts": [{as in a cassette, but
       "legs": [{…, "response": {…, "chunks": [[seconds since the response's head, bytes], …]}}, …],
       "texts": {the block's index: all of its deltas, …},

@@ -89,7 +89,7 @@ def _json(body: bytes) -> Any:
 
 @define
 class RecordedLeg:
-    """One request, and the bytes of its answer.
+    """One request, and the bytes that answered it.
 
     `kind` is `stream` (a streamed answer), `whole` (an answer read whole), `token` (it fetched a
     credential) or `abandon` (it cancelled abandoned work). `chunks` are the network reads: the time
@@ -140,7 +140,7 @@ class RequestFile(msgspec.Struct, omit_defaults=True):
 
 
 class ResponseFile(msgspec.Struct, omit_defaults=True):
-    """An answer in a file: `body` names the file of its bytes, or `reads` contains them."""
+    """An answer in a file: `body` names the file with the bytes, or `reads` contains them."""
 
     status: int
     headers: dict[str, str] = {}
@@ -151,9 +151,7 @@ class ResponseFile(msgspec.Struct, omit_defaults=True):
 
 
 class LegFile(msgspec.Struct, omit_defaults=True):
-    """A leg in a file, without a request if none was made, and without a response if there was
-    none.
-    """
+    """A leg in a file; `request` or `response` is absent if there was no such message."""
 
     kind: LegKind = "stream"
     at: float = 0.0

@@ -5,7 +5,7 @@ and notices at once when the client disconnects. A subclass implements `respond`
 in full (`Content-Length` or chunked), connections are kept alive.
 
     async with Server() as server:              # in the running loop
-    with Server() as server:                    # in a thread of its own, for synchronous code
+    with Server() as server:                    # in a separate thread, for synchronous code
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ START_SECONDS = 10
 
 
 class Exchange:
-    """One request and the state of its response.
+    """One request and the response to it.
 
     `path` excludes the query, `query` is decoded; `headers` have lower-case names. `pieces` counts
     the writes of the body, `sent` all response bytes written to the socket; `ended` is true if the

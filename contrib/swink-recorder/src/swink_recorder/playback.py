@@ -182,10 +182,10 @@ class _Answers:
         return ProviderFailure(_told(self._take))
 
     def close_idle(self) -> None:
-        """Do nothing: there are no connections."""
+        """Do nothing: no connections are open."""
 
     async def aclose(self) -> None:
-        """Do nothing: there are no connections."""
+        """Do nothing: no connections are open."""
 
 
 def _whole() -> None:

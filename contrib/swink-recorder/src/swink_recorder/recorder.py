@@ -52,7 +52,7 @@ CLOSE_SECONDS = 4.0
 
 @define
 class _Running:
-    """A call in progress; `now` is the tape of its current attempt."""
+    """A call in progress; `now` is the current attempt's tape."""
 
     tape: Tape
     now: AttemptTape

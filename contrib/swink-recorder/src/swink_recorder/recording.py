@@ -14,9 +14,9 @@ folder:
     body.sse         the answer's body as it was read, decompressed (.sse, .ndjson, .json or .bin);
                      those of other legs are 0.json, 1.sse, …, by their place in `legs`
     message.json     the expected AssistantMessage as `codec.dump` writes it; a failed answer has
-                     stop_reason "error" and an error_kind. Absent: nobody has said yet
+                     stop_reason "error" and an error_kind. Absent: not specified
     notices.json     the notices that the answer makes, a list of `code: detail`, each as much of
-                     it as matters. Absent: it makes none
+                     it as matters. Absent: no notices
 
 A leg's `kind` is `stream` (the default), `whole` (its answer was read whole), `token` (it fetched a
 credential) or `abandon` (it cancelled abandoned work). The answer is the last `stream`, or else the

@@ -1,8 +1,8 @@
 """The sources of a call's credentials, which replace them in files.
 
-    Authorization: Bearer [key]                 the caller gave it, or an earlier call fetched it
-    Authorization: Bearer [0.access_token]      it is that field of the first answer
-    Cookie: [hidden]                            nothing is known of it but its name
+    Authorization: Bearer [key]                 from the caller, or from an earlier call
+    Authorization: Bearer [0.access_token]      that field of the first answer
+    Cookie: [hidden]                            from an unknown source
 
 The scheme is kept, and it can be verified which answer a credential came from.
 """
@@ -105,8 +105,8 @@ class Sources:
         """Return a leg's body without secrets, and its chunks.
 
         A stream keeps its length, because its frames may count their bytes. An error response has
-        the placeholder of its error message; other answers have the sources. Both become one chunk
-        if their size has changed.
+        the same placeholder as the error message; other answers have the sources. Both become one
+        chunk if their size has changed.
         """
         body = leg.body
         if leg.kind in ("token", "whole") and 200 <= leg.status < 300:

@@ -39,7 +39,7 @@ def refuse_type(given: Iterable[str]) -> None:
 def check_number(name: str, value: object, advice: str, *, least: int = 1) -> None:
     """Raise UsageError for a value that is not a whole number, or is below `least`."""
     if not isinstance(value, int):
-        raise UsageError(f"{name} is no whole number: {value!r}", resolution=advice)
+        raise UsageError(f"{name} is not a whole number: {value!r}", resolution=advice)
     if value < least:
         raise UsageError(f"{name} is less than {least}", resolution=advice)
 

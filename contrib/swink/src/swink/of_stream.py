@@ -17,7 +17,7 @@ class _Known(Protocol):
 
 
 class OfStream:
-    """Delegates the properties of its stream."""
+    """Delegates properties to the stream."""
 
     _stream: _Known
 

@@ -1,7 +1,7 @@
 """The results of rows by id, stored as an engine's lines.
 
-    {"job": …}                          the first line: what the answers are of
-    CHECK {"id": …, "text": …}          an answer; CHECK, 16 hex digits, stands for what was asked
+    {"job": …}                          the first line: the job
+    CHECK {"id": …, "text": …}          an answer; CHECK is a digest of the request, 16 hex digits
 
 A later line for an id replaces an earlier one. A row with a known id but a different check has
 changed, and is sent again.
@@ -48,9 +48,7 @@ _read_job = msgspec.json.Decoder(_Job).decode
 
 
 class Kept(NamedTuple):
-    """A row's result in an earlier run: the line of its answer, and the kind of its failure
-    (`None`: none).
-    """
+    """A row's result in an earlier run: the answer's line, and the kind of failure or `None`."""
 
     line: bytes
     failure: str | None
@@ -122,7 +120,7 @@ class Journal:
             )
 
     def kept(self, key: int, check: int) -> Kept | None:
-        """Return the stored result of an unchanged row; `None` if there is no result."""
+        """Return the stored result of an unchanged row, or `None`."""
         if not (known := self.index.get(key)):
             return None
         line = self._line(known)

@@ -1,4 +1,4 @@
-"""`Limiter`: the gate of a run. Each attempt waits in the lane of its target."""
+"""`Limiter`: the gate of a run. Each attempt waits in the lane of the target."""
 
 from __future__ import annotations
 
