@@ -27,7 +27,7 @@ def rows(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_answered_and_a_second_run_asks_nothing(
+def test_a_file_is_answered_and_a_second_run_sends_nothing(
     swink: Any, rows: Path, tmp_path: Path
 ) -> None:
     output, report = tmp_path / "out.jsonl", tmp_path / "report.json"
@@ -60,7 +60,7 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
         (["--limits", "foo"], "limits cannot be shared at 'foo'"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_asked(
+def test_mistakes_are_reported_before_any_request(
     swink: Any, rows: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     output = tmp_path / "out.jsonl"
@@ -70,9 +70,7 @@ def test_what_is_wrong_is_said_before_anything_is_asked(
     assert not [*tmp_path.glob("out.jsonl*")]
 
 
-def test_what_is_likely_a_mistake_and_may_be_meant_is_said(
-    swink: Any, rows: Path, tmp_path: Path
-) -> None:
+def test_a_likely_mistake_gets_a_warning(swink: Any, rows: Path, tmp_path: Path) -> None:
     output, none = str(tmp_path / "out.jsonl"), tmp_path / "none.jsonl"
     none.write_text("")
     same = swink("batch", str(rows), "-o", output, "-m", "echo/echo", "--prompt", "Say {{text}}")
@@ -162,7 +160,7 @@ def test_a_place_where_no_file_can_be_is_named(
 
 
 @pytest.mark.parametrize("option", ["--output", "--report"])
-def test_a_file_in_a_folder_that_is_not_there_is_told_before_anything_is_asked(
+def test_a_file_in_a_missing_folder_is_reported_before_any_request(
     option: str, swink: Any, rows: Path, tmp_path: Path
 ) -> None:
     places = {"--output": tmp_path / "out.jsonl", option: tmp_path / "nowhere" / "report.json"}
@@ -234,7 +232,7 @@ def test_the_report_tells_the_first_failure_of_a_kind_as_one_of_them() -> None:
     ("dollars", "said"),
     [(0.0, "$0"), (4.2e-05, "$0.000042"), (0.5, "$0.50"), (1234.5, "$1,234.50")],
 )
-def test_money_is_told_as_elsewhere(dollars: float, said: str) -> None:
+def test_money_is_formatted_as_elsewhere(dollars: float, said: str) -> None:
     state = Tally(0.0, now=1.0)
     state.add(Answer(id="x", usage={"total": 2}, cost=dollars), 1.0)
     assert f"cost: {said}" in lines(state)
@@ -250,5 +248,5 @@ def test_the_chart_is_svg() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.25, "250 ms"), (5, "5.0 s"), (90, "2 min"), (3600 * 26, "26 h 0 min")]
 )
-def test_times_are_told_as_people_say_them(seconds: float, text: str) -> None:
+def test_durations_are_formatted_for_people(seconds: float, text: str) -> None:
     assert duration(seconds) == text

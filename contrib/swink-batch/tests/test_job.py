@@ -96,7 +96,7 @@ async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_th
         ),
     ],
 )
-async def test_a_line_that_is_not_utf_8_is_not_asked(
+async def test_a_line_that_is_not_utf_8_is_not_sent(
     name: str, lines: bytes, tmp_path: Path
 ) -> None:
     path, output = tmp_path / name, tmp_path / "answers.jsonl"
@@ -223,7 +223,7 @@ async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path)
     ],
     ids=ascii,
 )
-async def test_what_is_no_row_ends_no_run(bad: Any, why: str, tmp_path: Path) -> None:
+async def test_an_invalid_row_does_not_end_the_run(bad: Any, why: str, tmp_path: Path) -> None:
     output = tmp_path / "answers.jsonl"
     rows: list[Any] = [{"id": 0, "text": "zero"}, bad, {"id": 2, "text": "two"}]
     tally = await run("echo/echo", rows, output, prompt="{text}", order="input")
@@ -239,7 +239,7 @@ async def test_what_is_no_row_ends_no_run(bad: Any, why: str, tmp_path: Path) ->
     assert (again.done, again.kept, again.kept_failed) == (0, 2, 1)
 
 
-async def test_a_mark_of_byte_order_before_the_first_line_is_none_of_it(tmp_path: Path) -> None:
+async def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
     for begin in ("", "\n"):
         path.write_text(begin + "\n".join(map(json.dumps, some(2))), "utf-8-sig")
@@ -275,7 +275,7 @@ async def test_the_prompt_of_a_row_is_a_prompt_of_any_form(tmp_path: Path) -> No
     assert "prompt is of type int" in by_id["number"]["error"]["message"]
 
 
-async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_path: Path) -> None:
+async def test_failures_are_stored_with_their_kind_and_retried_on_demand(tmp_path: Path) -> None:
     rows = [{"id": "good", "prompt": "Hi"}, {"id": "empty", "prompt": ""}, {"id": "none"}]
     output = tmp_path / "answers.jsonl"
     tally = await run("echo/echo", rows, output)
@@ -291,7 +291,7 @@ async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_p
 
 
 @pytest.mark.parametrize("models", ["nobody/large", ["echo/echo", "nobody/large"], "large"])
-async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
+async def test_an_unknown_model_ends_the_run_before_it_begins(
     models: str | list[str], tmp_path: Path
 ) -> None:
     output = tmp_path / "answers.jsonl"
@@ -366,7 +366,7 @@ async def test_a_run_that_cannot_begin_touches_nothing_and_can_be_corrected(
     ("place", "why"),
     [("no folder/answers.jsonl", "the folder .*no folder does not exist"), (".", "it is a folder")],
 )
-async def test_an_output_that_cannot_be_is_told_before_anything_is_asked(
+async def test_an_impossible_output_is_reported_before_any_request(
     order: Literal["completion", "input"],
     journal: str | None,
     place: str,
@@ -402,7 +402,7 @@ async def test_a_disk_that_fills_in_the_last_line_ends_the_run(
     assert (again.kept, output.read_bytes()) == (3, whole)
 
 
-async def test_all_rows_are_asked_anew_on_demand(tmp_path: Path) -> None:
+async def test_all_rows_are_sent_again_on_demand(tmp_path: Path) -> None:
     output = tmp_path / "answers.jsonl"
     async with server() as (asked, settings):
         for resume in (True, False, True):
@@ -413,7 +413,7 @@ async def test_all_rows_are_asked_anew_on_demand(tmp_path: Path) -> None:
     assert set(asked.asked.values()) == {2}
 
 
-async def test_rows_that_are_known_by_another_field_now_are_not_asked_again(tmp_path: Path) -> None:
+async def test_a_changed_id_field_is_refused(tmp_path: Path) -> None:
     output = tmp_path / "answers.jsonl"
     rows = [{"text": "a", "name": "first"}, {"text": "b", "name": "second"}]
     async with server() as (asked, settings):
@@ -425,7 +425,7 @@ async def test_rows_that_are_known_by_another_field_now_are_not_asked_again(tmp_
     assert set(asked.asked.values()) == {1}
 
 
-async def test_others_have_their_turn_while_earlier_answers_are_taken_up(tmp_path: Path) -> None:
+async def test_other_tasks_run_while_earlier_answers_are_read(tmp_path: Path) -> None:
     seen: set[int] = set()
     tallies: list[Tally] = []
 
@@ -524,7 +524,7 @@ async def test_a_run_that_is_stopped_leaves_those_that_wait_for_their_turn(tmp_p
 
 
 @pytest.mark.parametrize("template", ["{", "{text!r}", "{text:>5}", "{text.x}", "{0}", "{}"])
-async def test_a_template_that_is_none_is_refused(template: str) -> None:
+async def test_an_invalid_template_is_refused(template: str) -> None:
     with pytest.raises(UsageError, match="the prompt is not a valid template"):
         _ = [answer async for answer in answers("echo/echo", some(1), prompt=template)]
 
@@ -533,13 +533,13 @@ async def test_a_template_that_is_none_is_refused(template: str) -> None:
     "field",
     ["{text!r}", "{text:>5}", "{text.x}", "{text[1]}", "{[1]}", '{"text": [1]}', "{text:{n}}"],
 )
-def test_what_is_no_fields_name_is_told_as_it_was_written(field: str) -> None:
+def test_an_invalid_field_name_is_reported_as_written(field: str) -> None:
     with pytest.raises(UsageError, match=re.escape(f"{field} is not a field name")):
         Job(models="echo/echo", prompt=f"Say {{{{so}}}} {field}")
 
 
 @pytest.mark.parametrize("order", ["completion", "input"])
-async def test_a_row_that_repeats_an_id_has_a_line_of_its_own(
+async def test_a_row_with_a_repeated_id_has_a_separate_line(
     order: Literal["completion", "input"], tmp_path: Path
 ) -> None:
     ids = ["a", "row 4", "a", "a", "row 3"]
@@ -563,7 +563,7 @@ async def test_a_row_that_repeats_an_id_has_a_line_of_its_own(
     assert len(written(output)) == len(rows)
 
 
-async def test_a_line_that_cannot_be_read_tells_why_whatever_its_name(tmp_path: Path) -> None:
+async def test_an_unreadable_line_has_a_reason_for_any_file_name(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
     path.write_text('{"id": "row 2", "prompt": "one"}\nnot json\n{"id": "row 2"}')
     await run("echo/echo", path, output, order="input")
@@ -590,7 +590,7 @@ async def test_a_hostile_server_leaves_no_row_without_an_answer_or_a_reason(
     assert asked.asked.total() > 40  # there was something to get over
 
 
-async def test_what_came_of_a_broken_answer_is_kept(tmp_path: Path) -> None:
+async def test_the_partial_text_of_a_broken_answer_is_kept(tmp_path: Path) -> None:
     async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         whole = reply("200 OK", stream_of("half of it"), "text/event-stream")
@@ -631,7 +631,7 @@ async def test_the_answers_of_a_type_come_as_values() -> None:
     assert told.error.kind == "bad_answer"
 
 
-async def test_an_iterator_takes_no_more_than_it_is_asked_for() -> None:
+async def test_an_iterator_sends_requests_only_as_answers_are_consumed() -> None:
     taken = 0
 
     def rows() -> Any:
@@ -781,7 +781,7 @@ async def test_an_answer_without_usage_is_kept_with_an_estimated_cost(tmp_path: 
 
 
 @pytest.mark.parametrize("wrap", [lambda pair: pair, lambda pair: [pair], lambda pair: (pair,)])
-async def test_a_model_with_options_of_its_own_tells_no_key_of_it(
+async def test_the_journal_contains_no_key_from_options_of_a_model(
     wrap: Any, tmp_path: Path
 ) -> None:
     output = tmp_path / "answers.jsonl"
@@ -799,7 +799,7 @@ async def test_a_model_with_options_of_its_own_tells_no_key_of_it(
 
 
 @pytest.mark.parametrize("via", ["calls", "batch"])
-async def test_a_run_without_a_key_is_refused_and_keeps_what_earlier_ones_answered(
+async def test_a_run_without_a_key_is_refused_and_keeps_earlier_answers(
     via: Literal["calls", "batch"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -830,7 +830,7 @@ ENDS = {
 
 @pytest.mark.parametrize("answered", [0, 5])
 @pytest.mark.parametrize("kind", ENDS)
-async def test_what_every_row_would_fail_by_ends_a_run_and_is_asked_again(
+async def test_a_failure_of_every_row_ends_the_run_and_is_retried(
     kind: str, answered: int, tmp_path: Path
 ) -> None:
     left, asked = answered, 0
@@ -883,7 +883,7 @@ async def test_a_server_that_throttles_for_ever_ends_the_run(tmp_path: Path) -> 
     assert tally.failed < 20
 
 
-async def test_a_fallback_answers_what_the_first_model_cannot(tmp_path: Path) -> None:
+async def test_a_fallback_answers_if_the_first_model_cannot(tmp_path: Path) -> None:
     client = {"retry": IMPATIENT, "providers": {"openai": {"base_url": "http://127.0.0.1:9"}}}
     models = ["openai/rows", "echo/echo"]
     tally = await run(

@@ -206,7 +206,7 @@ def test_a_limit_that_refusals_alone_tell_is_used_and_hardly_passed(
 
 
 @pytest.mark.parametrize("refusal", [0.005, 3.0])
-def test_a_server_that_refuses_the_first_calls_of_all_is_asked_until_it_answers(
+def test_a_server_that_rejects_the_first_calls_is_retried_until_it_answers(
     refusal: float,
 ) -> None:
     shut = 20.0
@@ -229,7 +229,7 @@ def test_a_server_that_refuses_the_first_calls_of_all_is_asked_until_it_answers(
     ),
     st.integers(1, 9),
 )
-def test_whatever_a_server_says_the_next_call_has_its_turn_within_a_minute(
+def test_the_next_call_waits_at_most_a_minute_whatever_a_server_requests(
     said: list[tuple[float, Done | Error, dict[str, str]]], at_once: int
 ) -> None:
     lane, now = Lane(at_once, 0.0), 0.0
@@ -305,7 +305,7 @@ def test_headers_that_lie_do_not_shut_a_lane_for_good() -> None:
         ({"x-ratelimit-remaining-requests": "5", "x-ratelimit-reset-requests": "soon"}, []),
     ],
 )  # fmt: skip
-def test_headers_are_read_whatever_they_are_called(
+def test_rate_limit_headers_are_read_under_any_name(
     headers: dict[str, str], found: list[tuple[bool, float, float]]
 ) -> None:
     assert [tuple(each) for each in allowances(headers)] == found
@@ -317,7 +317,7 @@ def test_a_lane_waits_for_a_place_without_a_time() -> None:
     assert lane.wait(0.0) == inf
 
 
-async def test_a_retry_goes_before_those_who_have_not_begun() -> None:
+async def test_a_retry_precedes_new_calls() -> None:
     limiter, went = Limiter(LoopClock(), 1), list[str]()
     async with Client() as client:
         streams = [client.stream("echo/echo", "Hi") for _ in range(4)]

@@ -50,7 +50,7 @@ def two(request: pytest.FixtureRequest) -> tuple[Turns, Turns]:
         ("redis://host?nobody=1", "'redis://host'"),
     ],
 )
-def test_what_is_no_servers_address_is_told_without_its_secrets(url: str, told: str) -> None:
+def test_an_invalid_server_address_is_reported_without_secrets(url: str, told: str) -> None:
     pytest.importorskip("redis", reason="redis is not installed")
     with pytest.raises(UsageError) as raised:
         RedisTurns(url)

@@ -66,7 +66,7 @@ SAVED = [
 
 
 @pytest.mark.parametrize("saved", [row[1] for row in SAVED], ids=[row[0] for row in SAVED])
-def test_what_is_saved_can_be_loaded(saved: Recording, tmp_path: Path) -> None:
+def test_a_saved_recording_can_be_loaded(saved: Recording, tmp_path: Path) -> None:
     saved.save(tmp_path / "case")
 
     assert Recording.load(tmp_path / "case") == saved
@@ -134,7 +134,7 @@ URLS = [
 
 
 @pytest.mark.parametrize(("url", "scrubbed"), URLS)
-def test_credentials_are_taken_out_of_urls(url: str, scrubbed: str) -> None:
+def test_credentials_are_removed_from_urls(url: str, scrubbed: str) -> None:
     assert scrub_url(url) == scrubbed
 
 
@@ -182,7 +182,7 @@ def test_a_secret_that_contains_another_is_hidden_whole(tmp_path: Path) -> None:
     assert Recording.load(tmp_path).body == b"*" * 15
 
 
-def test_what_is_too_short_to_be_a_secret_stays(tmp_path: Path) -> None:
+def test_a_text_too_short_for_a_secret_is_kept(tmp_path: Path) -> None:
     recording().save(tmp_path, secrets=["", "d", "data"])
 
     assert Recording.load(tmp_path).body == recording().body
@@ -292,7 +292,7 @@ def test_recordings_are_found_at_any_depth_in_order(tmp_path: Path) -> None:
     assert [str(path.relative_to(tmp_path)) for path in found] == ["a", "a/deep/er", "b"]
 
 
-def test_an_absent_folder_has_none(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_recordings(tmp_path: Path) -> None:
     assert find_recordings(tmp_path / "absent") == []
 
 
@@ -311,7 +311,7 @@ def test_a_package_is_not_imported_for_its_recordings(
 
 
 @pytest.mark.parametrize("package", ["acme_that_is_absent", "acme.that.is.absent", "json.decoder"])
-def test_what_is_no_package_has_no_recordings(package: str) -> None:
+def test_a_name_that_is_not_a_package_has_no_recordings(package: str) -> None:
     assert bundled_recordings(package) == []
 
 

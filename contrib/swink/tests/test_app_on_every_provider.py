@@ -81,7 +81,7 @@ OTHER_APIS: list[tuple[str, str, dict[str, Any]]] = [
     + [(Subject.find(name), *rest) for name, *rest in OTHER_APIS],
     ids=lambda value: str(getattr(value, "name", value or "")),
 )
-async def test_every_api_takes_what_a_stopped_run_leaves(
+async def test_every_api_accepts_the_conversation_of_a_stopped_run(
     subject: Subject,
     model: Any,
     settings: dict[str, Any],
@@ -202,7 +202,7 @@ async def test_a_run_over_a_recording_carries_out_its_calls(
                 assert refusals(subject.name, server.url + exchange.path, exchange.body) == []
 
 
-async def test_a_call_of_a_tool_that_is_not_there_is_told_to_the_model() -> None:
+async def test_a_call_of_an_unknown_tool_is_reported_to_the_model() -> None:
     subject, recording, final = RECORDED[0]
     assert final is not None
     with subject.environment():

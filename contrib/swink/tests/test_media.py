@@ -28,7 +28,7 @@ BYTES: list[tuple[Any, bytes, str]] = [
 
 
 @pytest.mark.parametrize(("make", "data", "media_type"), BYTES, ids=[row[2] for row in BYTES])
-def test_bytes_say_what_they_are(make: Any, data: bytes, media_type: str) -> None:
+def test_the_type_of_bytes_is_detected(make: Any, data: bytes, media_type: str) -> None:
     assert make(data).source == swink.Base64Source(media_type, base64.b64encode(data).decode())
 
 
@@ -101,7 +101,9 @@ MISTAKES: list[tuple[Any, Any, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("make", "given", "error", "said"), MISTAKES)
-def test_what_is_none_is_refused(make: Any, given: Any, error: type[Exception], said: str) -> None:
+def test_invalid_values_are_refused(
+    make: Any, given: Any, error: type[Exception], said: str
+) -> None:
     with pytest.raises(error) as caught:
         make(given)
     assert said in str(caught.value)

@@ -38,7 +38,7 @@ def test_importing_it_imports_nothing_beyond_the_core() -> None:
     assert done.stdout.split() == ["swink"]
 
 
-def test_pydantic_is_imported_by_nobody_but_the_caller() -> None:
+def test_pydantic_is_imported_only_by_the_caller() -> None:
     program = (
         "import sys, swink\n"
         "def add(a: int, b: list[str]) -> int: ...\n"
@@ -115,7 +115,7 @@ MISTAKES: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize("number", range(len(MISTAKES)))
 @pytest.mark.parametrize("kind", [swink.Client, swink.SyncClient])
-async def test_a_mistake_is_told_with_a_hint_before_anything_is_sent(
+async def test_a_mistake_is_reported_with_a_hint_before_anything_is_sent(
     kind: Any, number: int
 ) -> None:
     call, said = MISTAKES[number]

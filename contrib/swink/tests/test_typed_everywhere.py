@@ -48,7 +48,7 @@ class Person:
 
 
 @pytest.mark.parametrize("subject", BY_HTTP, ids=lambda subject: subject.name)
-async def test_a_typed_answer_is_asked_for_as_every_api_takes_it(subject: Subject) -> None:
+async def test_a_typed_answer_is_requested_in_the_form_of_each_api(subject: Subject) -> None:
     http = MemoryHTTPClient(MemoryResponse(status=400))
     with subject.environment():
         client = swink.Client(host=subject.client(http).host, http=http, retry=False)
