@@ -196,7 +196,7 @@ class Fitted:
             wanted.add(f"{transport}_transport")
         thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
         if "thinking" not in has and not thinks and self.options.thinking_budget == 0:
-            self._set("thinking", None)  # there is nothing to turn off
+            self._set("thinking", None)  # it is not turned on
         self._refuse_media(has)
         for feature in sorted(wanted - has):
             self._leave_out(feature)

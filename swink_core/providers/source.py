@@ -196,7 +196,7 @@ class EventSource:
     def take(self, data: bytes) -> list[ev.Event]:
         """Return the events of a network read, perhaps none."""
         self._phase = "streaming"
-        if data:  # nothing is a sign of life of a source that is no network
+        if data:  # a source other than a network gives no sign of life
             self._attempt.count_read()
         if self._call.taps:
             self._tap(data)
@@ -280,7 +280,7 @@ class EventSource:
 
     def cut(self, failure: Failure) -> list[ev.Event]:
         """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
-        # what the parser said last, and signatures that came before their blocks ended
+        # the parser's last events, and signatures that came before their blocks ended
         return [*self._rest(), self._error(failure)]
 
     async def aclose(self) -> None:
@@ -379,7 +379,7 @@ class EventSource:
         # a wrong checksum (FrameError) says more than the bytes that it is of
         if not isinstance(error, FrameError) and STRUCTURE.isdisjoint(frame):
             self._noise += 1
-            if self._noise <= MALFORMED_IN_ALL:  # endless noise is no progress
+            if self._noise <= MALFORMED_IN_ALL:  # endless noise does not count as progress
                 out.notice("noise", detail)
             return
         self._bad_run += 1

@@ -47,7 +47,7 @@ class EventWriter:
         self._prefix = id_prefix
         self.names: Mapping[str, str] = {}  # of tools that went out under others, by those
         self._tries = 1
-        self.voided: Usage | None = None  # what answers took that were begun anew
+        self.voided: Usage | None = None  # the usage of restarted answers
         self.cost: float | None = None
         self.failure: Failure | None = None
         self.finished = False

@@ -19,4 +19,4 @@ from swink_batch.tally import Tally
 
 __all__ = ["Answer", "Failed", "Job", "Tally", "answers", "run"]
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # applications configure logging

@@ -82,7 +82,7 @@ class Job(Settings):
         check_place(path := Path(output))
         job = self if self.journal is not None else evolve(self, journal=f"{output}.journal")
         if order == "input" and not isinstance(rows, str | Path):
-            rows = [*rows]  # they are gone through once more at the end
+            rows = [*rows]  # they are read once more at the end
 
         async def deliver(line: bytes) -> None:
             if order == "completion":
@@ -106,7 +106,7 @@ class Job(Settings):
         gates = [*own, *self.client.get("gates", ())]
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
         client = Client(**given)
-        with suppress(InvalidContext):  # nothing is said: all else is right
+        with suppress(InvalidContext):  # no message: the path is valid
             self.stream(client, "", self.options)
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner

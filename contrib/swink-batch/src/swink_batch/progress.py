@@ -41,7 +41,7 @@ class Progress:
             return
         self._shown_at = now
         line = told(tally)
-        if self._is_terminal:  # what a terminal wraps cannot be erased
+        if self._is_terminal:  # a wrapped line cannot be erased
             line = f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}"
         self._file.write(line if self._is_terminal else f"{line}\n")
         self._file.flush()

@@ -177,7 +177,7 @@ class Settings:
         if self.journal is None:
             return None
         if isinstance(self.journal, Journal):
-            self.journal.read()  # what others have added
+            self.journal.read()  # options added by others
             return self.journal
         return Journal(engine_of(self.journal, self.writer), self.told())
 

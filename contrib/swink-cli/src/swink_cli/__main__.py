@@ -16,7 +16,7 @@ __all__ = ["main"]
 def main() -> int:
     """Run the command line of this process, and return its exit code."""
     usual = signal.default_int_handler
-    heeds = signal.getsignal(signal.SIGINT) is usual  # who is in the background does not
+    heeds = signal.getsignal(signal.SIGINT) is usual  # a background process does not
     if heeds:
         signal.signal(signal.SIGINT, _leave)
     from swink_cli.main import main as run

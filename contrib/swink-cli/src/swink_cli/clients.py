@@ -202,5 +202,5 @@ def _in_environment(catalog: Catalog, provider: str) -> bool:
     try:
         info = catalog.provider(provider)
     except swink.SwinkError:
-        return False  # whoever is asked says what is wrong with it
+        return False  # the call reports what is wrong with it
     return info is not None and any(os.environ.get(name) for name in info.api_key_env)

@@ -81,7 +81,7 @@ def copy_text(text: str, environ: Mapping[str, str] | None = None) -> str:
 
 def _hand_over(command: list[str], text: str) -> None:
     try:
-        # what it says goes nowhere: it stays to serve the clipboard, and would hold a pipe open
+        # discard its output: it keeps running to serve the clipboard, and would hold a pipe open
         subprocess.run(
             command,
             input=text.encode("utf-8", "replace"),

@@ -56,7 +56,7 @@ def read() -> dict[str, Any]:
     except (OSError, ValueError) as error:
         said = str(
             getattr(error, "strerror", None) or ("the file is not valid TOML")
-        )  # no word of its content
+        )  # never its content
         raise _unusable(path, said) from None
     sections = {"keys": data.get("keys", {})}
     for name, section in _table(path, "profiles", data.get("profiles", {})).items():

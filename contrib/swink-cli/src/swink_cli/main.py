@@ -251,7 +251,7 @@ def cli(debug: bool) -> None:
 
     if debug:
         log_to_stderr()
-    else:  # without a handler, Python prints errors that are shown already
+    else:  # without a handler, Python would print errors a second time
         logging.getLogger().addHandler(TROUBLES)
 
 
@@ -261,7 +261,7 @@ click.Context.formatter_class = HelpFormatter  # of all commands, other distribu
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code. Raises no exception."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if sys.stdout is None:  # closed by who started this: whatever is written fails, and is told
+    if sys.stdout is None:  # closed by the parent process: any write fails, and is reported
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", closefd=False)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates
@@ -406,7 +406,7 @@ def _explain(error: Exception, debug: bool) -> int:
     if debug:
         import traceback
 
-        message = len(traceback.format_exception_only(error))  # it is shown below
+        message = len(traceback.format_exception_only(error))  # printed below
         lines = traceback.format_exception(error)[:-message]
         click.echo(printable("".join(lines)), err=True, nl=False)
     if isinstance(error, OSError) and error.filename is None and error.errno in _NO_ROOM:

@@ -54,7 +54,7 @@ async def connected(given: str) -> AsyncGenerator[list[FunctionTool[..., Any]], 
             resolution="pip install 'swink-cli[mcp]'",
         ) from error
     where = read_settings().mcp.get(given, given)
-    # what a server logs would stand in the midst of the answer
+    # a server's log would appear inside the answer
     with TemporaryFile() as kept:
         logged = TextIOWrapper(kept, "utf-8", "replace")
         async with AsyncExitStack() as stack:

@@ -263,7 +263,7 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
         resolution = resolution.replace("or pass api_key=…", KEEP_A_KEY.format(keyless[1]))
     resolution = spelled_here(resolution)
     for python, here in SPELLED_HERE.items():
-        if "…" in python:  # other words may be a provider's own, which stay as they are
+        if "…" in python:  # other text may come from a provider, and is not changed
             message = message.replace(python, here)
     say(f"Error: {title}", fg="red", bold=True)
     if message and message != title:

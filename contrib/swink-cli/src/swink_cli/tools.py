@@ -135,7 +135,7 @@ def tool_options(command: Function) -> Function:
                 resolution="Pass either --tool FILE, or tools that swink can run.",
             )
         for name in tools.names:
-            _claims(name)  # before anybody is asked whether it may be carried out
+            _claims(name)  # before approval is requested
         with own_stdout() if tools else nullcontext():
             return command(tools=tools, **given)
 

@@ -93,7 +93,7 @@ class Troubles(logging.NullHandler):
 
     def _say(self) -> None:
         while self._kept and not self._holders:
-            with suppress(OSError, ValueError):  # nobody reads, which is no fault of the call's
+            with suppress(OSError, ValueError):  # a closed pipe is not an error of the call
                 say(self._kept.pop(0))
 
 

@@ -139,7 +139,7 @@ class CallObserver(ABC, Generic[State]):
                     state.cached = True
                 state.event(event, call)
         except BaseException:
-            del running[call.id]  # who raises is shown no more of the call
+            del running[call.id]  # an observer that raised gets no further events of the call
             raise
         if kind in _TERMINAL:
             del running[call.id]

@@ -241,7 +241,7 @@ class _Call(CallState):
         if self._first is None:
             self._first = now
         if self._feed.content:
-            with contextlib.suppress(RuntimeError):  # no loop is running: it is told with the block
+            with contextlib.suppress(RuntimeError):  # no loop is running: reported with the block
                 asyncio.get_running_loop().call_soon(self._tell_content)
         if now - self._last_told >= PROGRESS_SECONDS:
             self._last_told = now

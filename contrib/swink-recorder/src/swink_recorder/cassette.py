@@ -117,7 +117,7 @@ class Cassette:
         if number < 0:
             raise self._refused(self._why(asked))
         hint = f"No request was sent; this is the content of {self.path}. {self._anew}"
-        for kind in _failed(self._takes[number]):  # told as it was then, as if it were of now
+        for kind in _failed(self._takes[number]):  # reported as recorded, as if it happened now
             log.warning("%s fails (%s). %s", asked["model"], kind, hint)
         return play(self._takes[number], call, self.speed, lambda: self._refused(_CUT), hint)
 

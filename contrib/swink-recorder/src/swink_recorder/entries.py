@@ -38,7 +38,7 @@ class _Kept(msgspec.Struct, kw_only=True):
     at: str
 
     def __post_init__(self) -> None:
-        datetime.fromisoformat(self.at)  # or else it is none of ours: a ValueError refuses it
+        datetime.fromisoformat(self.at)  # otherwise it is another file: a ValueError rejects it
 
 
 class Entry(_Kept, kw_only=True, omit_defaults=True):

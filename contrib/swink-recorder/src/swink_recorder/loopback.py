@@ -230,7 +230,7 @@ class _Connection(asyncio.Protocol):
         self._next()
 
     def eof_received(self) -> bool:
-        return False  # a client that has stopped sending has gone: close, and so learn of it
+        return False  # a client that has stopped sending has disconnected: close to find out
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None

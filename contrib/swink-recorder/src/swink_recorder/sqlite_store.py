@@ -168,7 +168,7 @@ class SQLiteStore:
         elif not self.path.exists():
             raise FileNotFoundError(self.path)
         try:
-            # who is to write says so first: two that have read would wait for each other to write
+            # writers lock first: two readers would wait for each other to write
             opened = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level="IMMEDIATE")
             with closing(opened) as db, db:
                 self._prepare(db)

@@ -133,7 +133,7 @@ def write_takes(
 ) -> bytes:
     """Return the file content of takes; `call` contains further facts about the call."""
     secrets = {*secrets}
-    named = " ".join(take.asked.get("model", "") for take in takes)  # a key of "ollama" is none
+    named = " ".join(take.asked.get("model", "") for take in takes)  # "ollama" is not secret
     sources = [Sources(take.recording.legs, secrets, named) for take in takes]
     texts = [_take_text(take, of_it) for take, of_it in zip(takes, sources, strict=True)]
     attempts = ",\n".join(map(_indented, texts))

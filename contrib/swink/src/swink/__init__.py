@@ -312,4 +312,4 @@ def __dir__() -> list[str]:
 if "IPython" in sys.modules and (_shell := sys.modules["IPython"].get_ipython()) is not None:
     import_module(f"{__name__}.notebooks").register(_shell)
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # applications configure logging

@@ -249,7 +249,7 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         self._form, self._ask, self._by_tool = form, ask, by_tool
         self._corrections = corrections
         self._stream: EventStream = stream
-        self._context = replace(stream.call.context, tools=[])  # which are asked for with the rest
+        self._context = replace(stream.call.context, tools=[])  # which are requested with the rest
         self._usage: Usage | None = None
         self._cost: Cost | None = None
 

@@ -42,7 +42,7 @@ class BackgroundLoop:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         while True:
-            with suppress(KeyboardInterrupt, SystemExit):  # of a task, whose waiter is told
+            with suppress(KeyboardInterrupt, SystemExit):  # of a task, whose waiter gets it
                 self._loop.run_forever()
                 return
 

@@ -93,7 +93,7 @@ async def gathered(
     if isinstance(prompts, str):
         raise UsageError("prompts are one string", resolution="Pass a list of prompts.")
     waiting = list(prompts)
-    for each in waiting:  # the first that can be asked shows what is wrong with all
+    for each in waiting:  # the first valid prompt shows problems common to all
         with suppress(InvalidContext, MediaError):
             ask(each)
             break

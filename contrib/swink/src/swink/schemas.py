@@ -165,7 +165,7 @@ def _by_cattrs(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
 
 def _no_schema(kind: Any, error: Exception) -> UsageError:
     said = str(error).partition("\n")[0]
-    if said.endswith(":"):  # what follows tells msgspec's own users what to do
+    if said.endswith(":"):  # the rest of the message is advice for users of msgspec
         said = "it is a class that neither says its fields nor is a pydantic model"
     return UsageError(
         f"{_name(kind)} has no JSON schema: {said}",

@@ -73,7 +73,7 @@ class _SyncStream(OfStream, Generic[E, R]):
 
     def __init__(self, stream: _Stream[E, R], client: object) -> None:
         self._stream: _Stream[E, R] = stream
-        self._client = client  # which is closed when nobody holds it
+        self._client = client  # which is closed when it is no longer referenced
         self._rest: Iterator[E] = iter(())
         self._process = os.getpid()
 

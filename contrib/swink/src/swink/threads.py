@@ -31,7 +31,7 @@ async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> 
             result = context.run(function, *args, **kwargs)
         except BaseException as raised:
             error = raised
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+        with suppress(RuntimeError):  # the loop is closed, so no one waits for the result
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, name="swink-tool", daemon=True).start()

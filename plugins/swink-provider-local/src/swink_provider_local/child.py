@@ -35,10 +35,10 @@ has the reason.
 def main() -> None:
     """Serve what stdin says."""
     orders = json.loads(sys.stdin.readline())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent, which stays
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which keeps running
     parent = os.getppid()
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
-    # what the engine prints is log, wherever it prints it; only the address goes to stdout
+    # all output of the engine is log; only the address goes to stdout
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     server = _serve(orders)

@@ -138,7 +138,7 @@ class SQLiteEngine:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_name(f"{path.name}.{shard}.lock"))
         self._read_to, self._path = 0, path
-        self._alone = Lock()  # with a statement, which sqlite3 keeps for whoever asks it next
+        self._alone = Lock()  # with a statement, which sqlite3 caches for the next caller
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA busy_timeout=60000")
@@ -176,7 +176,7 @@ class SQLiteEngine:
 
     def close(self) -> None:
         """Flush to disk, and close the database."""
-        with suppress(sqlite3.Error):  # what could not be written was told by then
+        with suppress(sqlite3.Error):  # write errors were reported by then
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self._db.close()
         self._lock.close()
@@ -210,7 +210,7 @@ def _locked(path: Path) -> IO[bytes]:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.fstat(file.fileno()).st_nlink:  # who had it has just taken it away
+        if not os.fstat(file.fileno()).st_nlink:  # its owner has just deleted it
             raise OSError
     except ImportError:
         pass  # Windows: no lock

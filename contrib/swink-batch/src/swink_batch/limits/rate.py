@@ -192,7 +192,7 @@ class Rate:
             eased = self.value * (1.0 if nothing else BELOW)
             self.value = min(eased, self.value if self._is_measured else GUESS)
         self.value = max(self.value, LOWEST)
-        if self._top == inf and not is_first:  # what got through at first was saved up
+        if self._top == inf and not is_first:  # the first successes used saved-up quota
             self._top, self._gap = self.value / BELOW, 0.0
             self._calls = self._seen = 0
         self._eased_at, self._clean, self._tried_at = now, 0, None

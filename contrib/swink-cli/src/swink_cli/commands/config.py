@@ -155,7 +155,7 @@ def _check(tables: list[str], name: str, value: Any) -> None:
 @click.argument("key", shell_complete=_complete_key)
 def unset(key: str) -> None:
     """Remove a KEY."""
-    _value_of(key)  # raises where there is none
+    _value_of(key)  # raises if it does not exist
     *tables, name = key.split(".")
     say(f"forgotten; {change(tables, name, None)}")
 
@@ -167,7 +167,7 @@ def edit() -> None:
     private_folder(place.parent)
     place.touch(mode=0o600)
     click.edit(filename=str(place))
-    read_settings()  # says what is wrong with it
+    read_settings()  # raises if it is invalid
 
 
 def _flat(data: Mapping[str, Any], before: str = "") -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _shown(name: str, value: Any) -> str:
     if _HIDDEN.intersection(name.split(".")[:-1]):
         return f"(hidden: swink config get {name})"
     text = _written(value)
-    with suppress(ValueError):  # what only looks like an address is shown as it is
+    with suppress(ValueError):  # text that only looks like an address is not changed
         return scrub_url(text) if "://" in text else text
     return text
 

@@ -231,7 +231,7 @@ def is_stale(info: ModelInfo, today: date | None = None) -> bool:
     try:
         age = (today or date.today()) - date.fromisoformat(info.as_of)
     except ValueError:
-        return True  # a date that cannot be read says nothing of its age
+        return True  # the age is unknown without a valid date
     return age.days > STALE_AFTER
 
 

@@ -63,7 +63,7 @@ async def _top(place: Place, once: bool) -> int:
     width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
     calls, show = Calls(), nullcontext() if once else None
     async with aclosing(following(place, LAST, lambda: None)) as records:
-        name, data = await anext(records)  # who finds no feed is told so on the screen as it is
+        name, data = await anext(records)  # a missing feed is reported on the normal screen
         try:
             with show or live(calls, Console()):
                 keeping = asyncio.ensure_future(_keep_spending(place, calls))
@@ -74,7 +74,7 @@ async def _top(place: Place, once: bool) -> int:
                         name, data = await anext(records)
                 finally:
                     keeping.cancel()
-        except asyncio.CancelledError:  # Ctrl-C: what was shown stays
+        except asyncio.CancelledError:  # Ctrl-C: keep the last frame
             print_lines(lines_of(calls, calls.spent, width))
             raise
     print_lines(lines_of(calls, await spending(place), width))

@@ -71,7 +71,7 @@ class Reader:
 
     def __enter__(self) -> Reader:
         if self._editing:
-            with suppress(OSError):  # there is none before the first chat
+            with suppress(OSError):  # it does not exist before the first chat
                 self._editing.read_history_file(self._history)
             self._editing.set_history_length(HISTORY_LINES)
         return self
@@ -81,7 +81,7 @@ class Reader:
             return
         try:
             private_folder(self._history.parent)
-            # what people ask is nobody else's business
+            # the history is private
             os.close(os.open(self._history, os.O_WRONLY | os.O_CREAT, 0o600))
             self._editing.write_history_file(self._history)
         except OSError as error:

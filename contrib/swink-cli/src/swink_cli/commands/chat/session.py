@@ -117,7 +117,7 @@ class Chat:
         try:
             code = self._talk.answer()
         except KeyboardInterrupt:
-            self._leaving = True  # the stream would not be closed; nothing more can be asked
+            self._leaving = True  # the stream could not be closed; no further call is possible
             raise
         self._codes.add(code)
         if code and not self._talk.interrupted:
