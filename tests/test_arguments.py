@@ -427,7 +427,7 @@ FOREIGN: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("message", "what"), [row[1:] for row in FOREIGN], ids=[row[0] for row in FOREIGN]
 )
-def test_what_a_message_of_another_library_says_is_not_dropped(
+def test_fields_of_a_message_of_another_library_are_not_dropped(
     message: dict[str, Any], what: str
 ) -> None:
     with pytest.raises(InvalidContext) as caught:

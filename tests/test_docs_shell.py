@@ -125,7 +125,7 @@ def test_the_shell_lines_of_a_page_run(page: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_what_is_not_run_is_still_in_the_pages() -> None:
+def test_skipped_commands_are_still_in_the_pages() -> None:
     asked = [f"{name_of(page)} {line}" for page in TYPED for line in shell_lines(page)]
     gone = [start for start in NOT_RUN if not any(line.startswith(start) for line in asked)]
     assert gone == []
@@ -141,7 +141,7 @@ def ours() -> dict[str, set[str]]:
     return {p["name"]: set(p.get("optional-dependencies", ())) for p in projects}
 
 
-def test_what_pip_is_told_to_install_is_there() -> None:
+def test_packages_in_pip_commands_exist() -> None:
     known, missing = ours(), []
     for page in TYPED:
         for line in shell_lines(page):
@@ -161,7 +161,7 @@ def test_what_pip_is_told_to_install_is_there() -> None:
     assert missing == []
 
 
-def test_who_is_told_to_type_swink_was_told_to_install_it() -> None:
+def test_pages_with_swink_commands_say_how_to_install_it() -> None:
     for page in TYPED:
         lines = shell_lines(page)
         told = " ".join(line for line in lines if line.startswith("pip install "))
@@ -199,7 +199,7 @@ def test_folders_that_pip_is_told_to_install_need_no_others() -> None:
     assert found >= 2
 
 
-def test_what_make_is_told_to_make_is_a_target() -> None:
+def test_documented_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     asked = {
         line.split()[1] for page in TYPED for line in shell_lines(page) if line.startswith("make ")

@@ -141,7 +141,7 @@ PARTS = [
 
 
 @pytest.mark.parametrize(("ours", "theirs", "key"), PARTS, ids=[part[0] for part in PARTS])
-def test_what_is_billed_apart_is_priced_apart(ours: str, theirs: str, key: str) -> None:
+def test_parts_billed_separately_are_priced_separately(ours: str, theirs: str, key: str) -> None:
     at, compared = TIMES[0], 0
     for name, info, model in ROWS:
         if getattr(model.get_prices(at), key) is None or _correction(name):

@@ -37,7 +37,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return rehearsal.main()
 
 
-def test_without_a_name_it_takes_what_is_here(
+def test_without_a_name_it_uses_the_installed_one(
     monkeypatch: pytest.MonkeyPatch, steps: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch) == 0

@@ -64,7 +64,7 @@ async def left(stream: swink.EventStream, way: str, clock: ManualClock, reader: 
 
 @pytest.mark.parametrize("way", ["limit", "close", "cancel"])
 @pytest.mark.parametrize("subject", subjects(), ids=repr)
-async def test_what_a_stifled_cancellation_yields_is_kept_and_one_terminal_follows(
+async def test_events_after_a_suppressed_cancellation_are_kept_and_one_terminal_follows(
     subject: FaultSubject, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = subject.answer()

@@ -378,7 +378,7 @@ def test_the_author_is_who_was_named(tmp_path: Path) -> None:
     assert author in (folder / "LICENSE").read_text("utf-8")
 
 
-def test_what_a_package_index_shows_is_said(rendered: Mapping[str, Path]) -> None:
+def test_package_metadata_for_an_index_is_complete(rendered: Mapping[str, Path]) -> None:
     project = msgspec.toml.decode((rendered["observer"] / "pyproject.toml").read_bytes())["project"]
     pythons = [f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)]
     assert {*pythons, "Typing :: Typed"} <= {*project["classifiers"]}

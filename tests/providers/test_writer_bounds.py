@@ -147,7 +147,7 @@ def test_all_that_is_kept_of_an_answer_is_counted(
     assert out.kept == size
 
 
-def test_what_is_void_is_not_kept() -> None:
+def test_discarded_blocks_are_not_kept() -> None:
     out = EventWriter("toy", "1", "toy/large")
     out.text("hello", metadata={"a": 1})
     out.restart("anew")

@@ -111,7 +111,7 @@ async def test_a_refusal_ends_the_call_where_there_is_nobody_else_and_sends_noth
     ]
 
 
-async def test_a_refused_target_is_passed_over_and_told_of() -> None:
+async def test_a_refused_target_is_skipped_with_an_event() -> None:
     log: list[Any] = []
     gates = [Logging(log, "first"), Logging(log, "second", "large")]
     events, http = await asked(gates, models=CHAIN)

@@ -366,7 +366,7 @@ async def starting_alone(*rest: swink.AssistantMessageEvent) -> AsyncIterator[An
 @pytest.mark.parametrize(
     ("name", "events"), [("first_event", []), ("no_progress", [swink.TextStart(0)])]
 )
-async def test_what_the_consumer_took_is_not_counted_while_the_stream_waits(
+async def test_consumer_time_does_not_count_as_waiting(
     name: str, events: list[swink.AssistantMessageEvent]
 ) -> None:
     clock = ManualClock()

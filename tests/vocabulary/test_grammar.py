@@ -213,7 +213,7 @@ MISSHAPEN: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("event", "rule"), MISSHAPEN)
-def test_what_an_event_carries_is_of_its_type(event: Any, rule: str) -> None:
+def test_fields_of_an_event_have_their_types(event: Any, rule: str) -> None:
     automaton = Automaton()
     automaton.step(Start())
     assert rule in (automaton.step(event) or "")

@@ -33,7 +33,7 @@ def test_the_typed_keyword_arguments_are_the_options() -> None:
 PERSONAL = {"api_key", "base_url", "headers", "settings", "extra"}
 
 
-def test_what_is_one_providers_is_no_option_of_a_client() -> None:
+def test_options_of_one_provider_are_not_client_options() -> None:
     assert set(ClientOptions.__annotations__) == StreamOptions.names() - PERSONAL | {"timeout"}
 
 

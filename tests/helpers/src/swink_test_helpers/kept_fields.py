@@ -44,7 +44,7 @@ class KeptFields:
     left_out: ClassVar[Mapping[str, str]]
     """The paths of fields that no message holds, and why."""
 
-    def test_what_messages_do_not_hold_has_its_reason(self) -> None:
+    def test_fields_missing_in_messages_have_a_reason(self) -> None:
         """Read all streams of the folders."""
         import pytest
 

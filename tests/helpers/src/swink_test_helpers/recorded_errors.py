@@ -72,7 +72,7 @@ class RecordedErrors:
             metafunc.parametrize("model", sorted({*self.models.values()}))
             metafunc.parametrize("nonsense", NONSENSE)
 
-    async def test_an_error_means_what_people_read_in_it(self, case: Case) -> None:
+    async def test_recorded_errors_have_the_reviewed_meaning(self, case: Case) -> None:
         """Judge one recorded body."""
         assert case.name in self.expected, "read the body and say what it means"
         error = await self.judged(case)
@@ -87,7 +87,7 @@ class RecordedErrors:
         there = {case.name for case in self.cases()}
         assert not there or set(self.expected) <= there
 
-    async def test_what_matches_nothing_is_unknown_and_not_guessed(
+    async def test_an_unmatched_failure_is_unknown_and_not_guessed(
         self, model: str, nonsense: bytes
     ) -> None:
         """Judge a status and a body that no provider gives."""
