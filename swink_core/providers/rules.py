@@ -345,7 +345,7 @@ class Fitted:
 
     def _plain(self, number: int, tool: Tool, refused: tuple[str, ...]) -> Tool:
         if tool.parameters.get("type", "object") != "object":
-            self.refuse("tools", f"takes no tool whose parameters are no object: {tool.name}")
+            self.refuse("tools", f"takes no tool whose parameters are not an object: {tool.name}")
         if gone := sorted(tool.parameters.keys() & set(refused)):
             what = f": {', '.join(gone)} at the root of the schema of {tool.name} went out joined"
             paths = [f"tools[{number}].parameters.{name}" for name in gone]

@@ -232,7 +232,7 @@ def test_the_home_of_an_unknown_user_is_named(
 def test_without_a_prompt_it_says_so(swink: Any) -> None:
     done = swink("ask", "-m", "echo/echo")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("Error: Nothing to retry\n")
+    assert done.stderr.startswith("Error: Nothing to ask\n")
 
 
 def test_binary_input_is_refused(swink: Any) -> None:
@@ -323,7 +323,7 @@ def test_an_unknown_provider_names_the_distribution_to_install(swink: Any) -> No
         (["ask", "-m", "nobody/x", "Hi"], "swink-provider-NAME for most"),
         (["chat"], "No model chosen"),
         (["chat", "-m", "echo/echo", "--load", "absent.json"], "absent.json: No such file"),
-        (["events", "-m", "echo/echo"], "Nothing to retry"),
+        (["events", "-m", "echo/echo"], "Nothing to ask"),
         (["demo", "--speed", "0"], "not in the range"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -281,7 +281,7 @@ def test_a_wrong_setting_of_a_plugin_that_is_a_class_is_found(swink: Any, tmp_pa
     assert done.returncode == 1
     [where, what, advice, *_] = done.stdout.splitlines()
     assert where.startswith("recorder (swink-recorder ")
-    assert what == "  'lots' is nothing to keep calls by"
+    assert what == "  invalid limit 'lots'"
     assert advice == "  Write days, megabytes and a number of calls: 30d 500MB 10000"
     assert not [*tmp_path.glob("calls*")]
 

@@ -175,7 +175,7 @@ def test_an_invalid_key_is_not_stored_or_shown(
     running.type(f"{pasted}\n")
     assert running.finish() == 2
     screen = "\n".join(seen(running.output, TERMINAL[0]))
-    assert "Nothing was kept" in screen
+    assert "Nothing was saved" in screen
     assert not pasted or pasted not in screen
     assert "no keys stored" in swink("keys").stdout
 

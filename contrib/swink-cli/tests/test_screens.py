@@ -110,7 +110,7 @@ IN_A_TERMINAL = [
             ("begins at", ""), ("> ", "/help\r"),
             ("continues on", ""), ("> ", "/nothing\r"),
             ("lists", ""), ("> ", INTERRUPT),
-            ("leave", ""), ("> ", LEAVE),
+            ("exits)", ""), ("> ", LEAVE),
         ],
     ),
 ]  # fmt: skip

@@ -41,7 +41,7 @@ def test_a_prompt_is_filled(prompt: str, asked: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "told"), [("$other", "needs other"), ("costs $5", "$ without a name")]
+    ("prompt", "told"), [("$other", "needs other"), ("costs $5", r"a \$ without a name")]
 )
 def test_a_prompt_that_cannot_be_filled_is_refused(prompt: str, told: str) -> None:
     with pytest.raises(library.UsageError, match=told):

@@ -89,7 +89,7 @@ def changed() -> Iterator[dict[str, Any]]:
     except OSError as error:
         raise swink.UsageError(
             f"{path}: {error.strerror or error}",
-            title="Nothing was kept",
+            title="Nothing was saved",
             resolution="Set the provider's environment variable instead; `swink providers` "
             "lists it.",
         ) from error

@@ -129,13 +129,13 @@ def checked_key(text: str) -> str:
     if not key:
         raise UsageError(
             "no key was given",
-            title="Nothing was kept",
+            title="Nothing was saved",
             resolution="Pipe it in: swink keys set PROVIDER < FILE",
         )
     if not key.isprintable() or " " in key:
         raise UsageError(
             "a key is one word, but the text contains spaces or control characters",
-            title="Nothing was kept",
+            title="Nothing was saved",
             resolution="Pass only the key, without quotes or a name before it.",
         )
     return key
@@ -144,7 +144,7 @@ def checked_key(text: str) -> str:
 def keep_for(info: ProviderInfo, key: str) -> None:
     """Store a key for a provider, and print where it is and which variable overrides it."""
     place = keep(info.name, key)
-    say(f"kept in {'the keyring' if place == IN_KEYRING else keys_path()}")
+    say(f"saved in {'the keyring' if place == IN_KEYRING else keys_path()}")
     if name := _key_variable(info):
         say(f"notice: {name} is set, and takes precedence")
 

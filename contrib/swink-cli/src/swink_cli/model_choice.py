@@ -133,7 +133,7 @@ def _asked_provider(host: swink.Host, infos: list[swink.ProviderInfo]) -> swink.
             show_error(error.title, error.message, error.resolution or "")
     raise swink.UsageError(
         "unknown provider of the key",
-        title="Nothing was kept",
+        title="Nothing was saved",
         resolution="Name the provider: swink keys set PROVIDER",
     )
 
@@ -154,7 +154,7 @@ def _with_key(host: swink.Host, name: str) -> _Offer:
 
 def _offer_default(model: str) -> None:
     if click.confirm(f"Use {model} by default from now on?", err=True):
-        say(f"kept in {change([], 'default', [model])}")
+        say(f"saved in {change([], 'default', [model])}")
     else:
         say(f"to make it the default: swink default {model}")
 

@@ -110,7 +110,7 @@ def change(table: Sequence[str], name: str, value: Any) -> Path:
     except OSError as error:
         raise swink.UsageError(
             f"{path}: {error.strerror or error}",
-            title="Nothing was kept",
+            title="Nothing was saved",
             resolution=f"Set {CONFIG_ENV} to a file that you can write.",
         ) from error
     return path
@@ -139,7 +139,7 @@ def _changed(path: Path, table: Sequence[str], name: str, value: Any) -> str:
     except swink.UsageError as error:  # it is not the file that is wrong
         raise swink.UsageError(
             error.message,
-            title="Nothing was kept",
+            title="Nothing was saved",
             resolution="Use another key or value; the file was not changed.",
         ) from error
     return text

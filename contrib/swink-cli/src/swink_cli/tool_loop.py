@@ -165,7 +165,7 @@ class Approval:
         if not yes and not (_asks() and is_terminal(sys.stderr)):
             raise swink.UsageError(
                 "tool calls need approval, which requires a terminal",
-                title="Nobody to ask",
+                title="Approval required",
                 resolution="Run it on a terminal, or pass --yes to allow every call.",
             )
         self.sink: Sink | None = None

@@ -130,7 +130,7 @@ def put(key: str, value: str) -> None:
     if not all([*tables, name]):
         raise UsageError(f"{key!r} is no key", resolution="For example: aliases.quick")
     _check(tables, name, meant := _value(value))
-    say(f"kept in {change(tables, name, meant)}")
+    say(f"saved in {change(tables, name, meant)}")
 
 
 def _check(tables: list[str], name: str, value: Any) -> None:
@@ -157,7 +157,7 @@ def unset(key: str) -> None:
     """Remove a KEY."""
     _value_of(key)  # raises if it does not exist
     *tables, name = key.split(".")
-    say(f"forgotten; {change(tables, name, None)}")
+    say(f"removed from {change(tables, name, None)}")
 
 
 @command.command("edit")

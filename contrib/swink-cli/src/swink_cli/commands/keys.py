@@ -43,7 +43,7 @@ def put(provider: str) -> None:
     host.entry(provider)  # raises for an unknown one
     info = Catalog(host).provider(provider)
     if info is not None and info.auth == "none":
-        raise UsageError(f"{provider} needs no key", title="Nothing was kept")
+        raise UsageError(f"{provider} needs no key", title="Nothing was saved")
     keep_for(info or ProviderInfo(provider), checked_key(_asked_for(info.portal if info else None)))
 
 

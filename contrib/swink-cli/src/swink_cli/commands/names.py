@@ -29,7 +29,7 @@ def default(models: Sequence[str], unset: bool) -> None:
         say(f"no default; {change([], 'default', None)}")
     elif models:
         check_models(models)
-        say(f"kept in {change([], 'default', [*models])}")
+        say(f"saved in {change([], 'default', [*models])}")
     else:
         print_lines(
             [" ".join(read_settings().default) or ("no default model set: swink default MODEL")]
@@ -48,7 +48,7 @@ def check_models(models: Sequence[str]) -> None:
 @click.command("alias")
 @click.argument("name", required=False, shell_complete=complete_alias)
 @click.argument("models", nargs=-1, metavar="[MODEL]...", shell_complete=complete_model)
-@click.option("--remove", is_flag=True, help="Forget the name.")
+@click.option("--remove", is_flag=True, help="Delete the alias.")
 def alias(name: str | None, models: Sequence[str], remove: bool) -> None:
     """List aliases for models, or define one.
 
@@ -66,7 +66,7 @@ def alias(name: str | None, models: Sequence[str], remove: bool) -> None:
     if name not in known and not models:
         raise UsageError(f"unknown short name {name!r}", resolution="`swink alias` lists them.")
     if remove:
-        say(f"forgotten; {change(['aliases'], name, None)}")
+        say(f"removed from {change(['aliases'], name, None)}")
     elif not models:
         print_lines([" ".join(known[name])])
     else:
@@ -82,4 +82,4 @@ def alias(name: str | None, models: Sequence[str], remove: bool) -> None:
                 f"invalid alias: {name!r}", resolution="Choose a name without a slash."
             )
         check_models(models)
-        say(f"kept in {change(['aliases'], name, [*models])}")
+        say(f"saved in {change(['aliases'], name, [*models])}")

@@ -117,7 +117,7 @@ def command(
     except ImportError as error:
         raise swink.SwinkError(
             "swink new needs cookiecutter",
-            title="Nothing was made",
+            title="Nothing was created",
             resolution="pip install 'swink-cli[new]'",
         ) from error
     answers = {
@@ -151,4 +151,4 @@ def _owner(name: str) -> str | None:
 
 
 def _failed(message: str, resolution: str) -> swink.UsageError:
-    return swink.UsageError(message, title="Nothing was made", resolution=resolution)
+    return swink.UsageError(message, title="Nothing was created", resolution=resolution)

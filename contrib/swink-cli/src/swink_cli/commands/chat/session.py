@@ -87,7 +87,7 @@ class Chat:
             except KeyboardInterrupt:
                 if not reader.interactive:
                     raise
-                say("\n(Ctrl-D or /quit leaves)")
+                say("\n(Ctrl-D or /quit exits)")
             except swink.SwinkError as error:
                 self._codes.add(EXIT_FAILURE)
                 show_error(error.title, error.message, error.resolution)
@@ -244,7 +244,7 @@ _COMMANDS = {
     "/system": _Command(Chat._system, "[TEXT]", "show or change the system prompt; - removes it"),
     "/image": _Command(Chat._image, "PATH", "attach an image to your next message"),
     "/attach": _Command(Chat._attach, "PATH", "attach a document, image or audio file"),
-    "/retry": _Command(Chat._retry, "", "retry: replace the last answer"),
+    "/retry": _Command(Chat._retry, "", "try again, replacing the last answer"),
     "/undo": _Command(Chat._undo, "", "remove your last message and its answer"),
     "/edit": _Command(Chat._edit, "[TEXT]", "write your next message in an editor"),
     "/tokens": _Command(Chat._tokens, "", "show tokens and cost so far"),
@@ -252,7 +252,7 @@ _COMMANDS = {
     "/save": _Command(Chat._save, "[-f] FILE", "save the conversation as JSON; -f overwrites"),
     "/load": _Command(Chat._load, "FILE", "load a conversation saved with /save"),
     "/help": _Command(Chat._help, "", "list these commands"),
-    "/quit": _Command(Chat._quit, "", "leave"),
+    "/quit": _Command(Chat._quit, "", "exit"),
 }
 
 
