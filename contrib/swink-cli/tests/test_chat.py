@@ -322,7 +322,7 @@ def test_ctrl_c_at_the_prompt_drops_the_line_only(start: Any, until: Any) -> Non
     running.wait_for("half a li")
     until(running.is_waiting)  # Python sees a signal at the prompt only while it waits for a key
     running.interrupt()
-    running.wait_for("(Ctrl-D or /quit leaves)")
+    running.wait_for("(Ctrl-D or /quit exits)")
     running.wait_for(PROMPT)
     running.type("whole\n")
     running.wait_for("1 token in")

@@ -119,7 +119,7 @@ def check_place(path: Path) -> None:
         why, resolution = "it is a folder", "Name a file."
     elif not path.parent.is_dir():
         why, resolution = (
-            (f"the folder {path.parent} does not exist"),
+            f"the folder {path.parent} does not exist",
             "Create it, or pass another file.",
         )
     else:

@@ -86,7 +86,7 @@ def check_form(path: Path) -> None:
     """Raise UsageError for an unknown form of report."""
     if path.suffix not in FORMS:
         raise UsageError(
-            (f"{path} is not a supported form of report"),
+            f"{path} is not a supported form of report",
             resolution=f"Name it *{' or *'.join(FORMS)}.",
         )
 

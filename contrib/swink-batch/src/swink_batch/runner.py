@@ -167,7 +167,7 @@ class Runner:
                 continue
             name, twice = (
                 str(position),
-                (f"the row has the same id as an earlier one, '{request.id}'"),
+                f"the row has the same id as an earlier one, '{request.id}'",
             )
             why = request.why or f"{twice}: give each row a unique id"
             while not self._ids.meet(request.key, again):

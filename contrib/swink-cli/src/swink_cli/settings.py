@@ -183,7 +183,7 @@ def _apply(path: Path, settings: Settings, said: _Data, where: str) -> None:
         if read is None:
             allowed = ", ".join(_READERS)
             raise _wrong(
-                path, (f"unknown key {where + name!r}; allowed: {allowed}, profile and profiles")
+                path, f"unknown key {where + name!r}; allowed: {allowed}, profile and profiles"
             )
         made = read(path, where + name, value)
         held = getattr(settings, name)

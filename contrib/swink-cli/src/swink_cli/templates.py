@@ -199,7 +199,7 @@ def read_template(name: str, command: click.Command) -> Template:
             given = [value] if many else value
             if parameter.multiple and any(map(_is_secret, given)):
                 raise _wrong(
-                    path, ("a template cannot contain a key; store it with `swink keys set`")
+                    path, "a template cannot contain a key; store it with `swink keys set`"
                 )
             try:
                 parameter.type_cast_value(click.Context(command), given)

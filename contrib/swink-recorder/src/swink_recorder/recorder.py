@@ -137,7 +137,7 @@ class Recorder:
         with self._lock:
             if len(self._waiting) >= MOST_WAITING:
                 self._tell(
-                    "full", ("calls end faster than they can be recorded; some are not recorded")
+                    "full", "calls end faster than they can be recorded; some are not recorded"
                 )
                 return
             secrets = frozenset(call.secrets)

@@ -98,7 +98,7 @@ def begins_as(data: bytes) -> str | None:
 def _source(given: object, media_type: str | None, what: str, kinds: tuple[str, ...]) -> Source:
     if not isinstance(media_type, str | None):
         raise UsageError(
-            (f"media_type={media_type!r} is not a string"),
+            f"media_type={media_type!r} is not a string",
             resolution=f'Write it as in "{kinds[0]}…".',
         )
     source = _read(given, media_type, what)

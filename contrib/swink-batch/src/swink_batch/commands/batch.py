@@ -104,10 +104,10 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
 )
 @click.option("--cancel", is_flag=True, help="Cancel batches submitted with --via batch.")
 @click.option(
-    "--rpm", type=float, metavar="N", help=("Known rate limit of a model, in requests per minute.")
+    "--rpm", type=float, metavar="N", help="Known rate limit of a model, in requests per minute."
 )
 @click.option(
-    "--tpm", type=float, metavar="N", help=("Known rate limit of a model, in tokens per minute.")
+    "--tpm", type=float, metavar="N", help="Known rate limit of a model, in tokens per minute."
 )
 @click.option(
     "--shard",

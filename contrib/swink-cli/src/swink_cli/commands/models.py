@@ -53,7 +53,7 @@ HEADINGS = ("CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
 )
 @click.option("--vision", is_flag=True, help="Only models with vision; cheapest first.")
 @click.option(
-    "--tools", is_flag=True, help=("Only models with function calling (tools); cheapest first.")
+    "--tools", is_flag=True, help="Only models with function calling (tools); cheapest first."
 )
 @click.option(
     "--under",

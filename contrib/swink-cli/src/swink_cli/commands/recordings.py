@@ -147,7 +147,7 @@ async def _keep(
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--fast", is_flag=True, help="Print everything at once, without the recorded timing.")
 @click.option(
-    "--plain", is_flag=True, help=("Print text as it arrives, without Markdown formatting.")
+    "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
 )
 def replay(folder: Path, fast: bool, plain: bool) -> int:
     """Replay a recording: no key, no network.

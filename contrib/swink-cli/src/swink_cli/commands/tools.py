@@ -22,7 +22,7 @@ __all__ = ["command"]
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @lambda command: apply_options(TOOL_SOURCES, command)
 @click.option(
-    "--json", "as_json", is_flag=True, help=("Print the JSON definitions that are sent to models.")
+    "--json", "as_json", is_flag=True, help="Print the JSON definitions that are sent to models."
 )
 def command(
     names: Sequence[str], files: Sequence[str], servers: Sequence[str], as_json: bool

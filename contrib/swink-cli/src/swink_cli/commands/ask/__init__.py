@@ -37,7 +37,7 @@ __all__ = ["command"]
 )
 @click.option("--copy", is_flag=True, help="Also copy the output to the clipboard.")
 @click.option(
-    "--plain", is_flag=True, help=("Print text as it arrives, without Markdown formatting.")
+    "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
 )
 @click.option(
     "--restart",

@@ -24,7 +24,7 @@ __all__ = ["command"]
     help="Continue a conversation saved with /save (JSON).",
 )
 @click.option(
-    "--plain", is_flag=True, help=("Print text as it arrives, without Markdown formatting.")
+    "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
 )
 def command(
     call: CallOptions, tools: ToolOptions, memory: Memory, file: str | None, plain: bool

@@ -197,7 +197,7 @@ def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
             else:
                 continue
             yield Finding(
-                owner(dist), what, (f"Upgrade {owner(dist)}, or install the required version.")
+                owner(dist), what, f"Upgrade {owner(dist)}, or install the required version."
             )
 
 

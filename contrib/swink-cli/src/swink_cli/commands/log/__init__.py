@@ -230,7 +230,7 @@ def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
 @click.argument("id", required=False, shell_complete=_complete)
 @click.option("--fast", is_flag=True, help="Print everything at once, without the recorded timing.")
 @click.option(
-    "--plain", is_flag=True, help=("Print text as it arrives, without Markdown formatting.")
+    "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
 )
 def replay(id: str | None, fast: bool, plain: bool) -> int:
     """Replay the answer of a call: no key, no network. Default: the newest."""
