@@ -60,7 +60,8 @@ help:
 	@echo 'make types        mypy, strict, over all distributions'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make reference    write the pages of docs/reference that come from the code'
-	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
+	@echo 'make docs         build the site of docs/ in build/site; broken links, broken anchors and search'
+	@echo '                  queries that do not find their page fail'
 	@echo 'make picture      draw what `swink demo` prints, for the README'
 	@echo 'make bench        measure the cost per event and per request and write the page of it, count'
 	@echo '                  instructions (with valgrind), and measure each protocol at the gateway,'
@@ -139,7 +140,7 @@ release: $(VENV)/.installed-release
 	$(PY) -m lab.release.rehearsal $(if $(TAG),--tag "$(TAG)") $(foreach version,$(PYTHONS),--python $(version))
 
 docs: $(SITE)/.installed
-	$(SITE)/$(BIN)/zensical build --clean --strict
+	$(SITE)/$(BIN)/python tools/build_site.py
 
 picture: $(VENV)/.installed
 	$(PY) tools/draw_demo.py

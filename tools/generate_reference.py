@@ -24,6 +24,7 @@ import failure_table
 import generate_gateway
 import generate_providers
 import other_names_page
+import provider_pages
 from reference_parts import (
     ALIASES,
     MARK,
@@ -51,6 +52,7 @@ from swink_testing.conformance.live import LIVE_CHECKS
 from swink_testing.conformance.plugins.package import HOOKS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+PROVIDERS = FOLDER.with_name("providers")
 POLICIES = (model.Timeouts, model.RetryPolicy, model.CacheStrategy)
 
 
@@ -251,16 +253,30 @@ PAGES: dict[str, Callable[[], str]] = {
 """The pages by their file's name."""
 
 
+def texts() -> dict[Path, str]:
+    """Return the text of every generated page, by its file."""
+    providers = {PROVIDERS / name: text for name, text in provider_pages.pages().items()}
+    return {FOLDER / name: page() for name, page in PAGES.items()} | providers
+
+
 def main() -> None:
-    """Write all pages, or with `--check` tell which are stale."""
-    if sys.argv[1:] == ["--check"]:
-        stale = [n for n, page in PAGES.items() if (FOLDER / n).read_text("utf-8") != page()]
-        if stale:
-            sys.exit(f"stale: {', '.join(stale)}; run make reference")
-        return
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, page in PAGES.items():
-        (FOLDER / name).write_text(page(), "utf-8")
+    """Write all pages, or with `--check` list those that are stale."""
+    is_check = sys.argv[1:] == ["--check"]
+    written = texts()
+    stale = [
+        file
+        for file, text in written.items()
+        if not file.exists() or file.read_text("utf-8") != text
+    ]
+    stale += [file for file in PROVIDERS.glob("*.md") if file not in written]
+    if is_check and stale:
+        sys.exit(f"stale: {', '.join(file.name for file in stale)}; run make reference")
+    for file in () if is_check else stale:
+        if file in written:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(written[file], "utf-8")
+        else:
+            file.unlink()
 
 
 if __name__ == "__main__":
