@@ -32,7 +32,7 @@ WORDS = {
     "tool_choice": "`tool_choice`",
     "tools": "function calling (tools)",
 }
-"""What readers call the features."""
+"""The features in the words of the field."""
 
 MOST_MODELS = 20
 """The models that a page lists; `swink models NAME` lists all of them."""
