@@ -115,7 +115,7 @@ def rows(page: Path) -> dict[str, list[str]]:
 FAULTS = (
     "the stream ends in the middle, cleanly",
     "less than its `Content-Length",
-    "keep-alive comments for ever",
+    "keep-alive comments forever",
 )
 
 

@@ -29,7 +29,7 @@ KINDS = ("added", "changed", "fixed", "removed")
 ACCEPTED_RANK = 2
 """A query passes if its page has this rank in the search results, or a better one."""
 
-_REMARK = re.compile(r"<!--.*?-->\s*", re.DOTALL)
+_REMARK = re.compile(r"\A---\n.*?\n---\n|<!--.*?-->\s*", re.DOTALL)
 
 
 def changelog() -> str:
@@ -60,8 +60,8 @@ def pages_by_section(nav: Sequence[Any], section: str = "") -> Iterator[tuple[st
 
 
 def markdown_of(path: str) -> str:
-    """Return the text of a page without remarks, with the changelog filled in."""
-    text = _REMARK.sub("", (DOCS / path).read_text("utf-8"))
+    """Return the text of a page without front matter and remarks, with the changelog filled in."""
+    text = _REMARK.sub("", (DOCS / path).read_text("utf-8")).lstrip()
     return text.replace('--8<-- "build/changelog.md"', CHANGELOG.read_text("utf-8")).strip() + "\n"
 
 
