@@ -77,7 +77,7 @@ the catalogue; other models work too.
 
 *Path* follows the base URL, and *key* is the header with the API key. *Answer* is the format of
 the stream; *whole* means that `transport="buffered"` is supported, and *WebSocket* that
-`transport="websocket"` is. *Thinking* lists the request fields that turn on reasoning, for any model.
+`transport="websocket"` is. *Thinking* lists the request fields that turn on reasoning.
 
 {table(
     ("provider", "path", "key", "answer", "thinking"),
@@ -123,7 +123,7 @@ Other keys raise `UsageError`. Providers that are not listed have no settings.
 
 ## Wire formats
 
-Whether the arguments of tool calls arrive in pieces or whole in the bundled recordings.
+Whether tool call arguments arrive in pieces or whole in the bundled recordings.
 
 {table(
     ("wire format", "providers", "tool calls"),
