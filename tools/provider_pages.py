@@ -127,15 +127,15 @@ def _key(main: Row) -> Iterator[str]:
     yield "## API key and base URL"
     lines = [("API key", credentials(info))]
     if info.portal:
-        lines.append(("create a key", info.portal))
+        lines.append(("create a key", f"<{info.portal}>"))
     if info.required_env:
         lines.append(("also required", code(info.required_env)))
     lines.append(("base URL", info.base_url or NOTHING))
     if info.base_url_env:
         lines.append(("change the base URL", f"`base_url=…`, or {code(info.base_url_env)}"))
     if info.docs:
-        lines.append(("API documentation", info.docs))
-    yield table(("", ""), lines)
+        lines.append(("API documentation", f"<{info.docs}>"))
+    yield table(("setting", "value"), lines)
     if info.api_key_env:
         yield (
             "The option `api_key` has precedence over the variables.\n"
