@@ -66,7 +66,7 @@ def markdown_of(path: str) -> str:
 
 
 def title_and_summary(text: str) -> tuple[str, str]:
-    """Split off the title of a page and the first sentence of its text."""
+    """Return the title and the first sentence of a page."""
     title, _, rest = text.partition("\n")
     blocks = [" ".join(block.split()) for block in rest.split("\n\n")]
     paragraphs = [block for block in blocks if re.match(r"[A-Z*`\[]", block)]
