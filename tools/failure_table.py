@@ -110,7 +110,8 @@ define the codes of failures that they detect.
 * A truncated answer is never returned as complete. After a frame that does not parse, swink
   delivers the rest, with a `Notice` (`malformed_frame`) and a warning in the log, and the attempt
   ends with `Error(protocol)`. `malformed="skip"` ignores such frames; `"fail"` ends at the
-  first one. With every setting, the attempt ends after {MALFORMED_IN_A_ROW} in a row or {MALFORMED_IN_ALL} in all.
+  first one. With every setting, the attempt ends after {MALFORMED_IN_A_ROW} in a row or
+  {MALFORMED_IN_ALL} in all.
 * If the last frame is truncated or damaged after the completion marker, swink reports a `Notice`
   (`cut_frame`): the frame contained no text, but possibly usage or an error.
 * A frame that is not JSON and contains none of the characters `{{ }} [ ] "`, such as a keep-alive
