@@ -38,6 +38,7 @@ NOT_RUN = {
 """How lines begin that are not run, and why."""
 
 REPLACED = [
+    (r"swink check acme --mutants", "swink check --help"),  # minutes, and tests of their own
     (r"swink check acme", "swink check echo"),
     (r"swink check$", "swink check --help"),  # all providers: minutes, and tests of their own
     (r"swink demo$", "swink demo echo --speed 50"),

@@ -45,7 +45,7 @@ def released(text: str, root: Path) -> str:
         said = ", ".join(sorted(theirs))
         raise ChangelogError(
             f"the distributions are {said}, not {written}: change each pyproject.toml first "
-            "(docs/explanation/versions.md)"
+            "(docs/explanation/plugin-api-level.md)"
         )
     return written
 

@@ -144,7 +144,7 @@ ROWS = [
     Row("an error object in the middle", [Says(ERROR, 6)], "error"),
     Row("silent from the start", [Stall(0)], "error"),
     Row("silent in the middle", [Stall(HALF)], "error"),
-    Row("keep-alive comments for ever", [Drip(every=0.05, comments=True)], "error"),
+    Row("keep-alive comments forever", [Drip(every=0.05, comments=True)], "error"),
     Row("an empty 200", [_says(b"")], "error"),
     Row("comments and `retry:` alone", [_says(META_ONLY)], "error"),
     Row("a proxy's HTML page with a 200", [Instead(200, PAGE, "text/html")], "error"),

@@ -52,15 +52,15 @@ NO_RESULT = "No result: the call was not carried out."
 
 
 def unparsed(text: str | None) -> dict[str, Any]:
-    """Return the object in which arguments travel that are no JSON, where an API takes objects.
+    """Wrap arguments that are not valid JSON in an object, for APIs that accept only objects.
 
-    Models know the name, under which a vendor documents the same.
+    Models know the key `INVALID_JSON`, which a vendor documents for this purpose.
     """
     return {"INVALID_JSON": text or ""}
 
 
 def arguments_object(call: ToolCallBlock) -> dict[str, Any]:
-    """Return a call's arguments as an object, as APIs require; empty if they are missing."""
+    """Return the arguments of a call as a JSON object; invalid ones are wrapped in an object."""
     return call.arguments if call.state == "complete" else unparsed(call.raw_arguments)
 
 
@@ -84,7 +84,8 @@ def normalise(
 ) -> list[Turn]:
     """Return the messages as `provider` may see them, by the rules above.
 
-    `system`: keep instructions unchanged; `has_place`: keep a result without its call unchanged.
+    `system` keeps system messages unchanged. `has_place` tells whether the API accepts a tool
+    result without its call; others become text of the user.
     """
     return placed_turns(context, provider, system, has_place).turns
 
@@ -211,7 +212,7 @@ MARKED_ELSEWHERE = "metadata of another provider was left out"
 
 
 def marked_system(text: str) -> UserMessage:
-    """Return an instruction as a user turn with a mark that separates it from the user's text."""
+    """Return a system message as a user message, marked with `<system>`."""
     return UserMessage(f"<system>\n{text}\n</system>")
 
 

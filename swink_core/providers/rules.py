@@ -70,7 +70,7 @@ _NOT_IN_NAMES = re.compile(r"^[^a-zA-Z_]|[^a-zA-Z0-9_-]")
 
 
 def rule_of(model: Model, api: API | None = None) -> Rule:
-    """Return a model's rules for every call; a later rule overrides an earlier one.
+    """Merge the rules of a model that apply to every call; later rules override earlier ones.
 
     Of rules for some APIs, those for `api`.
     """
@@ -141,9 +141,9 @@ class Fitted:
         return next((rule.api for rule in choosing if self.meets(rule)), None)
 
     def tell(self, what: str, code: str = "option_changed", *paths: str) -> None:
-        """Add a notice about a difference between the call and its request.
+        """Report with a `Notice` that the call is changed.
 
-        `paths` name the omitted or changed parts, as those of `Notice` do.
+        `paths` list the omitted or changed values, as in `Notice`.
         """
         self.notices.append(Notice(code, f"{self.model}{what}", paths))
 

@@ -122,11 +122,11 @@ class Source(Protocol):
 class EventSource:
     """The events of one attempt, from bytes. Trusted: the writer keeps to the grammar.
 
-    `malformed` is what follows from a damaged frame: `read_on` (up to 3 in a row or 10 in all)
-    hands out the rest, and fails at the end; `skip` takes the rest for the answer; `fail` ends at
-    once. `names` are those of tools that went out under others, by these. Whoever has the loop
-    needs no generator between them and the bytes: `begin`, then `take` of each `pull`, or `fail` of
-    what it raised, until `ended`; then `aclose`.
+    `malformed` is the policy for damaged frames: `read_on` (up to 3 in a row or 10 in all) delivers
+    the rest and fails at the end; `skip` ignores them; `fail` ends the stream at once. `names` maps
+    renamed tools to their original names. A loop can also call the methods directly, without a
+    generator: `begin`, then `take` with the result of each `pull` (or `fail` with its exception)
+    until `ended`, then `aclose`.
     """
 
     def __init__(
