@@ -28,13 +28,13 @@ from lab.benchmarks.formats import FORMATS, Format
 from lab.benchmarks.server import WRITE_SIZE, expected_text
 
 KINDS = {"short": 3, "31 messages": 3, "burst": 2_000}
-"""Deltas of an answer, by what is asked."""
+"""Deltas of an answer, by kind of call."""
 
 CALLS = {"short": 40, "31 messages": 20, "burst": 2}
 """Calls of a turn."""
 
 AGENTS = ("Chat", "Responses", "Messages")
-"""The formats that are asked with 31 messages and 8 tools."""
+"""The formats for calls with 31 messages and 8 tools."""
 
 WAYS = ("memory", "loopback", "TLS")
 
@@ -149,7 +149,7 @@ async def _measure(rounds: int, ports: dict[str, int]) -> dict[str, list[float]]
 async def _compared(
     rounds: int, kind: str, wire: Format, way: str, port: int, session: Any
 ) -> list[float]:
-    """Return what swink takes of each round, in floors."""
+    """Compare swink with the floor, and return the ratio of each round."""
     import orjson
 
     import swink_core as swink

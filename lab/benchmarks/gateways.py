@@ -1,15 +1,14 @@
 """The gateway against a byte relay and the litellm proxy: `python -m lab.benchmarks.gateways`.
 
-All stand before the same upstream, one process each, and are asked the same over OpenAI's Chat
-Completions. The relay is the least that a gateway on aiohttp can do: it reads no byte of what it
-passes on. The parsing relay decodes each frame and encodes it again, which is the least that one
-can do that understands what it passes on. `guarded` is the gateway with a key that clients must
-show, and a ledger in a SQLite file. The clients are sockets that look for nothing but the end of an
-answer, so that they cost little beside what they measure. Contenders take turns within a round, in
-an order that rotates; a ratio, or a difference, is taken within a round.
+All use the same upstream, one process each, and receive the same requests over OpenAI's Chat
+Completions. The relay is the minimum of a gateway on aiohttp: it inspects no byte of the traffic.
+The parsing relay decodes each frame and encodes it again. `guarded` is the gateway with a required
+key and a ledger in a SQLite file. The clients are sockets that only look for the end of an answer,
+so that they cost little beside the measured work. Contenders take turns within a round, in an order
+that rotates; a ratio, or a difference, is taken within a round.
 
-litellm runs in an environment of its own (`make .venv-peers/litellm-proxy/.installed`), and is left
-out where it is not.
+litellm runs in a separate environment (`make .venv-peers/litellm-proxy/.installed`), and is skipped
+without it.
 """
 
 from __future__ import annotations
@@ -76,12 +75,12 @@ Found = dict[str, Any]
 # -- who serves ------------------------------------------------------------------------------------
 
 
-def _as_they_come(data: bytes, rest: bytes) -> tuple[bytes, bytes]:
+def _unchanged(data: bytes, rest: bytes) -> tuple[bytes, bytes]:
     return data, b""
 
 
 def _encoded_again(data: bytes, rest: bytes) -> tuple[bytes, bytes]:
-    """Return the whole frames, each decoded and encoded again, and what is left."""
+    """Decode and encode each whole frame; return them and the unfinished rest."""
     *frames, rest = (rest + data).split(b"\n\n")
     made = [
         frame if frame == b"data: [DONE]" else b"data: " + orjson.dumps(orjson.loads(frame[6:]))
@@ -91,9 +90,10 @@ def _encoded_again(data: bytes, rest: bytes) -> tuple[bytes, bytes]:
 
 
 async def _relay(
-    base: str, passed: Callable[[bytes, bytes], tuple[bytes, bytes]] = _as_they_come
+    base: str, passed: Callable[[bytes, bytes], tuple[bytes, bytes]] = _unchanged
 ) -> None:
-    """Serve a relay that passes on what `passed` makes of the bytes that came and of those left."""
+    """Serve a relay. `passed` maps new bytes and the rest of earlier ones to what it sends on and
+    the new rest."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -232,7 +232,7 @@ async def _requests(contender: Contender) -> Found:
 
 
 async def _first_byte(contender: Contender) -> Found:
-    """Return how long the first byte of an answer takes, on a warm connection."""
+    """Return the time to the first byte of an answer, on a warm connection."""
     socket = Socket(contender)
     await socket.ask("short-1")
     waits = []
@@ -296,7 +296,7 @@ async def _round(contenders: list[Contender]) -> dict[str, Found]:
 
 
 def measured(rounds: int) -> Found:
-    """Return what each round found, and the memory of streams that wait."""
+    """Return the results of each round, and the memory of waiting streams."""
     results: list[dict[str, Found]] = []
     with ExitStack() as stack:
         base = stack.enter_context(upstream())

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 PATH = "/v1/chat/completions"
 
 KEY = "sk-of-the-benchmark"
-"""What the clients show; of the contenders, the guarded gateway asks for it."""
+"""The API key of the clients, which the guarded gateway requires."""
 
 
 class Contender:
@@ -36,7 +36,7 @@ class Contender:
 
 
 class Answer(asyncio.Protocol):
-    """One answer after the other on one connection; `times` are those of its reads."""
+    """Sequential answers on one connection; `times` are those of its reads."""
 
     END = b"\r\n0\r\n\r\n"
 
