@@ -1,39 +1,50 @@
-"""Print the processor time that the rows of the ledger add to a request, for each store.
+"""Print the instructions that the ledger adds to a request of the gateway, for each store.
 
-    python -m lab.findings.ledger_cost [ROUNDS]
+    python -m lab.findings.ledger_cost [STORE …]
 
-The gateway runs in this process, the vendor and the client in others, so that the time of the
-process, its threads included, is the gateway's. Each round has each gateway once.
+valgrind counts those of the gateway's process, its threads included. The vendor, the client and
+Redis are other processes. Rows that are written in batches are counted for batches of 50 requests
+(half a second at 100 requests a second) and of one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from contextlib import AsyncExitStack, ExitStack, aclosing
+from contextlib import ExitStack, aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from swink_gateway.policy.limits.files import open_rows
+
 import swink
+from lab.benchmarks.instructions import count
 from lab.findings import redis_budgets
 from lab.findings.gateways import key_of, owner
 from lab.findings.upstreams import providers
 from swink_gateway.policy.config import Source
-from swink_gateway.policy.limits import Ledger, MemoryLedger
+from swink_gateway.policy.limits import Ledger, MemoryLedger, writer
+from swink_gateway.policy.limits import connection as redis_connection
+from swink_gateway.policy.limits import redis as redis_ledger
 from swink_gateway.policy.limits import sqlite as sqlite_ledger
-from swink_gateway.policy.limits.files import open_rows
-from swink_gateway.policy.limits.redis import RedisLedger
-from swink_gateway.policy.limits.writer import RowWriter
 from swink_gateway.serving.server import Gateway
 
-ROUNDS = 30
-REQUESTS = 40
+BATCHES = (50, 1)
+"""Requests whose rows are written together."""
+
+WARM = 20
+"""Requests before those that are counted."""
+
+COUNTED = 100
+
 MODEL = "openai/gpt-5.4-mini"
+
+STORES = ("memory", "sqlite", "redis")
+
+FOREVER = 3600.0
 
 CLIENT = """
 import http.client, json, sys
@@ -56,65 +67,80 @@ class _Address:
         self.url = url
 
 
-class WithoutRows(sqlite_ledger.SQLiteLedger):
-    """A SQLite ledger whose rows are not written."""
+def ledger_of(store: str, place: str, rows: writer.RowWriter | None) -> Ledger:
+    """Open a ledger, without rows if `rows` is `None`."""
+    match store:
+        case "memory":
+            return MemoryLedger(rows=rows)
+        case "sqlite":
+            if rows is None:
+                changed: Any = sqlite_ledger
+                changed.write = lambda *_: None
+            return sqlite_ledger.SQLiteLedger(Path(place))
+        case _:
+            return redis_ledger.RedisLedger(place, rows=rows)
 
 
-async def measured(rounds: int, vendor: _Address, redis: Path, folder: Path) -> None:
-    """Print the median of each gateway."""
+async def serve(store: str, place: str, rows: str, vendor: str, batch: int, requests: int) -> None:
+    """Answer the requests of a client, in the process whose instructions are counted.
+
+    Rows are written after each `batch` of requests.
+    """
+    slow: Any = redis_connection, redis_ledger, writer
+    slow[0].ANSWER_SECONDS = slow[1].SIGN_SECONDS = slow[2].FLUSH_SECONDS = FOREVER
     config = Source("", owner("ann", dollars_per_day=1000.0)).config({})
-    url = f"unix://{redis / 's'}"
-    ledgers: dict[str, Ledger] = {
-        "memory, no rows": MemoryLedger(),
-        "memory": MemoryLedger(rows=RowWriter()),
-        "sqlite, no rows": WithoutRows(folder / "without"),
-        "sqlite": sqlite_ledger.SQLiteLedger(folder / "with"),
-        "redis, no rows": RedisLedger(url),
-        "redis": RedisLedger(url, rows=RowWriter(partial(open_rows, folder / "rows"))),
-    }
-    changed: Any = sqlite_ledger
-    write = changed.write
-    spent: dict[str, list[float]] = {name: [] for name in ledgers}
-    async with AsyncExitStack() as stack:
-        made: dict[str, Gateway] = {}
-        for name, ledger in ledgers.items():
-            await stack.enter_async_context(aclosing(ledger))
-            own = providers(vendor)  # type: ignore[arg-type]  # its address is all that is read
-            client = await stack.enter_async_context(swink.Client(providers=own))
-            gateway = Gateway(client, config=config, ledger=ledger)
-            made[name] = await stack.enter_async_context(gateway)
-        for number in range(rounds + 1):
-            for name, gateway in made.items():
-                is_without = isinstance(ledgers[name], WithoutRows)
-                changed.write = (lambda *_: None) if is_without else write
-                port = gateway.url.rpartition(":")[2]
-                words = [port, key_of("ann"), MODEL, str(REQUESTS)]
-                began = time.process_time()
-                process = await asyncio.create_subprocess_exec(sys.executable, "-c", CLIENT, *words)
-                assert await process.wait() == 0
-                if number:  # the first one warms up
-                    spent[name].append((time.process_time() - began) / REQUESTS * 1000)
-        changed.write = write
-    medians = {name: statistics.median(found) for name, found in spent.items()}
-    for name, median in medians.items():
-        bare = medians[f"{name.partition(',')[0]}, no rows"]
-        print(f"{name:16} {median:.3f} ms a request, {median / bare - 1:+.1%}", flush=True)
+    written = None
+    if rows:
+        written = writer.RowWriter(None if store == "memory" else partial(open_rows, Path(rows)))
+    own = providers(_Address(vendor))  # type: ignore[arg-type]  # only its address is read
+    ledger = ledger_of(store, place, written)
+    async with (
+        aclosing(ledger),
+        swink.Client(providers=own) as client,
+        Gateway(client, config=config, ledger=ledger) as gateway,
+    ):
+        words = [gateway.url.rpartition(":")[2], key_of("ann"), MODEL]
+        for times in (WARM, *[batch] * (requests // batch)):
+            command = [sys.executable, "-c", CLIENT, *words, str(times)]
+            process = await asyncio.create_subprocess_exec(*command)
+            assert await process.wait() == 0
+            if written is not None:
+                await written.flush()
+
+
+def counted(store: str, place: str, rows: str, vendor: str, batch: int) -> float:
+    """Return the instructions of one request."""
+    run = ("-m", "lab.findings.ledger_cost", "--serve", store, place, rows, vendor, str(batch))
+    return (count((*run, str(COUNTED))) - count((*run, "0"))) / COUNTED
 
 
 def main() -> None:
-    """Start a vendor and Redis, and measure."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    """Start a vendor and Redis, and count."""
+    if sys.argv[1:2] == ["--serve"]:
+        store, place, rows, vendor, batch, requests = sys.argv[2:]
+        asyncio.run(serve(store, place, rows, vendor, int(batch), int(requests)))
+        return
     with ExitStack() as stack:
-        redis = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = redis_budgets.start(redis)
+        server = redis_budgets.start(folder)
         stack.callback(server.kill)
         command = [sys.executable, "-m", "lab.vendor"]
-        vendor = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        stack.callback(vendor.kill)
-        assert vendor.stdout is not None
-        url = vendor.stdout.readline().strip()
-        asyncio.run(measured(rounds, _Address(url), redis, folder))
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        stack.callback(running.kill)
+        assert running.stdout is not None
+        vendor = running.stdout.readline().strip()
+        for store in sys.argv[1:] or STORES:
+            bare_place, full_place = (
+                (f"unix://{folder / 's'}",) * 2
+                if store == "redis"
+                else (str(folder / "bare"), str(folder / "full"))
+            )
+            counted(store, full_place, str(folder / "rows"), vendor, 1)  # compiles the modules
+            for batch in BATCHES:
+                bare = counted(store, bare_place, "", vendor, batch)
+                full = counted(store, full_place, str(folder / "rows"), vendor, batch)
+                text = f"{full:,.0f} instructions a request, {full / bare - 1:+.1%} by the rows"
+                print(f"{store:7} batches of {batch:2}: {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -185,7 +185,10 @@ FAULTS = [
         "[keys.a]\nkey = '${SECRET}'\ndollars_per_day = '5'",
         "3: keys.a.dollars_per_day: a number above 0 was expected, not a text",
     ),
-    ("[store]\nengine = 'mysql'", "2: store.engine: one of memory, sqlite, redis was expected"),
+    (
+        "[store]\nengine = 'mysql'",
+        "2: store.engine: one of memory, sqlite, postgres, redis was expected",
+    ),
     ("[store]\nengine = 'redis'", "1: store.url: is missing, and redis needs it"),
     ("\n[store", "2: Expected ']' at the end of a table declaration"),
     ("a = 1\na = 2", "2: Cannot overwrite a value"),

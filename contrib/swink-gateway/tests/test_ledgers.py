@@ -30,6 +30,7 @@ from swink_gateway.policy.limits import (
     open_ledger,
 )
 from swink_gateway.policy.limits.ledger import counted
+from swink_gateway.policy.limits.postgres import PostgresLedger
 from swink_gateway.policy.limits.redis import SIGN_SECONDS, RedisLedger
 from swink_gateway.policy.limits.remembered import DATA_LOST
 from swink_gateway.policy.limits.scripts import ALIVE_SECONDS
@@ -39,7 +40,7 @@ from swink_testing.clock import ManualClock
 BEGAN = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
 """Ten minutes before another day, and another month."""
 
-ENGINES = ("memory", "sqlite", "redis")
+ENGINES = ("memory", "sqlite", "postgres", "redis")
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +101,9 @@ def _two(request: pytest.FixtureRequest, clock: ManualClock, folder: Path) -> Tw
         return (MemoryLedger(clock),) * 2
     if request.param == "sqlite":
         return SQLiteLedger(folder / "ledger", clock), SQLiteLedger(folder / "ledger", clock)
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres")
+        return PostgresLedger(url, clock), PostgresLedger(url, clock)
     url = request.getfixturevalue("server").url
     return RedisLedger(url, clock), RedisLedger(url, clock)
 
@@ -107,7 +111,7 @@ def _two(request: pytest.FixtureRequest, clock: ManualClock, folder: Path) -> Tw
 @pytest.fixture
 def key(request: pytest.FixtureRequest) -> str:
     """A key of the test's own: the server keeps those of all."""
-    return request.node.name
+    return str(request.node.name)
 
 
 async def taken(ledger: Ledger, key: str) -> Spending:
@@ -280,7 +284,7 @@ async def test_circuits_that_are_remembered_have_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.memory.MOST_REMEMBERED", 5)
-    monkeypatch.setattr("swink_gateway.policy.limits.sqlite.MOST_REMEMBERED", 5)
+    monkeypatch.setattr("swink_gateway.policy.limits.sql.MOST_REMEMBERED", 5)
     for ledger in (MemoryLedger(), SQLiteLedger(tmp_path / "ledger")):
         for number in range(9):
             await ledger.failed(str(number), down("full", threshold=1))
@@ -292,8 +296,11 @@ async def test_circuits_that_are_remembered_have_a_bound(
 WRONG = [
     (Store("sqlite"), "needs a path"),
     (Store("redis"), "needs a url"),
+    (Store("postgres"), "needs a url"),
     (Store("paper"), "not known"),
     (Store("redis", url="localhost"), "cannot be shared"),
+    (Store("postgres", url="localhost"), "cannot be kept in Postgres"),
+    (Store("redis", url="redis://localhost", ledger="postgres://[::1"), "not the address"),
     (Store("sqlite", path=Path("/nowhere/ledger")), "cannot be kept"),
 ]
 

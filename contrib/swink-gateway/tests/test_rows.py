@@ -6,8 +6,9 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,13 @@ from swink_gateway.policy.limits import (
     Ticket,
     audited,
 )
-from swink_gateway.policy.limits.files import CARRIED_OVER, open_rows
+from swink_gateway.policy.limits.database import Database
+from swink_gateway.policy.limits.postgres import PostgresDatabase, PostgresLedger
 from swink_gateway.policy.limits.redis import RedisLedger
 from swink_gateway.policy.limits.remembered import DATA_LOST
 from swink_gateway.policy.limits.rows import NOT_SENT, RESERVED
 from swink_gateway.policy.limits.scripts import GRACE_SECONDS
-from swink_gateway.policy.limits.sqlite import SQLiteLedger
+from swink_gateway.policy.limits.sqlite import CARRIED_OVER, SQLiteDatabase, SQLiteLedger, open_rows
 from swink_gateway.policy.limits.writer import RowWriter
 from swink_gateway.policy.spending import csv_of, query_of, rows_of
 from swink_testing.clock import ManualClock
@@ -67,7 +69,7 @@ def clock() -> ManualClock:
 Open = Callable[[], AbstractAsyncContextManager[Ledger]]
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "redis with postgres"])
 def kept(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Open:
     """Open a ledger of an engine."""
 
@@ -76,8 +78,12 @@ def kept(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> 
             return MemoryLedger(clock, RowWriter())
         if request.param == "sqlite":
             return SQLiteLedger(tmp_path / "ledger", clock)
-        url = request.getfixturevalue("server").url
-        return RedisLedger(url, clock, rows=RowWriter(lambda: open_rows(tmp_path / "rows")))
+        if request.param == "postgres":
+            return PostgresLedger(request.getfixturevalue("postgres"), clock)
+        rows: Callable[[], Database] = partial(open_rows, tmp_path / "rows")
+        if request.param == "redis with postgres":
+            rows = partial(PostgresDatabase, request.getfixturevalue("postgres"))
+        return RedisLedger(request.getfixturevalue("server").url, clock, rows=RowWriter(rows))
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Ledger]:
@@ -88,6 +94,12 @@ def kept(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> 
             await made.aclose()
 
     return opened
+
+
+@pytest.fixture
+def key(request: pytest.FixtureRequest) -> str:
+    """A key of one test: the Redis server keeps those of all."""
+    return str(request.node.name)
 
 
 async def reserve(ledger: Ledger, key: str, dollars: float | None, **facts: Any) -> Ticket:
@@ -140,10 +152,9 @@ async def test_a_model_without_a_price_has_no_cost(kept: Open) -> None:
         assert (total.cost, total.tokens) == (0.0, 12)
 
 
-async def test_a_later_attempt_of_a_call_is_refused_by_budgets_alone(kept: Open) -> None:
+async def test_a_later_attempt_of_a_call_is_refused_by_budgets_alone(kept: Open, key: str) -> None:
     async with kept() as ledger:
         one = Allowance(requests=1, streams=1, tokens=100, dollars_a_day=1.0)
-        key = "later attempts"
         first = await ledger.admit(key, one, 100, 0.75)
         assert isinstance(first, Ticket)
         await ledger.settle(first, 100, 0.75, ends=False)
@@ -233,16 +244,18 @@ async def test_a_listing_has_a_bound(kept: Open, monkeypatch: pytest.MonkeyPatch
 # -- rows and budgets ------------------------------------------------------------------------------
 
 
-async def test_ledger_and_budgets_agree_at_every_moment(kept: Open, clock: ManualClock) -> None:
+async def test_ledger_and_budgets_agree_at_every_moment(
+    kept: Open, clock: ManualClock, key: str
+) -> None:
     async with kept() as ledger:
-        tickets = [await reserve(ledger, "agrees", 0.1 * n) for n in range(1, 6)]
+        tickets = [await reserve(ledger, key, 0.1 * n) for n in range(1, 6)]
         now = clock.now().timestamp()
-        assert (await audited(ledger, ["agrees"], now)).differences == []
+        assert (await audited(ledger, [key], now)).differences == []
         for n, ticket in enumerate(tickets):
             await ledger.settle(ticket, 10, 0.03 * n)
-            assert (await audited(ledger, ["agrees"], now)).differences == []
+            assert (await audited(ledger, [key], now)).differences == []
         [total] = await ledger.report(Query())
-        [spent] = await ledger.spending(["agrees"])
+        [spent] = await ledger.spending([key])
         assert total.cost == pytest.approx(spent.dollars_today) == pytest.approx(0.3)
 
 
@@ -301,23 +314,17 @@ async def test_budgets_of_before_become_rows_once(clock: ManualClock, tmp_path: 
 # -- rows beside another store ---------------------------------------------------------------------
 
 
-class Full:
+class Full(SQLiteDatabase):
     """A database whose disk is full for a while."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self.is_full = True
-        self._database = database
+    is_full = True
 
-    def __enter__(self) -> None:
+    @contextmanager
+    def transaction(self, lock: str) -> Iterator[None]:
         if self.is_full:
             raise sqlite3.OperationalError("database or disk is full")
-        self._database.__enter__()
-
-    def __exit__(self, *raised: Any) -> None:
-        self._database.__exit__(*raised)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._database, name)
+        with super().transaction(lock):
+            yield
 
 
 async def test_rows_wait_for_a_disk_that_is_full(
@@ -325,7 +332,8 @@ async def test_rows_wait_for_a_disk_that_is_full(
 ) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.writer.FLUSH_SECONDS", 0.0)
     monkeypatch.setattr("swink_gateway.policy.limits.writer.MOST_WAITING", 3)
-    full: Any = Full(open_rows(tmp_path / "rows"))
+    await RowWriter(lambda: open_rows(tmp_path / "rows")).aclose()
+    full = Full(tmp_path / "rows")
     rows = RowWriter(lambda: full)
     for number in range(5):
         rows.put(Entry(id=f"{number}", key="alice", cost=1.0))

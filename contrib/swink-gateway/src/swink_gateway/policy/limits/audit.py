@@ -12,11 +12,8 @@ from datetime import UTC, datetime
 
 from attrs import define
 
-from swink_gateway.policy.limits.debts import is_running
-from swink_gateway.policy.limits.files import LEAST
 from swink_gateway.policy.limits.ledger import Ledger, periods
-from swink_gateway.policy.limits.memory import SELF
-from swink_gateway.policy.limits.rows import RESERVED, Entry, Query
+from swink_gateway.policy.limits.rows import LEAST, RESERVED, Entry, Query
 
 __all__ = ["Difference", "Findings", "audited"]
 
@@ -60,7 +57,12 @@ async def audited(ledger: Ledger, keys: Sequence[str], now: float) -> Findings:
         if not seen:
             break
     reserved = await ledger.entries(Query(where={"outcome": frozenset({RESERVED})}))
-    unsettled = [entry for entry in reserved if _is_over(entry, now)]
+    running = await ledger.running({entry.process for entry in reserved})
+    unsettled = [
+        entry
+        for entry in reserved
+        if entry.process not in running or now - entry.at > LONGEST_ATTEMPT_SECONDS
+    ]
     return Findings(unsettled, [*seen.values()])
 
 
@@ -90,9 +92,3 @@ async def _compared(ledger: Ledger, keys: Sequence[str], now: float) -> list[Dif
 
 def _begin(month: str) -> float:
     return datetime.fromisoformat(f"{month}-01").replace(tzinfo=UTC).timestamp()
-
-
-def _is_over(entry: Entry, now: float) -> bool:
-    if now - entry.at > LONGEST_ATTEMPT_SECONDS:
-        return True
-    return entry.process != SELF and not is_running(entry.process)

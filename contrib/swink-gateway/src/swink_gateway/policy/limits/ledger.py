@@ -26,6 +26,7 @@ from swink_gateway.policy.limits.rows import RESERVED, Entry, Query, Total, new_
 __all__ = [
     "MOST_AHEAD_SECONDS",
     "MOST_IDS",
+    "MOST_REMEMBERED",
     "WINDOW_SECONDS",
     "Allowance",
     "Circuit",
@@ -45,6 +46,9 @@ __all__ = [
 
 MOST_IDS = 100_000
 """The most ids of vendors' that are recorded, the oldest forgotten first."""
+
+MOST_REMEMBERED = 1000
+"""Models whose failures are remembered; the oldest are forgotten, because clients name them."""
 
 WINDOW_SECONDS = 60
 """In which requests and tokens count: those of each second go as it leaves the window."""
@@ -234,6 +238,9 @@ class Ledger(Protocol):
 
     async def entries(self, query: Query) -> list[Entry]:
         """List rows of the ledger, the oldest first."""
+
+    async def running(self, processes: Collection[str]) -> set[str]:
+        """Return the processes among these that still run, as `Entry.process` names them."""
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         """Return what each of the keys has taken."""

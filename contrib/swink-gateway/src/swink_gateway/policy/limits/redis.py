@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import os
 import secrets
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -83,7 +82,7 @@ class RedisLedger:
         counters = Counter[str]() if counters is None else counters
         self._server = Connection(url, scripts.ALL, clock, counters, self._lost)
         self._name = secrets.token_hex(8)
-        self._process = str(os.getpid())
+        self._process = "" if rows is None else rows.process
         self._rows = rows
         self._budgets = RememberedBudgets(self._server.where, counters)
         self._leases = Leases(clock, folder)
@@ -166,6 +165,9 @@ class RedisLedger:
 
     async def entries(self, query: Query) -> list[Entry]:
         return [] if self._rows is None else await self._rows.entries(query)
+
+    async def running(self, processes: Collection[str]) -> set[str]:
+        return set() if self._rows is None else await self._rows.running(processes)
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         await self._look(keys)
