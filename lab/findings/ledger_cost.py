@@ -18,19 +18,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from swink_gateway.policy.limits.files import open_rows
-
 import swink
 from lab.benchmarks.instructions import count
 from lab.findings import redis_budgets
 from lab.findings.gateways import key_of, owner
 from lab.findings.upstreams import providers
 from swink_gateway.policy.config import Source
-from swink_gateway.policy.limits import Ledger, MemoryLedger, writer
+from swink_gateway.policy.limits import Entry, Ledger, MemoryLedger, writer
 from swink_gateway.policy.limits import connection as redis_connection
 from swink_gateway.policy.limits import redis as redis_ledger
-from swink_gateway.policy.limits import sqlite as sqlite_ledger
+from swink_gateway.policy.limits import sql as sql_ledger
+from swink_gateway.policy.limits.postgres import PostgresLedger
+from swink_gateway.policy.limits.sqlite import SQLiteLedger, open_rows
 from swink_gateway.serving.server import Gateway
+from swink_test_helpers.postgres_server import PostgresServer
 
 BATCHES = (50, 1)
 """Requests whose rows are written together."""
@@ -42,7 +43,10 @@ COUNTED = 100
 
 MODEL = "openai/gpt-5.4-mini"
 
-STORES = ("memory", "sqlite", "redis")
+STORES = ("memory", "sqlite", "postgres", "redis")
+
+BATCHED = ("memory", "redis")
+"""Stores whose rows are written beside them."""
 
 FOREVER = 3600.0
 
@@ -67,45 +71,53 @@ class _Address:
         self.url = url
 
 
-def ledger_of(store: str, place: str, rows: writer.RowWriter | None) -> Ledger:
-    """Open a ledger, without rows if `rows` is `None`."""
+class Batched(writer.RowWriter):
+    """Writes rows after so many requests instead of after a time."""
+
+    def __init__(self, requests: int, connect: Any) -> None:
+        super().__init__(connect)
+        self._most = 2 * requests  # each request has a reservation and a charge
+        self._puts = 0
+        self._written: asyncio.Task[None] | None = None
+
+    def put(self, entry: Entry) -> None:
+        super().put(entry)
+        self._puts += 1
+        if self._puts % self._most == 0:
+            self._written = asyncio.ensure_future(self.flush())
+
+
+def ledger_of(store: str, place: str, rows: str, batch: int) -> Ledger:
+    """Open a ledger; `rows` is the file beside a store, and empty for a ledger without rows."""
+    if not rows:
+        changed: Any = sql_ledger
+        changed.write = lambda *_: None
     match store:
         case "memory":
-            return MemoryLedger(rows=rows)
+            return MemoryLedger(rows=Batched(batch, None) if rows else None)
         case "sqlite":
-            if rows is None:
-                changed: Any = sqlite_ledger
-                changed.write = lambda *_: None
-            return sqlite_ledger.SQLiteLedger(Path(place))
+            return SQLiteLedger(Path(place))
+        case "postgres":
+            return PostgresLedger(place)
         case _:
-            return redis_ledger.RedisLedger(place, rows=rows)
+            written = Batched(batch, partial(open_rows, Path(rows))) if rows else None
+            return redis_ledger.RedisLedger(place, rows=written)
 
 
 async def serve(store: str, place: str, rows: str, vendor: str, batch: int, requests: int) -> None:
-    """Answer the requests of a client, in the process whose instructions are counted.
-
-    Rows are written after each `batch` of requests.
-    """
+    """Answer the requests of a client, in the process whose instructions are counted."""
     slow: Any = redis_connection, redis_ledger, writer
     slow[0].ANSWER_SECONDS = slow[1].SIGN_SECONDS = slow[2].FLUSH_SECONDS = FOREVER
     config = Source("", owner("ann", dollars_per_day=1000.0)).config({})
-    written = None
-    if rows:
-        written = writer.RowWriter(None if store == "memory" else partial(open_rows, Path(rows)))
     own = providers(_Address(vendor))  # type: ignore[arg-type]  # only its address is read
-    ledger = ledger_of(store, place, written)
     async with (
-        aclosing(ledger),
+        aclosing(ledger_of(store, place, rows, batch)) as ledger,
         swink.Client(providers=own) as client,
         Gateway(client, config=config, ledger=ledger) as gateway,
     ):
-        words = [gateway.url.rpartition(":")[2], key_of("ann"), MODEL]
-        for times in (WARM, *[batch] * (requests // batch)):
-            command = [sys.executable, "-c", CLIENT, *words, str(times)]
-            process = await asyncio.create_subprocess_exec(*command)
-            assert await process.wait() == 0
-            if written is not None:
-                await written.flush()
+        words = [gateway.url.rpartition(":")[2], key_of("ann"), MODEL, str(WARM + requests)]
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", CLIENT, *words)
+        assert await process.wait() == 0
 
 
 def counted(store: str, place: str, rows: str, vendor: str, batch: int) -> float:
@@ -117,8 +129,8 @@ def counted(store: str, place: str, rows: str, vendor: str, batch: int) -> float
 def main() -> None:
     """Start a vendor and Redis, and count."""
     if sys.argv[1:2] == ["--serve"]:
-        store, place, rows, vendor, batch, requests = sys.argv[2:]
-        asyncio.run(serve(store, place, rows, vendor, int(batch), int(requests)))
+        *words, size, requests = sys.argv[2:]
+        asyncio.run(serve(*words, batch=int(size), requests=int(requests)))
         return
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -129,18 +141,22 @@ def main() -> None:
         stack.callback(running.kill)
         assert running.stdout is not None
         vendor = running.stdout.readline().strip()
+        rows = str(folder / "rows")
         for store in sys.argv[1:] or STORES:
-            bare_place, full_place = (
-                (f"unix://{folder / 's'}",) * 2
-                if store == "redis"
-                else (str(folder / "bare"), str(folder / "full"))
-            )
-            counted(store, full_place, str(folder / "rows"), vendor, 1)  # compiles the modules
-            for batch in BATCHES:
+            bare_place, full_place = str(folder / "bare"), str(folder / "full")
+            if store == "postgres":
+                postgres = PostgresServer()
+                stack.callback(postgres.remove)
+                postgres.start()
+                bare_place, full_place = postgres.schema("bare"), postgres.schema("full")
+            elif store == "redis":
+                bare_place = full_place = f"unix://{folder / 's'}"
+            counted(store, full_place, rows, vendor, 1)  # compiles the modules
+            for batch in BATCHES if store in BATCHED else (1,):
                 bare = counted(store, bare_place, "", vendor, batch)
-                full = counted(store, full_place, str(folder / "rows"), vendor, batch)
+                full = counted(store, full_place, rows, vendor, batch)
                 text = f"{full:,.0f} instructions a request, {full / bare - 1:+.1%} by the rows"
-                print(f"{store:7} batches of {batch:2}: {text}", flush=True)
+                print(f"{store:8} batches of {batch:2}: {text}", flush=True)
 
 
 if __name__ == "__main__":

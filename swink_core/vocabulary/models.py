@@ -26,6 +26,7 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     date of the figures; limits are in tokens. An id that no row has, and in which the expression
     `match` is found, is this model's too: an alias, a dated one. `typical_output` are the tokens to
     reserve for an answer without `max_tokens`, `output_rate` the tokens that it writes in a second.
+    `media` replaces the provider's rules for the tokens of media.
     """
 
     id: str
@@ -42,6 +43,7 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     match: str | None = None
     typical_output: int | None = None
     output_rate: float | None = None
+    media: MediaTokens | None = None
 
 
 SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any"] | tuple[str, ...]

@@ -13,7 +13,7 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 
 if TYPE_CHECKING:
-    from postgres_server import PostgresServer
+    from swink_test_helpers.postgres_server import PostgresServer
 
 _schemas = itertools.count()
 
@@ -21,7 +21,7 @@ _schemas = itertools.count()
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A Postgres server that all tests share."""
-    from postgres_server import PostgresServer
+    from swink_test_helpers.postgres_server import PostgresServer
 
     server = PostgresServer()
     server.start()

@@ -28,7 +28,7 @@ from swink_gateway.policy.limits.postgres import PostgresLedger
 from swink_testing.clock import ManualClock
 
 if TYPE_CHECKING:
-    from postgres_server import PostgresServer
+    from swink_test_helpers.postgres_server import PostgresServer
 
 BEGAN = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
 

@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS breakers (name TEXT PRIMARY KEY, kept BLOB);
 class SQLiteDatabase:
     """A SQLite database at `path`; `None`: in memory."""
 
-    errors = (sqlite3.Error,)
+    errors: tuple[type[Exception], ...] = (sqlite3.Error,)
     put = "REPLACE INTO {} (name, kept) VALUES (?, ?)"
 
     def __init__(self, path: Path | None) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
 from attrs import define, field
 
-from swink_gateway.policy.limits.database import Execute
+from swink_gateway.policy.limits.database import Database, Execute
 from swink_gateway.policy.limits.ledger import Ledger, StoreError
 from swink_gateway.policy.limits.memory import MemoryLedger
 from swink_gateway.policy.limits.postgres import PostgresDatabase, PostgresLedger, is_address
@@ -55,17 +55,21 @@ def open_ledger(store: Store, counters: Counter[str] | None = None) -> Ledger:
         case Store(engine="redis", url=str(url), ledger=place):
             from swink_gateway.policy.limits.redis import RedisLedger
 
-            rows = RowWriter(
-                partial(PostgresDatabase, place)
-                if place is not None and is_address(place)
-                else partial(open_rows, None if place is None else Path(place))
-            )
+            connect: Callable[[], Database] | None = None
+            if place is not None:
+                is_server = is_address(place)
+                connect = partial(PostgresDatabase if is_server else _open_file, place)
+            rows = RowWriter(connect)
             return RedisLedger(url, folder=store.path, counters=counters, rows=rows)
     wants = {"sqlite": "a path", "postgres": "a url", "redis": "a url"}.get(store.engine)
     raise StoreError(
         f"the store {store.engine!r} {f'needs {wants}' if wants else 'is not known'}",
         resolution=f"Engines are {', '.join(ENGINES)}; SQLite needs a path, the servers a url.",
     )
+
+
+def _open_file(path: str) -> Database:
+    return open_rows(Path(path))
 
 
 def reading_rows(store: Store) -> AbstractContextManager[Execute] | None:

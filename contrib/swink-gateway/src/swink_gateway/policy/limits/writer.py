@@ -45,9 +45,9 @@ class RowWriter:
         self._waiting: dict[str, Entry] = {}
         self._flushing: asyncio.Task[None] | None = None
         self._failed = False
-        opened = self._thread.submit(connect or partial(open_rows, None))
+        opening: Callable[[], Database] = connect or partial(open_rows, None)
         try:
-            self._database = opened.result()
+            self._database = self._thread.submit(opening).result()
         except BaseException:
             self._thread.shutdown()
             raise
