@@ -129,8 +129,8 @@ def counted(store: str, place: str, rows: str, vendor: str, batch: int) -> float
 def main() -> None:
     """Start a vendor and Redis, and count."""
     if sys.argv[1:2] == ["--serve"]:
-        *words, size, requests = sys.argv[2:]
-        asyncio.run(serve(*words, batch=int(size), requests=int(requests)))
+        store, place, rows, vendor, size, requests = sys.argv[2:]
+        asyncio.run(serve(store, place, rows, vendor, int(size), int(requests)))
         return
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))

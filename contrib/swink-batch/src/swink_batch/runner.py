@@ -111,6 +111,11 @@ class Runner:
     async def prepare(self) -> None:
         """See that the run can begin. Raises UsageError where it cannot, as where the first row
         cannot be asked."""
+        self._check_prices()
+        await self._limiter.join()
+        self._look_at_rows()
+
+    def _check_prices(self) -> None:
         if self._job.limits is not None and self._job.limits.cost is not None:
             for name in self._job.each_model():
                 model = self._client.catalog.resolve(name)
@@ -121,8 +126,6 @@ class Runner:
                         resolution="Limit tokens or requests, or choose a model with prices "
                         "(swink models).",
                     )
-        await self._limiter.join()
-        self._look_at_rows()
 
     def _look_at_rows(self) -> None:
         self.tally.total = self._count()

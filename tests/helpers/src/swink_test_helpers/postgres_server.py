@@ -45,7 +45,7 @@ class PostgresServer:
             shutil.chown(self._folder, self._user)
         self._process: subprocess.Popen[bytes] | None = None
         words = ["--no-sync", "--auth=trust", "--username=swink", "--locale=C", "--encoding=UTF8"]
-        made = [self._programs / "initdb", "--pgdata", self._folder / "data", *words]
+        made = [str(self._programs / "initdb"), "--pgdata", str(self._folder / "data"), *words]
         subprocess.run(
             made, user=self._user, cwd=self._folder, check=True, stdout=subprocess.DEVNULL
         )
