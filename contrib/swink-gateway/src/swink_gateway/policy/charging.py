@@ -88,7 +88,7 @@ def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 @define(frozen=True)
 class Payer:
-    """The key that pays for a call, and facts for the rows of its attempts.
+    """The key that pays for a call, and facts for the rows of the ledger.
 
     `account` names the account of a target; `heard` is called with each row that is settled.
     """

@@ -1,7 +1,7 @@
-"""What Redis runs in one step: the rules of `account`, in Lua, by Redis's own clock.
+"""Lua scripts for Redis, each of which runs in one step: the rules of `account`.
 
-Each begins with the time that a test gives, or nothing: the clock of the server is the same for
-all who ask.
+The first argument is the time, for tests; empty, it is that of the server's clock, which all
+processes share.
 """
 
 from __future__ import annotations
