@@ -1,39 +1,54 @@
-"""Print the processor time that the rows of the ledger add to a request, for each store.
+"""Print the instructions that the ledger adds to a request of the gateway, for each store.
 
-    python -m lab.findings.ledger_cost [ROUNDS]
+    python -m lab.findings.ledger_cost [STORE …]
 
-The gateway runs in this process, the vendor and the client in others, so that the time of the
-process, its threads included, is the gateway's. Each round has each gateway once.
+valgrind counts those of the gateway's process, its threads included. The vendor, the client and
+Redis are other processes. Rows that are written in batches are counted for batches of 50 requests
+(half a second at 100 requests a second) and of one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from contextlib import AsyncExitStack, ExitStack, aclosing
+from contextlib import ExitStack, aclosing
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import swink
+from lab.benchmarks.instructions import count
 from lab.findings import redis_budgets
 from lab.findings.gateways import key_of, owner
 from lab.findings.upstreams import providers
 from swink_gateway.policy.config import Source
-from swink_gateway.policy.limits import Ledger, MemoryLedger
-from swink_gateway.policy.limits import sqlite as sqlite_ledger
-from swink_gateway.policy.limits.files import open_rows
-from swink_gateway.policy.limits.redis import RedisLedger
-from swink_gateway.policy.limits.writer import RowWriter
+from swink_gateway.policy.limits import Entry, Ledger, MemoryLedger, writer
+from swink_gateway.policy.limits import connection as redis_connection
+from swink_gateway.policy.limits import redis as redis_ledger
+from swink_gateway.policy.limits import sql as sql_ledger
+from swink_gateway.policy.limits.postgres import PostgresLedger
+from swink_gateway.policy.limits.sqlite import SQLiteLedger, open_rows
 from swink_gateway.serving.server import Gateway
+from swink_test_helpers.postgres_server import PostgresServer
 
-ROUNDS = 30
-REQUESTS = 40
+BATCHES = (50, 1)
+"""Requests whose rows are written together."""
+
+WARM = 20
+"""Requests before those that are counted."""
+
+COUNTED = 100
+
 MODEL = "openai/gpt-5.4-mini"
+
+STORES = ("memory", "sqlite", "postgres", "redis")
+
+BATCHED = ("memory", "redis")
+"""Stores whose rows are written beside them."""
+
+FOREVER = 3600.0
 
 CLIENT = """
 import http.client, json, sys
@@ -56,65 +71,92 @@ class _Address:
         self.url = url
 
 
-class WithoutRows(sqlite_ledger.SQLiteLedger):
-    """A SQLite ledger whose rows are not written."""
+class Batched(writer.RowWriter):
+    """Writes rows after so many requests instead of after a time."""
+
+    def __init__(self, requests: int, connect: Any) -> None:
+        super().__init__(connect)
+        self._most = 2 * requests  # each request has a reservation and a charge
+        self._puts = 0
+        self._written: asyncio.Task[None] | None = None
+
+    def put(self, entry: Entry) -> None:
+        super().put(entry)
+        self._puts += 1
+        if self._puts % self._most == 0:
+            self._written = asyncio.ensure_future(self.flush())
 
 
-async def measured(rounds: int, vendor: _Address, redis: Path, folder: Path) -> None:
-    """Print the median of each gateway."""
+def ledger_of(store: str, place: str, rows: str, batch: int) -> Ledger:
+    """Open a ledger; `rows` is the file beside a store, and empty for a ledger without rows."""
+    if not rows:
+        changed: Any = sql_ledger
+        changed.write = lambda *_: None
+    match store:
+        case "memory":
+            return MemoryLedger(rows=Batched(batch, None) if rows else None)
+        case "sqlite":
+            return SQLiteLedger(Path(place))
+        case "postgres":
+            return PostgresLedger(place)
+        case _:
+            written = Batched(batch, partial(open_rows, Path(rows))) if rows else None
+            return redis_ledger.RedisLedger(place, rows=written)
+
+
+async def serve(store: str, place: str, rows: str, vendor: str, batch: int, requests: int) -> None:
+    """Answer the requests of a client, in the process whose instructions are counted."""
+    slow: Any = redis_connection, redis_ledger, writer
+    slow[0].ANSWER_SECONDS = slow[1].SIGN_SECONDS = slow[2].FLUSH_SECONDS = FOREVER
     config = Source("", owner("ann", dollars_per_day=1000.0)).config({})
-    url = f"unix://{redis / 's'}"
-    ledgers: dict[str, Ledger] = {
-        "memory, no rows": MemoryLedger(),
-        "memory": MemoryLedger(rows=RowWriter()),
-        "sqlite, no rows": WithoutRows(folder / "without"),
-        "sqlite": sqlite_ledger.SQLiteLedger(folder / "with"),
-        "redis, no rows": RedisLedger(url),
-        "redis": RedisLedger(url, rows=RowWriter(partial(open_rows, folder / "rows"))),
-    }
-    changed: Any = sqlite_ledger
-    write = changed.write
-    spent: dict[str, list[float]] = {name: [] for name in ledgers}
-    async with AsyncExitStack() as stack:
-        made: dict[str, Gateway] = {}
-        for name, ledger in ledgers.items():
-            await stack.enter_async_context(aclosing(ledger))
-            own = providers(vendor)  # type: ignore[arg-type]  # its address is all that is read
-            client = await stack.enter_async_context(swink.Client(providers=own))
-            gateway = Gateway(client, config=config, ledger=ledger)
-            made[name] = await stack.enter_async_context(gateway)
-        for number in range(rounds + 1):
-            for name, gateway in made.items():
-                is_without = isinstance(ledgers[name], WithoutRows)
-                changed.write = (lambda *_: None) if is_without else write
-                port = gateway.url.rpartition(":")[2]
-                words = [port, key_of("ann"), MODEL, str(REQUESTS)]
-                began = time.process_time()
-                process = await asyncio.create_subprocess_exec(sys.executable, "-c", CLIENT, *words)
-                assert await process.wait() == 0
-                if number:  # the first one warms up
-                    spent[name].append((time.process_time() - began) / REQUESTS * 1000)
-        changed.write = write
-    medians = {name: statistics.median(found) for name, found in spent.items()}
-    for name, median in medians.items():
-        bare = medians[f"{name.partition(',')[0]}, no rows"]
-        print(f"{name:16} {median:.3f} ms a request, {median / bare - 1:+.1%}", flush=True)
+    own = providers(_Address(vendor))  # type: ignore[arg-type]  # only its address is read
+    async with (
+        aclosing(ledger_of(store, place, rows, batch)) as ledger,
+        swink.Client(providers=own) as client,
+        Gateway(client, config=config, ledger=ledger) as gateway,
+    ):
+        words = [gateway.url.rpartition(":")[2], key_of("ann"), MODEL, str(WARM + requests)]
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", CLIENT, *words)
+        assert await process.wait() == 0
+
+
+def counted(store: str, place: str, rows: str, vendor: str, batch: int) -> float:
+    """Return the instructions of one request."""
+    run = ("-m", "lab.findings.ledger_cost", "--serve", store, place, rows, vendor, str(batch))
+    return (count((*run, str(COUNTED))) - count((*run, "0"))) / COUNTED
 
 
 def main() -> None:
-    """Start a vendor and Redis, and measure."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    """Start a vendor and Redis, and count."""
+    if sys.argv[1:2] == ["--serve"]:
+        store, place, rows, vendor, size, requests = sys.argv[2:]
+        asyncio.run(serve(store, place, rows, vendor, int(size), int(requests)))
+        return
     with ExitStack() as stack:
-        redis = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        server = redis_budgets.start(redis)
+        server = redis_budgets.start(folder)
         stack.callback(server.kill)
         command = [sys.executable, "-m", "lab.vendor"]
-        vendor = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        stack.callback(vendor.kill)
-        assert vendor.stdout is not None
-        url = vendor.stdout.readline().strip()
-        asyncio.run(measured(rounds, _Address(url), redis, folder))
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        stack.callback(running.kill)
+        assert running.stdout is not None
+        vendor = running.stdout.readline().strip()
+        rows = str(folder / "rows")
+        for store in sys.argv[1:] or STORES:
+            bare_place, full_place = str(folder / "bare"), str(folder / "full")
+            if store == "postgres":
+                postgres = PostgresServer()
+                stack.callback(postgres.remove)
+                postgres.start()
+                bare_place, full_place = postgres.schema("bare"), postgres.schema("full")
+            elif store == "redis":
+                bare_place = full_place = f"unix://{folder / 's'}"
+            counted(store, full_place, rows, vendor, 1)  # compiles the modules
+            for batch in BATCHES if store in BATCHED else (1,):
+                bare = counted(store, bare_place, "", vendor, batch)
+                full = counted(store, full_place, rows, vendor, batch)
+                text = f"{full:,.0f} instructions a request, {full / bare - 1:+.1%} by the rows"
+                print(f"{store:8} batches of {batch:2}: {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -261,7 +261,7 @@ class Attempt:
                 self._prompt = counted
         if self._prompt is None:
             context = self._context if self._context is not None else Context([])
-            self._prompt = prompt_of(self.provider_info, context, self.options)
+            self._prompt = prompt_of(self.provider_info, context, self.options, self.model.info)
         return self._prompt
 
     def _ask_counter(self) -> Any:

@@ -86,12 +86,21 @@ def reservation(
     info: ModelInfo | None, provider: ProviderInfo | None, context: Context, options: StreamOptions
 ) -> Charge:
     """Return the reservation for a call, by the upper bound of the estimated prompt."""
-    return reserved(int(prompt_of(provider, context, options).most), info, options)
+    return reserved(int(prompt_of(provider, context, options, info).most), info, options)
 
 
-def prompt_of(provider: ProviderInfo | None, context: Context, options: StreamOptions) -> Estimate:
-    """Estimate the tokens of a prompt, with the tools and fields that go out beside it."""
-    media = (provider.media if provider is not None else None) or _DEFAULT_MEDIA
+def prompt_of(
+    provider: ProviderInfo | None,
+    context: Context,
+    options: StreamOptions,
+    info: ModelInfo | None = None,
+) -> Estimate:
+    """Estimate the tokens of a prompt, with the tools and fields that go out beside it.
+
+    The rules for media are those of the model (`info`), by default those of the provider.
+    """
+    rules = (place.media for place in (info, provider) if place is not None)
+    media = next(filter(None, rules), _DEFAULT_MEDIA)
     return prompt_tokens(context, media, options.response_format, options.extra)
 
 

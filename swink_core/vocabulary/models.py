@@ -26,6 +26,7 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     date of the figures; limits are in tokens. `match` is a regular expression for other ids of the
     model, such as aliases and dated versions. `typical_output` is the number of tokens to reserve
     for an answer without `max_tokens`, and `output_rate` the number of output tokens per second.
+    `media` replaces the provider's rules for the tokens of media.
     """
 
     id: str
@@ -42,6 +43,7 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     match: str | None = None
     typical_output: int | None = None
     output_rate: float | None = None
+    media: MediaTokens | None = None
 
 
 SettingType: TypeAlias = Literal["string", "integer", "boolean", "strings", "any"] | tuple[str, ...]

@@ -15,10 +15,14 @@ from swink_core import (
     Context,
     DocumentBlock,
     ImageBlock,
+    ModelInfo,
+    ProviderInfo,
+    StreamOptions,
     Tool,
     UrlSource,
     UserMessage,
 )
+from swink_core.providers import prompt_of
 from swink_core.vocabulary.media_sizes import audio_seconds, image_size, pdf_pages
 from swink_core.vocabulary.tokens import MESSAGE, MediaTokens, prompt_tokens, text_tokens
 
@@ -114,6 +118,14 @@ def test_media_are_counted_by_the_providers_rules(
     estimate = prompt_tokens(Context([UserMessage([block])]), RULES)
     assert estimate.tokens == pytest.approx(tokens + MESSAGE.tokens, abs=2)
     assert estimate.most > estimate.tokens
+
+
+def test_a_models_rules_for_media_replace_its_providers() -> None:
+    context = Context([UserMessage([ImageBlock(UrlSource("https://example.org/a.png"))])])
+    provider = ProviderInfo("acme", media=RULES)
+    plain, own = ModelInfo("plain"), ModelInfo("own", media=MediaTokens(image=36_000))
+    found = [prompt_of(provider, context, StreamOptions(), info).tokens for info in (plain, own)]
+    assert found == pytest.approx([700 + MESSAGE.tokens, 36_000 + MESSAGE.tokens], abs=2)
 
 
 def test_tools_and_fields_beside_the_conversation_count() -> None:

@@ -323,7 +323,6 @@ async def test_an_unknown_model_ends_the_run_before_it_begins(
         ({"models": [["echo/echo"]]}, "not one of type list"),
         ({"models": [("echo/echo", "echo/think")]}, "not one of type tuple"),
         ({"models": {"echo/echo": {}}}, "not one of type dict"),
-        ({"limits": Limits(cost=1.0), "via": "batch"}, "limits cannot stop a batch"),
         ({"via": "foo"}, "via is 'foo'\n.*'calls' or 'batch'"),
         ({"via": ["batch"]}, r"via is \['batch'\]"),
         ({"order": "foo"}, "order is 'foo'\n.*'completion' or 'input'"),

@@ -25,7 +25,7 @@ from vendor_servers import (
 
 from swink_batch import Job, Tally, run, via_batch
 from swink_batch.journal import FileEngine, Journal
-from swink_core import Client, SwinkError, Usage, UsageError
+from swink_core import Client, Limits, SwinkError, Usage, UsageError
 from swink_core.providers import cost_of
 
 VENDORS = {
@@ -100,6 +100,55 @@ async def test_rows_are_handed_over_and_answered_at_a_batchs_price(
     assert ordinary is not None
     assert ordinary.total is not None
     assert lines["r0"]["cost"] == pytest.approx(ordinary.total / 2)
+
+
+# (limits, rows that a first run hands over)
+LIMITED = [
+    (Limits(requests=2), 2),
+    (Limits(tokens=5_500), 1),
+    (Limits(cost=0.0), 0),
+]
+
+
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+@pytest.mark.parametrize(("limits", "most"), LIMITED)
+async def test_limits_bound_the_rows_that_are_handed_over_by_all_runs_of_a_journal(
+    tmp_path: Path,
+    vendor: tuple[str, VendorServer, dict[str, Any]],
+    limits: Limits,
+    most: int,
+) -> None:
+    given: dict[str, Any] = {"limits": limits, "options": {"max_tokens": 5_000}}
+    first, lines = await asked(tmp_path, vendor, ROWS[:4], **given)
+    assert first.stopped is not None
+    assert "(limit: " in first.stopped
+    assert (first.answered, len(lines)) == (most, most)
+    again, _ = await asked(tmp_path, vendor, ROWS[:4], **given)
+    assert (again.answered, again.kept) == (0, most)
+    assert len(vendor[1].batches) == min(most, 1)
+    whole, lines = await asked(tmp_path, vendor, ROWS[:4], **{**given, "limits": Limits()})
+    assert (whole.answered, whole.stopped, len(lines)) == (4 - most, None, 4)
+
+
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+async def test_rows_of_a_batch_without_results_count_toward_the_limits(
+    tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], monkeypatch: Any
+) -> None:
+    tallies: list[Tally] = []
+
+    async def poll(self: Any, id: str) -> None:
+        tallies[-1].stop("enough")
+
+    given: dict[str, Any] = {"limits": Limits(requests=3)}
+    with monkeypatch.context() as context:
+        context.setattr(via_batch.Vendor, "poll", poll)
+        context.setattr(via_batch, "FIRST_POLL", 3600.0)
+        stopped = asked(tmp_path, vendor, ROWS[:2], watch=tallies.append, **given)
+        assert (await asyncio.wait_for(stopped, 10.0))[0].stopped == "enough"
+    tally, lines = await asked(tmp_path, vendor, ROWS[:4], **given)
+    assert tally.stopped is not None
+    assert "(limit: requests=3)" in tally.stopped
+    assert (tally.answered, len(lines), len(vendor[1].batches)) == (3, 3, 2)
 
 
 async def test_a_run_that_is_stopped_leaves_its_batch_to_the_next_one(

@@ -188,7 +188,10 @@ FAULTS = [
         "[keys.a]\nkey = '${SECRET}'\ndollars_per_day = '5'",
         "3: keys.a.dollars_per_day: expected a number above 0, not a string",
     ),
-    ("[store]\nengine = 'mysql'", "2: store.engine: expected one of memory, sqlite, redis"),
+    (
+        "[store]\nengine = 'mysql'",
+        "2: store.engine: expected one of memory, sqlite, postgres, redis",
+    ),
     ("[store]\nengine = 'redis'", "1: store.url: is missing; redis requires it"),
     ("\n[store", "2: Expected ']' at the end of a table declaration"),
     ("a = 1\na = 2", "2: Cannot overwrite a value"),

@@ -72,7 +72,7 @@ def test_the_container_runs_swink_as_an_unprivileged_user() -> None:
     probe = json.loads(said["HEALTHCHECK"].removeprefix("CMD "))
     compile(probe[2], "HEALTHCHECK", "exec")
     named = re.findall(r"swink-[a-z-]+(?:\[[a-z,]+\])?", said["RUN"])
-    assert named[0] == "swink-gateway[cli,redis]"
+    assert named[0] == "swink-gateway[cli,postgres,redis]"
 
 
 def manifests() -> list[Any]:

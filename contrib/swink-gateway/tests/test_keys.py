@@ -16,7 +16,7 @@ from serving import Answer, Scripted, ask, serving, until
 import swink_core as swink
 from swink_core import Cost, Done, Error, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
 from swink_gateway.policy.config import Config, Source
-from swink_gateway.policy.limits import Allowance, MemoryLedger, Ticket
+from swink_gateway.policy.limits import Allowance, MemoryLedger, Query, StoreUnavailable, Ticket
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_gateway.serving.calls import ACTIVE
 from swink_testing.clock import ManualClock
@@ -294,3 +294,25 @@ async def test_with_a_full_disk_calls_get_a_server_error(
     assert refused.json["error"]["type"] in ("server_error", "overloaded_error", "api_error")
     assert refused.headers["Retry-After"]
     assert b"disk" not in refused.body
+
+
+class FullAfterwards(SQLiteLedger):
+    """A ledger in a file that is full once an attempt is reserved."""
+
+    async def settle(self, *arguments: Any, **more: Any) -> None:
+        raise StoreUnavailable("database or disk is full")
+
+
+async def test_a_store_that_cannot_settle_keeps_the_reservation_and_the_answer(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, body = FULL_DISK[1]
+    async with (
+        aclosing(FullAfterwards(tmp_path / "ledger")) as ledger,
+        serving(config=config_of(KEYS), ledger=ledger) as gateway,
+    ):
+        answered = await ask(gateway, path, {"model": "echo/echo", **body}, headers=BOB)
+        [row] = await ledger.entries(Query())
+    assert answered.status == 200
+    assert row.outcome == "reserved"
+    assert "an attempt keeps its reservation as its charge" in caplog.text

@@ -30,7 +30,9 @@ from swink_gateway.policy.limits import (
     open_ledger,
 )
 from swink_gateway.policy.limits.ledger import counted
-from swink_gateway.policy.limits.redis import DATA_LOST, SIGN_SECONDS, RedisLedger
+from swink_gateway.policy.limits.postgres import PostgresLedger
+from swink_gateway.policy.limits.redis import SIGN_SECONDS, RedisLedger
+from swink_gateway.policy.limits.remembered import DATA_LOST
 from swink_gateway.policy.limits.scripts import ALIVE_SECONDS
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_testing.clock import ManualClock
@@ -38,7 +40,7 @@ from swink_testing.clock import ManualClock
 BEGAN = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
 """Ten minutes before the end of a day and a month."""
 
-ENGINES = ("memory", "sqlite", "redis")
+ENGINES = ("memory", "sqlite", "postgres", "redis")
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a server that answers late is not lost."""
-    monkeypatch.setattr("swink_gateway.policy.limits.redis.ANSWER_SECONDS", 3600.0)
+    monkeypatch.setattr("swink_gateway.policy.limits.connection.ANSWER_SECONDS", 3600.0)
 
 
 @pytest.fixture
@@ -99,6 +101,9 @@ def _two(request: pytest.FixtureRequest, clock: ManualClock, folder: Path) -> Tw
         return (MemoryLedger(clock),) * 2
     if request.param == "sqlite":
         return SQLiteLedger(folder / "ledger", clock), SQLiteLedger(folder / "ledger", clock)
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres")
+        return PostgresLedger(url, clock), PostgresLedger(url, clock)
     url = request.getfixturevalue("server").url
     return RedisLedger(url, clock), RedisLedger(url, clock)
 
@@ -106,7 +111,7 @@ def _two(request: pytest.FixtureRequest, clock: ManualClock, folder: Path) -> Tw
 @pytest.fixture
 def key(request: pytest.FixtureRequest) -> str:
     """A key for this test, because all tests share the server."""
-    return request.node.name
+    return str(request.node.name)
 
 
 async def taken(ledger: Ledger, key: str) -> Spending:
@@ -279,7 +284,7 @@ async def test_the_number_of_stored_circuits_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.memory.MOST_REMEMBERED", 5)
-    monkeypatch.setattr("swink_gateway.policy.limits.sqlite.MOST_REMEMBERED", 5)
+    monkeypatch.setattr("swink_gateway.policy.limits.sql.MOST_REMEMBERED", 5)
     for ledger in (MemoryLedger(), SQLiteLedger(tmp_path / "ledger")):
         for number in range(9):
             await ledger.failed(str(number), down("full", threshold=1))
@@ -291,8 +296,11 @@ async def test_the_number_of_stored_circuits_is_limited(
 WRONG = [
     (Store("sqlite"), "needs a path"),
     (Store("redis"), "needs a url"),
+    (Store("postgres"), "needs a url"),
     (Store("paper"), "not known"),
     (Store("redis", url="localhost"), "cannot be shared"),
+    (Store("postgres", url="localhost"), "cannot be kept in Postgres"),
+    (Store("redis", url="redis://localhost", ledger="postgres://[::1"), "not the address"),
     (Store("sqlite", path=Path("/nowhere/ledger")), "cannot be kept"),
 ]
 
@@ -359,10 +367,16 @@ class Torn(RedisLedger):
 
     cut: str = ""
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        server: Any = self._server
+        self._reached = server.run
+        server.run = self._run
+
     async def _run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
         if self.cut == "before":
             raise ConnectionError("cut off")
-        reply = await super()._run(script, keys, *arguments)
+        reply = await self._reached(script, keys, *arguments)
         if self.cut == "after":
             raise ConnectionError("cut off")
         return reply
@@ -400,7 +414,7 @@ async def test_redis_outages_exceed_a_limit_by_at_most_a_call_per_process(
                         one.cut = cut
                 case small if small < 0.2:
                     ledger.cut = ""
-                    if ledger._is_lost:
+                    if ledger._server.is_lost:
                         await ledger._come_back()
                 case _:
                     answer = await ledger.admit(key, allowance, 100, 1.0)
@@ -609,10 +623,10 @@ async def test_a_ledger_reconnects_in_the_background(
     ledger = RedisLedger(mortal.url)
     await ledger.admit("a", Allowance(), 1, 0.5)
     mortal.kill()
-    await until(lambda: ledger._is_lost)
+    await until(lambda: ledger._server.is_lost)
     await ledger.admit("a", Allowance(), 1, 0.5)
     mortal.start()
-    await until(lambda: not ledger._is_lost)
+    await until(lambda: not ledger._server.is_lost)
     assert (await taken(ledger, "a")).dollars_today == 1.0
     await ledger.aclose()
 
@@ -622,7 +636,7 @@ async def test_redis_uses_its_own_clock_and_computes_dates(server: RedisServer) 
     for day in days:
         ledger = RedisLedger(server.url, ManualClock(began=day))
         await ledger.admit(f"on {day}", Allowance(), 0, 1.0)
-        raw: Any = await ledger._redis.hgetall(f"swink:gateway:dollars:on {day}")
+        raw: Any = await ledger._server.redis.hgetall(f"swink:gateway:dollars:on {day}")
         assert {*raw} == {f"{day:%Y-%m-%d}".encode(), f"{day:%Y-%m}".encode(), b"id"}
         await ledger.aclose()
     ledger = RedisLedger(server.url)
@@ -691,7 +705,7 @@ async def test_budgets_in_redis_never_expire(server: RedisServer, clock: ManualC
     ticket = await ledger.admit(key, Allowance(dollars_a_day=1), 0, 0.5)
     assert isinstance(ticket, Ticket)
     await ledger.settle(ticket, 0, 0.25)
-    assert await ledger._redis.ttl(f"swink:gateway:dollars:{key}") == -1
+    assert await ledger._server.redis.ttl(f"swink:gateway:dollars:{key}") == -1
     await ledger.aclose()
 
 
@@ -700,17 +714,17 @@ async def test_an_eviction_policy_that_may_delete_budgets_is_logged(
 ) -> None:
     ledger = RedisLedger(server.url)
     try:
-        await ledger._check_eviction()
+        await ledger._server.check_eviction()
         assert caplog.messages == []
-        await ledger._redis.config_set("maxmemory", "1gb")
-        await ledger._redis.config_set("maxmemory-policy", "allkeys-lru")
-        await ledger._check_eviction()
+        await ledger._server.redis.config_set("maxmemory", "1gb")
+        await ledger._server.redis.config_set("maxmemory-policy", "allkeys-lru")
+        await ledger._server.check_eviction()
         [message] = caplog.messages
         assert "allkeys-lru" in message
         assert "noeviction" in message
     finally:
-        await ledger._redis.config_set("maxmemory", "0")
-        await ledger._redis.config_set("maxmemory-policy", "noeviction")
+        await ledger._server.redis.config_set("maxmemory", "0")
+        await ledger._server.redis.config_set("maxmemory-policy", "noeviction")
         await ledger.aclose()
 
 
@@ -724,7 +738,7 @@ async def test_budgets_are_restored_after_a_flush_of_redis(
     await ledger.settle(ticket, 0, 0.25)
     await taken(ledger, key)
     await ledger._mark()
-    await ledger._redis.flushall()
+    await ledger._server.redis.flushall()
     await ledger._mark()
     spent = await taken(ledger, key)
     assert (spent.dollars_today, spent.streams) == (0.25, 0)

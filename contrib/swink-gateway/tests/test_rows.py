@@ -6,8 +6,9 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,13 @@ from swink_gateway.policy.limits import (
     Ticket,
     audited,
 )
-from swink_gateway.policy.limits.files import CARRIED_OVER, open_rows
-from swink_gateway.policy.limits.redis import DATA_LOST, RedisLedger
+from swink_gateway.policy.limits.database import Database
+from swink_gateway.policy.limits.postgres import PostgresDatabase, PostgresLedger
+from swink_gateway.policy.limits.redis import RedisLedger
+from swink_gateway.policy.limits.remembered import DATA_LOST
 from swink_gateway.policy.limits.rows import NOT_SENT, RESERVED
 from swink_gateway.policy.limits.scripts import GRACE_SECONDS
-from swink_gateway.policy.limits.sqlite import SQLiteLedger
+from swink_gateway.policy.limits.sqlite import CARRIED_OVER, SQLiteDatabase, SQLiteLedger, open_rows
 from swink_gateway.policy.limits.writer import RowWriter
 from swink_gateway.policy.spending import csv_of, query_of, rows_of
 from swink_testing.clock import ManualClock
@@ -52,7 +55,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a server that answers late is not lost; nothing happens by itself."""
-    monkeypatch.setattr("swink_gateway.policy.limits.redis.ANSWER_SECONDS", 3600.0)
+    monkeypatch.setattr("swink_gateway.policy.limits.connection.ANSWER_SECONDS", 3600.0)
     monkeypatch.setattr(RedisLedger, "_watch", lambda ledger: asyncio.sleep(0))
     monkeypatch.setattr("swink_gateway.policy.limits.redis.MOST_LOOKS", 1)
     monkeypatch.setattr("swink_gateway.policy.limits.audit.LOOK_SECONDS", 0.0)
@@ -66,7 +69,7 @@ def clock() -> ManualClock:
 Open = Callable[[], AbstractAsyncContextManager[Ledger]]
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "redis", "redis with postgres"])
 def kept(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Open:
     """Open a ledger with each engine."""
 
@@ -75,8 +78,12 @@ def kept(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> 
             return MemoryLedger(clock, RowWriter())
         if request.param == "sqlite":
             return SQLiteLedger(tmp_path / "ledger", clock)
-        url = request.getfixturevalue("server").url
-        return RedisLedger(url, clock, rows=RowWriter(lambda: open_rows(tmp_path / "rows")))
+        if request.param == "postgres":
+            return PostgresLedger(request.getfixturevalue("postgres"), clock)
+        rows: Callable[[], Database] = partial(open_rows, tmp_path / "rows")
+        if request.param == "redis with postgres":
+            rows = partial(PostgresDatabase, request.getfixturevalue("postgres"))
+        return RedisLedger(request.getfixturevalue("server").url, clock, rows=RowWriter(rows))
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Ledger]:
@@ -87,6 +94,12 @@ def kept(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> 
             await made.aclose()
 
     return opened
+
+
+@pytest.fixture
+def key(request: pytest.FixtureRequest) -> str:
+    """A key of one test: the Redis server keeps those of all."""
+    return str(request.node.name)
 
 
 async def reserve(ledger: Ledger, key: str, dollars: float | None, **facts: Any) -> Ticket:
@@ -139,10 +152,9 @@ async def test_a_model_without_a_price_has_no_cost(kept: Open) -> None:
         assert (total.cost, total.tokens) == (0.0, 12)
 
 
-async def test_only_budgets_refuse_a_later_attempt_of_a_call(kept: Open) -> None:
+async def test_only_budgets_refuse_a_later_attempt_of_a_call(kept: Open, key: str) -> None:
     async with kept() as ledger:
         one = Allowance(requests=1, streams=1, tokens=100, dollars_a_day=1.0)
-        key = "later attempts"
         first = await ledger.admit(key, one, 100, 0.75)
         assert isinstance(first, Ticket)
         await ledger.settle(first, 100, 0.75, ends=False)
@@ -234,16 +246,18 @@ async def test_the_number_of_listed_rows_is_limited(
 # -- rows and budgets ------------------------------------------------------------------------------
 
 
-async def test_ledger_and_budgets_agree_at_every_moment(kept: Open, clock: ManualClock) -> None:
+async def test_ledger_and_budgets_agree_at_every_moment(
+    kept: Open, clock: ManualClock, key: str
+) -> None:
     async with kept() as ledger:
-        tickets = [await reserve(ledger, "agrees", 0.1 * n) for n in range(1, 6)]
+        tickets = [await reserve(ledger, key, 0.1 * n) for n in range(1, 6)]
         now = clock.now().timestamp()
-        assert (await audited(ledger, ["agrees"], now)).differences == []
+        assert (await audited(ledger, [key], now)).differences == []
         for n, ticket in enumerate(tickets):
             await ledger.settle(ticket, 10, 0.03 * n)
-            assert (await audited(ledger, ["agrees"], now)).differences == []
+            assert (await audited(ledger, [key], now)).differences == []
         [total] = await ledger.report(Query())
-        [spent] = await ledger.spending(["agrees"])
+        [spent] = await ledger.spending([key])
         assert total.cost == pytest.approx(spent.dollars_today) == pytest.approx(0.3)
 
 
@@ -304,23 +318,17 @@ async def test_budgets_of_an_earlier_version_become_rows_once(
 # -- rows beside another store ---------------------------------------------------------------------
 
 
-class Full:
+class Full(SQLiteDatabase):
     """A database whose disk is full for a while."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
-        self.is_full = True
-        self._database = database
+    is_full = True
 
-    def __enter__(self) -> None:
+    @contextmanager
+    def transaction(self, lock: str) -> Iterator[None]:
         if self.is_full:
             raise sqlite3.OperationalError("database or disk is full")
-        self._database.__enter__()
-
-    def __exit__(self, *raised: Any) -> None:
-        self._database.__exit__(*raised)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._database, name)
+        with super().transaction(lock):
+            yield
 
 
 async def test_rows_are_queued_while_the_disk_is_full(
@@ -328,7 +336,8 @@ async def test_rows_are_queued_while_the_disk_is_full(
 ) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.writer.FLUSH_SECONDS", 0.0)
     monkeypatch.setattr("swink_gateway.policy.limits.writer.MOST_WAITING", 3)
-    full: Any = Full(open_rows(tmp_path / "rows"))
+    await RowWriter(lambda: open_rows(tmp_path / "rows")).aclose()
+    full = Full(tmp_path / "rows")
     rows = RowWriter(lambda: full)
     for number in range(5):
         rows.put(Entry(id=f"{number}", key="alice", cost=1.0))
@@ -381,17 +390,17 @@ async def test_a_process_restores_budgets_that_redis_loses(
     await ledgers[0].settle(ticket, 0, 0.75)
     for ledger in ledgers:
         assert await spent_on(ledger, key) == 0.75
-        assert ledger._counters[DATA_LOST] == 1
+        assert ledger._budgets._counters[DATA_LOST] == 1
         await ledger.aclose()
 
 
 async def lose(ledger: RedisLedger, key: str, what: str) -> None:
     names = [f"swink:gateway:dollars:{key}"]
     if what == "everything":
-        await ledger._redis.flushall()
+        await ledger._server.redis.flushall()
     elif what == "the budget and the index":
         names.append("swink:gateway:budgets")
-    await ledger._redis.delete(*names)
+    await ledger._server.redis.delete(*names)
 
 
 async def test_a_process_refuses_a_key_whose_lost_budget_it_does_not_know(

@@ -19,8 +19,7 @@ import swink_core as swink
 from swink_core import Done, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import Ledger, MemoryLedger, Query, open_ledger
-from swink_gateway.policy.limits.files import open_rows
-from swink_gateway.policy.limits.sqlite import SQLiteLedger
+from swink_gateway.policy.limits.sqlite import SQLiteLedger, open_rows
 from swink_gateway.policy.limits.writer import RowWriter
 from swink_gateway.serving.metrics import Monitor
 from swink_gateway.serving.server import Gateway
@@ -289,7 +288,7 @@ async def test_the_command_names_attempts_that_were_not_settled(
 WRONG = [
     (["--ledger", "{}", "--gateway", "http://127.0.0.1:9"], "exclude one another"),
     (["--gateway", "http://127.0.0.1:9"], "cannot read the spending"),
-    (["--ledger", "{}"], "cannot be read as a ledger"),
+    (["--ledger", "{}"], "the ledger cannot be read"),
     (["--by", "color"], "cannot be summed by 'color'"),
 ]
 

@@ -21,7 +21,7 @@ from attrs import define, field
 
 from swink_batch.forms import Request
 from swink_batch.journal import FileEngine
-from swink_core import SwinkError
+from swink_core import Charge, SwinkError
 
 __all__ = ["Intent", "Ledger", "id_part", "row_name"]
 
@@ -40,11 +40,15 @@ def id_part(name: str) -> str:
 
 @define
 class Intent:
-    """A submission whose outcome is unknown: `at` is when it began, in seconds since 1970."""
+    """A submission whose outcome is unknown: `at` is when it began, in seconds since 1970.
+
+    `held` is the reservation for its rows.
+    """
 
     token: str
     rows: list[str]
     at: float
+    held: Charge = field(factory=Charge)
     known: frozenset[str] = field(default=frozenset(), repr=False)
     """The ids of the batches in the ledger, which cannot belong to this submission."""
 
@@ -60,6 +64,13 @@ class _Line(msgspec.Struct, omit_defaults=True):
     ended: bool = False
     token: str = ""
     at: float = 0.0
+    tokens: int = 0
+    cost: float | None = None
+
+    @property
+    def held(self) -> Charge:
+        """The reservation for the rows; nothing for a run without limits."""
+        return Charge(self.tokens, self.cost, True)
 
 
 class Ledger:
@@ -94,22 +105,38 @@ class Ledger:
         settled = {line.token for line in lines if line.batch or line.ended}
         known = frozenset(line.batch for line in lines if line.batch)
         return [
-            Intent(line.token, line.rows, line.at, known)
+            Intent(line.token, line.rows, line.at, line.held, known)
             for line in lines
             if not line.batch and line.token not in settled
         ]
 
-    def intend(self, token: str, rows: Sequence[str], at: float) -> None:
+    def held(self) -> tuple[Charge, int]:
+        """Return the reservations for rows without results, and their number."""
+        held, number = Charge(), 0
+        left = self.open_batches()
+        for line in self._lines():
+            if line.batch in left and not line.ended:
+                rows = len(left[line.batch])
+                cost = None if line.cost is None else line.cost * rows / len(line.rows)
+                held += Charge(line.tokens * rows // len(line.rows), cost, True)
+                number += rows
+        for intent in self.intents():
+            held += intent.held
+            number += len(intent.rows)
+        return held, number
+
+    def intend(self, token: str, rows: Sequence[str], at: float, held: Charge) -> None:
         """Record that a batch of these rows is about to be submitted with a token."""
-        self._write(_Line("", [*rows], token=token, at=at))
+        line = _Line("", [*rows], token=token, at=at, tokens=held.tokens, cost=held.cost)
+        self._write(line)
 
     def withdraw(self, token: str) -> None:
         """Record that the submission with this token failed."""
         self._write(_Line("", [], ended=True, token=token))
 
-    def begin(self, id: str, rows: Sequence[str], token: str) -> None:
+    def begin(self, id: str, rows: Sequence[str], token: str, held: Charge) -> None:
         """Record a batch that was begun with a token."""
-        self._write(_Line(id, [*rows], token=token))
+        self._write(_Line(id, [*rows], token=token, tokens=held.tokens, cost=held.cost))
 
     def end(self, id: str, rows: Sequence[str]) -> None:
         """Record that the results of these rows of a batch are in the journal."""

@@ -112,6 +112,11 @@ class Runner:
         """Check that the run can begin. Raises UsageError if not, for example if the first row is
         invalid.
         """
+        self._check_prices()
+        await self._limiter.join()
+        self._look_at_rows()
+
+    def _check_prices(self) -> None:
         if self._job.limits is not None and self._job.limits.cost is not None:
             for name in self._job.each_model():
                 model = self._client.catalog.resolve(name)
@@ -122,8 +127,6 @@ class Runner:
                         resolution="Set a limit of tokens or requests, or choose a model with "
                         "prices (swink models).",
                     )
-        await self._limiter.join()
-        self._look_at_rows()
 
     def _look_at_rows(self) -> None:
         self.tally.total = self._count()

@@ -17,6 +17,7 @@ from swink_core import (
     Error,
     LimitReached,
     Limits,
+    Model,
     ResponseHead,
     Target,
     UsageError,
@@ -51,9 +52,13 @@ class Spending:
         return not (self._under_way or self._admitted)
 
     def add(self, charge: Charge, requests: int) -> None:
-        """Count the spending of earlier runs."""
+        """Count the spending of earlier runs, and the reservations of a vendor's batches."""
         self._gate.charge += charge
         self._gate.requests += requests
+
+    def refusal(self, model: Model, reservation: Charge) -> LimitReached | None:
+        """Return the error for a reservation that does not fit; `None` if it fits."""
+        return self._gate.refusal(model, reservation)
 
     async def admit(self, call: Call) -> None:
         """Wait until a call appears to fit beside the others; return at once for the only one."""

@@ -16,6 +16,7 @@ from swink import Client
 from swink_batch.ledger import Intent
 from swink_core import (
     Call,
+    Charge,
     Cost,
     Failure,
     Host,
@@ -26,9 +27,9 @@ from swink_core import (
     replace,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import AiohttpClient, HTTPRequest, cost_of
+from swink_core.providers import AiohttpClient, HTTPRequest, cost_of, prompt_of, reservation
 
-__all__ = ["BatchAPI", "Unsettled", "Vendor", "batch_price"]
+__all__ = ["BatchAPI", "Unsettled", "Vendor", "batch_price", "batch_reservation"]
 
 GROUP = "swink.batches"
 
@@ -206,6 +207,15 @@ def batch_price(call: Call, usage: Usage | None, share: float | None) -> float |
         usage, share = replace(usage, extra={**usage.extra, "terms": TERM}), 1.0
     cost: Cost | None = cost_of(usage, prices, call.clock.now())
     return cost.total * share if cost and cost.total is not None and share else None
+
+
+def batch_reservation(call: Call, share: float | None) -> Charge:
+    """Return the most that a row of a batch is expected to cost; `share` as in `batch_price`."""
+    info, context, options = call.model.info, call.context, call.options
+    ordinary = reservation(info, call.provider_info, context, options)
+    prompt = int(prompt_of(call.provider_info, context, options, info).most)
+    price = batch_price(call, Usage(prompt, ordinary.tokens - prompt), share)
+    return Charge(ordinary.tokens, ordinary.cost if price is None else price, True)
 
 
 def _api_of(provider: str, host: Host) -> BatchAPI:

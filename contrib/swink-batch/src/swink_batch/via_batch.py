@@ -21,8 +21,8 @@ from swink_batch.answers import Answer, Failed, as_json, bad_row, failed, succee
 from swink_batch.forms import Request
 from swink_batch.ledger import Intent, Ledger, id_part, row_name
 from swink_batch.runner import Runner, together
-from swink_batch.vendors import Unsettled, Vendor, batch_price
-from swink_core import SwinkError, UsageError
+from swink_batch.vendors import Unsettled, Vendor, batch_price, batch_reservation
+from swink_core import Charge, LimitReached, SwinkError, UsageError
 
 __all__ = ["BatchRunner"]
 
@@ -54,11 +54,7 @@ class BatchRunner(Runner):
                 "a batch needs the path of a journal to resume from",
                 resolution="Name one: journal=…",
             )
-        if self._job.limits is not None:
-            raise UsageError(
-                "limits cannot stop a batch, which is submitted as a whole",
-                resolution="Omit the limits, or --via batch.",
-            )
+        self._check_prices()
         self._look_at_rows()
 
     async def run(self) -> None:
@@ -80,6 +76,10 @@ class BatchRunner(Runner):
         theirs = {name for names in open_.values() for name in names}
         intents = ledger.intents()
         doubtful = {name for intent in intents for name in intent.rows}
+        full: LimitReached | None = None
+        held = Charge()
+        if self._spending is not None:
+            self._spending.add(*ledger.held())
         bodies: dict[str, bytes] = {}  # of doubtful rows
         kept: set[str] = set()
         waiting: dict[str, Request] = {}
@@ -95,27 +95,41 @@ class BatchRunner(Runner):
             if request.why is not None:
                 await self._take(request, bad_row(request.id, request.why))
                 continue
+            is_new = name not in theirs and name not in doubtful and not self._job.cancel
+            if is_new and full is not None:
+                await self._leave(request)
+                continue
+            stream = self._stream(vendor, request)
             try:
-                body = await vendor.request(self._stream(vendor, request))
+                body = await vendor.request(stream)
             except SwinkError as error:
                 if self._is_refused(error):
                     return
                 await self._take(request, failed(request.id, error, self._model))
                 continue
+            if is_new and self._spending is not None:
+                charge = batch_reservation(stream.call, vendor.api.share)
+                full = self._spending.refusal(stream.call.model, charge)
+                if full is not None:
+                    await self._leave(request)
+                    continue
+                self._spending.add(charge, 1)
             waiting[name] = request
             if name in doubtful:
                 bodies[name] = body
-            if name in theirs or name in doubtful or self._job.cancel:
+            if not is_new:
                 continue
             if rows and (
                 len(rows) >= vendor.api.most_requests or size + len(body) > vendor.api.most_bytes
             ):
-                await self._submit(vendor, ledger, open_, rows)
-                rows, size = [], 0
+                await self._submit(vendor, ledger, open_, rows, held)
+                rows, size, held = [], 0, Charge()
             rows.append((name, body))
             size += len(body) + 200  # with what stands around it
+            if self._spending is not None:
+                held += charge
         if rows:
-            await self._submit(vendor, ledger, open_, rows)
+            await self._submit(vendor, ledger, open_, rows, held)
         self.tally.under_way = len(waiting)
         asked = {*map(id_part, waiting)}
         for intent in intents:
@@ -135,6 +149,8 @@ class BatchRunner(Runner):
         )
         for request in waiting.values():
             await self._leave(request)
+        if full is not None:
+            self.stop(f"{full.message}\n{full.resolution}")
 
     async def _submit(
         self,
@@ -142,12 +158,13 @@ class BatchRunner(Runner):
         ledger: Ledger,
         open_: dict[str, list[str]],
         rows: Sequence[tuple[str, bytes]],
+        held: Charge,
     ) -> None:
         names = [name for name, _ in rows]
         assert self._journal is not None
         self._journal.begin()  # the batch is that job's
         token = secrets.token_hex(12)
-        ledger.intend(token, names, time.time())
+        ledger.intend(token, names, time.time(), held)
         try:
             id = await vendor.submit(rows, token)
         except Unsettled:
@@ -155,7 +172,7 @@ class BatchRunner(Runner):
         except SwinkError:
             ledger.withdraw(token)
             raise
-        ledger.begin(id, names, token)
+        ledger.begin(id, names, token, held)
         open_[id] = names
 
     async def _settle(
@@ -178,13 +195,13 @@ class BatchRunner(Runner):
             return  # the next run looks again
         [ids] = found
         if ids:
-            ledger.begin(ids[0], intent.rows, intent.token)
+            ledger.begin(ids[0], intent.rows, intent.token, intent.held)
             open_[ids[0]] = intent.rows
             return
         ledger.withdraw(intent.token)
         rows = [(name, bodies[name]) for name in intent.rows if name in bodies]
         if rows and not self._job.cancel:
-            await self._submit(vendor, ledger, open_, rows)
+            await self._submit(vendor, ledger, open_, rows, intent.held)
 
     async def _fetch(
         self,

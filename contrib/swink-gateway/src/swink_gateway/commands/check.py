@@ -16,6 +16,9 @@ from swink_gateway.policy.served_models import ServedModels
 
 __all__ = ["lines_of"]
 
+SERVERS = {"postgres": "Postgres", "redis": "Redis"}
+"""The servers of the engines of a store."""
+
 _Rows = Sequence[tuple[str, str]]
 
 
@@ -40,7 +43,8 @@ def lines_of(routing: Routing) -> Iterator[str]:
         yield f"no price for {names}: keys with a budget cannot use them; add [prices]"
     for name, pattern in _fitting_nothing(routing):
         yield f"keys.{name}.models: {pattern!r} matches no route, alias or known model"
-    servers = "the Redis server, and providers" if config.store.engine == "redis" else "providers"
+    server = SERVERS.get(config.store.engine)
+    servers = f"the {server} server, and providers" if server else "providers"
     yield f"not checked: {servers}, their keys and their models"
 
 

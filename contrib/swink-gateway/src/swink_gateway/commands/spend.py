@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing, closing
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,9 @@ from swink_cli.listing import print_lines
 from swink_cli.summary import money
 from swink_cli.terminal import say, table
 from swink_gateway.policy.config import Source
-from swink_gateway.policy.limits import Query, Store, audited, open_ledger
-from swink_gateway.policy.limits.rows import entries_in, read_only, report_in, sqlite_execute
+from swink_gateway.policy.limits import Query, Store, audited, open_ledger, reading_rows
+from swink_gateway.policy.limits.ledger import StoreUnavailable
+from swink_gateway.policy.limits.rows import entries_in, report_in
 from swink_gateway.policy.spending import FILTERS, csv_of, month_of, query_of, rows_of
 
 __all__ = ["command"]
@@ -107,7 +107,7 @@ def command(
     if audit:
         return asyncio.run(_audit(file, ledger, gateway, form))
     if ledger is not None or file is not None:
-        found = _read(ledger or _ledger_of(file), query, rows)
+        found = _read(ledger or file, _store_of(file, ledger)[0], query, rows)
     else:
         found = asyncio.run(_ask(gateway, by, since, until, where, rows))
     _print(found, by, rows, form)
@@ -117,35 +117,29 @@ def command(
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def _store_of(file: Path | None) -> tuple[Store, list[str]]:
-    assert file is not None
-    return Source.of(file).store(os.environ)
+def _store_of(file: Path | None, ledger: Path | None) -> tuple[Store, list[str]]:
+    """Return the store of a gateway's file, or of a ledger, and the names of the keys."""
+    return (Store("sqlite", ledger), []) if file is None else Source.of(file).store(os.environ)
 
 
-def _ledger_of(file: Path | None) -> Path:
-    """Return the path of the ledger of a gateway's file. Raises UsageError if it is in memory."""
-    store, _ = _store_of(file)
-    found = store.path if store.engine == "sqlite" else store.ledger
+def _read(place: Path | None, store: Store, query: Query, rows: bool) -> list[dict[str, Any]]:
+    read: Callable[..., Any] = entries_in if rows else report_in
+    found = reading_rows(store)
     if found is None:
         raise swink.UsageError(
-            f"the [store] of {file} has no ledger file",
+            f"the [store] of {place} has no ledger file",
             resolution="Add a path to [store], or query the running gateway with --gateway.",
         )
-    return found
-
-
-def _read(path: Path, query: Query, rows: bool) -> list[dict[str, Any]]:
-    read: Callable[..., Any] = entries_in if rows else report_in
     try:
-        with closing(read_only(path)) as database:
-            return rows_of(read(sqlite_execute(database), query))
-    except sqlite3.Error as error:
-        raise _unreadable(path, error) from error
+        with found as execute:
+            return rows_of(read(execute, query))
+    except StoreUnavailable as error:
+        raise _unreadable(place, error) from error
 
 
-def _unreadable(path: Path, error: sqlite3.Error) -> swink.SwinkError:
+def _unreadable(place: Path | None, error: swink.SwinkError) -> swink.SwinkError:
     return swink.SwinkError(
-        f"{path} cannot be read as a ledger: {error}",
+        f"{place}: {error.message}",
         title="No ledger",
         resolution="Pass the path from the [store] of the gateway's file.",
     )
@@ -258,17 +252,18 @@ async def _audit(file: Path | None, path: Path | None, gateway: str | None, form
 
 
 def _has_budgets(path: Path | None) -> bool:
-    assert path is not None
+    found = reading_rows(Store("sqlite", path))
+    assert found is not None
+    query = "SELECT 1 FROM sqlite_master WHERE name = 'accounts'"
     try:
-        with closing(read_only(path)) as database:
-            found = database.execute("SELECT 1 FROM sqlite_master WHERE name = 'accounts'")
-            return found.fetchone() is not None
-    except sqlite3.Error as error:
+        with found as execute:
+            return bool([*execute(query, ())])
+    except StoreUnavailable as error:
         raise _unreadable(path, error) from error
 
 
 async def _audit_of(file: Path | None, path: Path | None) -> dict[str, Any]:
-    store, names = (Store("sqlite", path), []) if file is None else _store_of(file)
+    store, names = _store_of(file, path)
     if store.engine == "memory":
         raise swink.UsageError(
             f"the [store] of {file} is in the memory of the gateway's process",

@@ -88,7 +88,7 @@ def stated_tags(headers: Mapping[str, str]) -> tuple[str, ...]:
 
 @define(frozen=True)
 class Payer:
-    """The key that pays for a call, and facts for the rows of its attempts.
+    """The key that pays for a call, and facts for the rows of the ledger.
 
     `account` names the account of a target; `heard` is called with each row that is settled.
     """
@@ -170,7 +170,10 @@ class KeyCharge:
                 if isinstance(found, Ticket):
                     self._hold(found)
             self._admitting = None
-        await self._settle(ends=True)
+        try:
+            await self._settle(ends=True)
+        except StoreUnavailable as error:  # the client has its answer, or its error
+            log.error("an attempt keeps its reservation as its charge: %s", error)
 
     async def _admit(self, most: Charge, model: Model, begins: bool) -> Refusal | None:
         payer = self._payer

@@ -262,7 +262,7 @@ def _conversation(asked: Asked, owner: str) -> str | None:
 def _faults_of_store(store: Store) -> Iterator[Fault]:
     if store.engine not in ENGINES:
         yield Fault(("store", "engine"), f"expected one of {', '.join(ENGINES)}")
-    wanted = {"sqlite": "path", "redis": "url"}.get(store.engine)
+    wanted = {"sqlite": "path", "postgres": "url", "redis": "url"}.get(store.engine)
     if wanted and not getattr(store, wanted):
         yield Fault(("store", wanted), f"is missing; {store.engine} requires it")
 

@@ -1,7 +1,8 @@
-"""What clients may take, what they took, and which models rest: one ledger for all who serve.
+"""Limits, budgets and circuits, and the ledger: shared by all processes of a gateway.
 
 Limits and budgets are in memory for one process, in a SQLite file for the processes of one machine,
-and in Redis for several machines (`swink-gateway[redis]`). Each attempt has a row: see `rows`.
+and in Postgres or Redis for several machines (`swink-gateway[postgres]`, `swink-gateway[redis]`).
+Each attempt has a row: see `rows`.
 """
 
 from swink_gateway.policy.limits.audit import Difference, Findings, audited
@@ -17,7 +18,7 @@ from swink_gateway.policy.limits.ledger import (
 )
 from swink_gateway.policy.limits.memory import MemoryLedger
 from swink_gateway.policy.limits.rows import DIMENSIONS, Entry, Query, Total
-from swink_gateway.policy.limits.stores import Store, faults_of_place, open_ledger
+from swink_gateway.policy.limits.stores import Store, faults_of_place, open_ledger, reading_rows
 
 __all__ = [
     "DIMENSIONS",
@@ -39,4 +40,5 @@ __all__ = [
     "audited",
     "faults_of_place",
     "open_ledger",
+    "reading_rows",
 ]

@@ -1,4 +1,4 @@
-"""The account of one key, and the circuit of one model: what is kept, and how it is counted."""
+"""The account of one key, and the circuit of one model: their state and their rules."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["Account", "Breaker"]
 
 
 class Account(Struct):
-    """What a key took: requests and tokens by second, dollars by period, answers by process."""
+    """The usage of a key: requests and tokens by second, dollars by period, answers by process."""
 
     seconds: dict[int, tuple[float, float]] = field(default_factory=dict)
     dollars: dict[str, float] = field(default_factory=dict)
     streams: dict[str, int] = field(default_factory=dict)
 
     def spending(self, key: str, now: float, is_alive: Callable[[str], bool]) -> Spending:
-        """Return what was taken, without that which no longer counts."""
+        """Return the current spending, and drop the seconds and processes that no longer count."""
         first, last = int(now) - WINDOW_SECONDS, int(now) + MOST_AHEAD_SECONDS
         self.seconds = {at: taken for at, taken in self.seconds.items() if first <= at <= last}
         self.streams = {name: count for name, count in self.streams.items() if is_alive(name)}
@@ -54,7 +54,7 @@ class Account(Struct):
         is_alive: Callable[[str], bool],
         begins: bool = True,
     ) -> Refusal | None:
-        """Reserve an attempt, unless a limit is reached; `begins`: no other attempt preceded it."""
+        """Reserve an attempt, unless a limit is reached; `begins`: it is the first of its call."""
         taken = self.spending(ticket.key, ticket.at, is_alive)
         if refused := refusal(allowance if begins else allowance.budget, taken):
             return refused
@@ -72,7 +72,7 @@ class Account(Struct):
         self.streams[process] = self.streams.get(process, int(ends)) - ends
 
     def charge(self, at: float, requests: int, tokens: int, dollars: float) -> None:
-        """Add to what was taken at a time; what no longer counts then is dropped at a look."""
+        """Add a charge at a time; `spending` drops the seconds that no longer count."""
         before = self.seconds.get(int(at), (0, 0))
         self.seconds[int(at)] = before[0] + requests, before[1] + tokens
         for period in periods(at) if dollars else ():
@@ -80,10 +80,10 @@ class Account(Struct):
 
 
 class Breaker(Struct):
-    """The calls in a row that failed on a model, and until when it rests (0.0: it does not).
+    """The consecutive failed calls of a model, and the end of its cooldown (0.0: none).
 
-    `probe` is the interval, in seconds, at which single attempts may ask after that (0.0: all may);
-    `longest` is the longest of both waits, which a clock that is put back does not lengthen.
+    After it, single attempts are admitted at intervals of `probe` seconds (0.0: all are). `longest`
+    is the longer of both waits, which a clock that is set back does not lengthen.
     """
 
     failures: int = 0

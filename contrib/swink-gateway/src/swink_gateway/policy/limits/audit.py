@@ -1,7 +1,7 @@
 """Compare the budgets of a store with the rows of the ledger, and list rows that were not settled.
 
-Both say the same for each key, day and month, but for rows that a process had not written when it
-was killed, and rows that another machine's ledger has.
+They agree for each key, day and month, except for rows that a process had not written when it was
+killed, and rows in the ledger of another machine.
 """
 
 from __future__ import annotations
@@ -12,26 +12,23 @@ from datetime import UTC, datetime
 
 from attrs import define
 
-from swink_gateway.policy.limits.debts import is_running
-from swink_gateway.policy.limits.files import LEAST
 from swink_gateway.policy.limits.ledger import Ledger, periods
-from swink_gateway.policy.limits.memory import SELF
-from swink_gateway.policy.limits.rows import RESERVED, Entry, Query
+from swink_gateway.policy.limits.rows import LEAST, RESERVED, Entry, Query
 
 __all__ = ["Difference", "Findings", "audited"]
 
 LOOKS = 3
-"""How often a difference has to be seen: attempts that begin and end meanwhile make some."""
+"""How often a difference must be found: attempts that begin or end meanwhile cause some."""
 
 LOOK_SECONDS = 1.0
 
 LONGEST_ATTEMPT_SECONDS = 86400
-"""Seconds after which no attempt is still under way, whatever process has its id now."""
+"""Seconds after which an attempt has ended, even if a process has the same id now."""
 
 
 @define(frozen=True)
 class Difference:
-    """A period of a key in which the store has other dollars than the ledger's rows."""
+    """A period in which the budget of a key and the rows of the ledger differ, in US dollars."""
 
     key: str
     period: str
@@ -60,7 +57,12 @@ async def audited(ledger: Ledger, keys: Sequence[str], now: float) -> Findings:
         if not seen:
             break
     reserved = await ledger.entries(Query(where={"outcome": frozenset({RESERVED})}))
-    unsettled = [entry for entry in reserved if _is_over(entry, now)]
+    running = await ledger.running({entry.process for entry in reserved})
+    unsettled = [
+        entry
+        for entry in reserved
+        if entry.process not in running or now - entry.at > LONGEST_ATTEMPT_SECONDS
+    ]
     return Findings(unsettled, [*seen.values()])
 
 
@@ -90,9 +92,3 @@ async def _compared(ledger: Ledger, keys: Sequence[str], now: float) -> list[Dif
 
 def _begin(month: str) -> float:
     return datetime.fromisoformat(f"{month}-01").replace(tzinfo=UTC).timestamp()
-
-
-def _is_over(entry: Entry, now: float) -> bool:
-    if now - entry.at > LONGEST_ATTEMPT_SECONDS:
-        return True
-    return entry.process != SELF and not is_running(entry.process)

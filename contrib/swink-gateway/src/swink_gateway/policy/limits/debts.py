@@ -1,7 +1,7 @@
-"""What a process owes the shared ledger, which it takes down so that a sudden end loses nothing.
+"""The debts of a process to the shared ledger, in a file, so that a sudden end loses none.
 
-Processes of one machine share a folder: what one that died owed is paid by whoever comes first.
-Each debt has an id, by which it counts once, however often somebody tries to pay it.
+Processes of one machine share a folder: any of them pays the debts of one that died. Each debt has
+an id, so that it counts once, even if several processes pay it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Debts:
         self._owed: list[Debt] = []
 
     def add(self, key: str, at: float, requests: int, tokens: int, dollars: float) -> None:
-        """Take down a debt."""
+        """Record a debt."""
         debt = (token_hex(8), key, int(at), requests, tokens, dollars)
         self._owed.append(debt)
         if self._file is not None:
@@ -42,7 +42,7 @@ class Debts:
                 file.write(json.encode(debt) + b"\n")
 
     async def pay(self, pays: Callable[[Debt], Awaitable[object]]) -> None:
-        """Have `pays` pay all debts; what it could not pay is owed on."""
+        """Call `pays` with each debt, and keep those for which it raises."""
         for file in self._of_the_dead():
             with suppress(FileNotFoundError):  # another one was first
                 for line in file.read_bytes().splitlines(keepends=True):
@@ -62,7 +62,7 @@ class Debts:
 
 
 def is_running(process: str) -> bool:
-    """Tell whether a process of this machine is still there, by its id."""
+    """Tell whether a process of this machine still runs, by its id."""
     if sys.platform == "win32":  # where os.kill ends a process, or sends it a Ctrl-C
         import ctypes
 

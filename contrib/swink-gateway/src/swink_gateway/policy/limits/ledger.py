@@ -1,4 +1,4 @@
-"""What a ledger answers, and the one rule by which it does.
+"""The interface of a ledger, and the rule by which it admits attempts.
 
 An attempt is admitted while charges and reservations together are below each limit. It is reserved
 before it begins, and settled when it has ended: with one row of the ledger, which is written with
@@ -26,6 +26,7 @@ from swink_gateway.policy.limits.rows import RESERVED, Entry, Query, Total, new_
 __all__ = [
     "MOST_AHEAD_SECONDS",
     "MOST_IDS",
+    "MOST_REMEMBERED",
     "WINDOW_SECONDS",
     "Allowance",
     "Circuit",
@@ -46,22 +47,25 @@ __all__ = [
 MOST_IDS = 100_000
 """The most ids of vendors' that are recorded, the oldest forgotten first."""
 
+MOST_REMEMBERED = 1000
+"""Models whose failures are remembered; the oldest are forgotten, because clients name them."""
+
 WINDOW_SECONDS = 60
-"""In which requests and tokens count: those of each second go as it leaves the window."""
+"""The window in which requests and tokens count, second by second."""
 
 MOST_AHEAD_SECONDS = 5
-"""How far a second may lie ahead of the clock and still count; clocks that were wrong lie more."""
+"""How far ahead of the clock a second may be and still count, for clocks that were wrong."""
 
 BUSY_SECONDS = 1.0
-"""After which who has too many answers under way may ask again: they end all the time."""
+"""The `Retry-After` for too many concurrent answers, because they end all the time."""
 
 
 SETTLED = "settled"
-"""The outcome of an attempt whose own is not known."""
+"""The outcome of a settled attempt without a known one."""
 
 
 class StoreError(UsageError, title="Limits cannot be kept"):
-    """A place for limits that cannot be one."""
+    """An invalid place for limits."""
 
 
 class StoreUnavailable(SwinkError, title="Limits cannot be read or written"):
@@ -70,10 +74,10 @@ class StoreUnavailable(SwinkError, title="Limits cannot be read or written"):
 
 @define(frozen=True)
 class Allowance:
-    """What the clients of one key may take together; `None` is no limit.
+    """The limits of all clients of one key together; `None` means unlimited.
 
-    `requests` and `tokens` are a minute, `streams` are under way at a time, and dollars go by the
-    days and months of UTC.
+    `requests` and `tokens` are per minute, `streams` are concurrent answers, and dollars are per
+    day and month of UTC.
     """
 
     requests: float | None = None
@@ -88,7 +92,7 @@ class Allowance:
         return evolve(self, requests=None, tokens=None, streams=None)
 
     def share(self, members: int) -> Allowance:
-        """Return what one of so many processes may let through by itself."""
+        """Return the equal part of one process when so many share the limits."""
 
         def part(limit: float | None) -> float | None:
             return None if limit is None else limit / members
@@ -104,10 +108,10 @@ class Allowance:
 
 @define(frozen=True)
 class Spending:
-    """What a key has taken: in the last minute, today and this month, and what is under way.
+    """The usage of a key in the last minute, today and this month, and its concurrent answers.
 
-    `at` is when this was so, in seconds of the epoch; `frees_at` when the minute's first second
-    no longer counts.
+    `at` is the time of this state, in seconds of the epoch, and `frees_at` the time at which the
+    first second of the minute no longer counts.
     """
 
     key: str
@@ -122,9 +126,9 @@ class Spending:
 
 @define(frozen=True)
 class Refusal:
-    """Why a call is not admitted: `what` is the limit in words.
+    """The reason for which a call is not admitted: `what` is the limit in words.
 
-    `retry_after` is in seconds; `spent` tells a budget from a rate.
+    `retry_after` is in seconds; `spent`: the limit is a budget and not a rate.
     """
 
     what: str
@@ -134,7 +138,7 @@ class Refusal:
 
 @define(frozen=True)
 class Ticket:
-    """An attempt that was admitted: when, what was reserved for it, and its row of the ledger."""
+    """An admitted attempt: its time, its reservation, and its row of the ledger."""
 
     key: str
     at: float
@@ -170,10 +174,10 @@ def settled(ticket: Ticket, tokens: int, dollars: float | None) -> Entry:
 
 @define(frozen=True)
 class Circuit:
-    """A model that failed, so many times in a row, at last with this kind and in these words.
+    """A model that failed consecutively; `kind` and `message` are those of the last failure.
 
-    `rest` are the seconds for which it is not asked; 0.0: it may be. `is_stated`: the provider
-    itself said for how long.
+    `rest` is the cooldown that is left, in seconds; 0.0: attempts are admitted. `is_stated`: the
+    provider stated the time.
     """
 
     failures: int
@@ -185,12 +189,11 @@ class Circuit:
 
 @define(frozen=True, kw_only=True)
 class FailedAttempt:
-    """A failed attempt on a target, and how long the target rests once it has failed too often.
+    """A failed attempt on a target, and the cooldown of the target after too many of them.
 
-    `is_first`: the failed attempts before it were other calls'. Calls are counted, so only a first
-    one adds to the number. From `threshold` calls on, the target rests for `rest` seconds. After
-    that, one attempt at a time may ask, at intervals of `probe` seconds, until one succeeds; 0.0:
-    all may ask.
+    `is_first`: it is the first failed attempt of its call. Calls are counted, so only a first one
+    adds to the number. From `threshold` calls on, the target has a cooldown of `rest` seconds.
+    After that, one attempt is admitted every `probe` seconds until one succeeds; 0.0: all are.
     """
 
     kind: str
@@ -202,7 +205,7 @@ class FailedAttempt:
 
 
 class Ledger(Protocol):
-    """Limits, budgets and circuits; what it is told holds for all who share it."""
+    """Limits, budgets and circuits, which all processes of a gateway share."""
 
     async def admit(
         self,
@@ -235,8 +238,11 @@ class Ledger(Protocol):
     async def entries(self, query: Query) -> list[Entry]:
         """List rows of the ledger, the oldest first."""
 
+    async def running(self, processes: Collection[str]) -> set[str]:
+        """Return the processes among these that still run, as `Entry.process` names them."""
+
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
-        """Return what each of the keys has taken."""
+        """Return the spending of each of the keys."""
 
     async def circuit(self, target: str) -> Circuit | None:
         """Return the circuit of a target for an attempt that begins now.
@@ -251,13 +257,13 @@ class Ledger(Protocol):
         """Forget the failures of a target."""
 
     async def claim(self, owner: str, ids: Collection[str]) -> None:
-        """Record whose ids of a vendor's are; one that has an owner keeps it."""
+        """Record the owner of ids of a vendor; an id that has an owner keeps it."""
 
     async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
         """Return the ids among these that an owner has claimed."""
 
     async def aclose(self) -> None:
-        """Let go of what is open."""
+        """Close all files and connections."""
 
 
 def periods(at: float) -> tuple[str, str]:
@@ -267,7 +273,7 @@ def periods(at: float) -> tuple[str, str]:
 
 
 def refusal(allowance: Allowance, taken: Spending) -> Refusal | None:
-    """Return why no more is admitted; `None` where it is."""
+    """Return the refusal of a further attempt; `None` if it is admitted."""
     for limit, so_far, what, wait, spent in _limits(allowance, taken):
         if limit is not None and so_far >= limit:
             return Refusal(counted(limit, what), max(1.0, wait), spent)
@@ -275,7 +281,7 @@ def refusal(allowance: Allowance, taken: Spending) -> Refusal | None:
 
 
 def counted(limit: float, what: str) -> str:
-    """Return a limit as people write it: with separators, and with the decimals it was given."""
+    """Format a limit with separators, and with the decimals of the configuration."""
     of = what.replace("s a", " a", 1) if limit == 1 else what
     return f"{Decimal(f'{limit:.12g}'):,f} {of}"
 
@@ -284,7 +290,7 @@ _Row = tuple[float | None, float, str, float, bool]
 
 
 def _limits(allowance: Allowance, taken: Spending) -> Iterable[_Row]:
-    """Yield the rows (limit, taken, what of, seconds until it may be otherwise, a budget)."""
+    """Yield each limit with the usage, the unit, the seconds until it falls, and `spent`."""
     now = datetime.fromtimestamp(taken.at, UTC)
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     first = (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)

@@ -9,6 +9,7 @@ from swink_core.providers import Clock, LoopClock
 from swink_gateway.policy.limits.account import Account, Breaker
 from swink_gateway.policy.limits.ledger import (
     MOST_IDS,
+    MOST_REMEMBERED,
     Allowance,
     Circuit,
     FailedAttempt,
@@ -21,10 +22,7 @@ from swink_gateway.policy.limits.ledger import (
 from swink_gateway.policy.limits.rows import Entry, Query, Total
 from swink_gateway.policy.limits.writer import RowWriter
 
-__all__ = ["MOST_REMEMBERED", "MemoryLedger"]
-
-MOST_REMEMBERED = 1000
-"""Models that failed, those of the longest ago forgotten first: clients choose their names."""
+__all__ = ["MemoryLedger"]
 
 SELF = "self"
 
@@ -76,6 +74,9 @@ class MemoryLedger:
 
     async def entries(self, query: Query) -> list[Entry]:
         return [] if self._rows is None else await self._rows.entries(query)
+
+    async def running(self, processes: Collection[str]) -> set[str]:
+        return {*processes} & {SELF}
 
     async def spending(self, keys: Sequence[str]) -> list[Spending]:
         now = self.now()

@@ -5,10 +5,8 @@ Rows are never deleted, so that last month's spending can be read.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from secrets import token_hex
 from time import time_ns
 from typing import Any
@@ -18,9 +16,11 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from swink_core import UsageError
+from swink_gateway.policy.limits.database import Execute
 
 __all__ = [
     "DIMENSIONS",
+    "LEAST",
     "NOT_SENT",
     "RESERVED",
     "SCHEMA",
@@ -41,6 +41,9 @@ NOT_SENT = "not sent"
 
 DIMENSIONS = ("key", "team", "tag", "model", "account", "outcome", "day", "month")
 """By what spending can be summed. Days and months are those of UTC."""
+
+LEAST = 1e-9
+"""US dollars below which a difference of sums is the rounding of numbers."""
 
 MOST_ENTRIES = 100_000
 """Rows that one query lists."""
@@ -112,13 +115,13 @@ def new_id(at: float | None = None) -> str:
     return f"{nanoseconds:016x}{token_hex(4)}"
 
 
-def write(database: sqlite3.Connection, entries: Iterable[Entry]) -> None:
+def write(execute: Execute, entries: Iterable[Entry]) -> None:
     """Write rows, or the new state of rows that are there, within a transaction."""
     for entry in entries:
         if entry.outcome == NOT_SENT:
-            database.execute(DELETE, (entry.id,))
+            execute(DELETE, (entry.id,))
         else:
-            database.execute(WRITE, astuple(entry))
+            execute(WRITE, astuple(entry))
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -173,9 +176,6 @@ _COLUMN_OF = {
     "month": f"CAST(floor(at / {_SECONDS_A_DAY}) AS INTEGER)",
 }
 """Expressions to group by, for dimensions that are not columns."""
-
-Execute = Callable[[str, Sequence[Any]], Iterable[Sequence[Any]]]
-"""Runs a statement with `?` for parameters, and returns its rows."""
 
 
 def report_in(execute: Execute, query: Query) -> list[Total]:
@@ -253,18 +253,3 @@ def _values(
             options = [str(value)]
         found = [(*before, option) for before in found for option in options]
     return found
-
-
-# -- SQLite ----------------------------------------------------------------------------------------
-
-
-def sqlite_execute(database: sqlite3.Connection) -> Execute:
-    """Return a function that runs statements in a SQLite database."""
-    # builds of SQLite without math functions lack it
-    database.create_function("floor", 1, lambda value: value // 1, deterministic=True)
-    return database.execute
-
-
-def read_only(path: Path) -> sqlite3.Connection:
-    """Open a file for reading, beside those who write it. Raises sqlite3.Error."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)

@@ -1,69 +1,96 @@
-"""Where a ledger is kept, as a configuration says it."""
+"""The place of a ledger, as the configuration names it."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
 from attrs import define, field
 
-from swink_gateway.policy.limits.files import open_rows
+from swink_gateway.policy.limits.database import Database, Execute
 from swink_gateway.policy.limits.ledger import Ledger, StoreError
 from swink_gateway.policy.limits.memory import MemoryLedger
+from swink_gateway.policy.limits.postgres import PostgresDatabase, PostgresLedger, is_address
+from swink_gateway.policy.limits.sqlite import SQLiteLedger, open_rows, reading
 from swink_gateway.policy.limits.writer import RowWriter
 
-__all__ = ["ENGINES", "Store", "faults_of_place", "open_ledger"]
+__all__ = ["ENGINES", "Store", "faults_of_place", "open_ledger", "reading_rows"]
 
-ENGINES = ("memory", "sqlite", "redis")
+ENGINES = ("memory", "sqlite", "postgres", "redis")
 
 
 @define(frozen=True)
 class Store:
-    """Where it is kept what the owners of keys took, and which models rest.
+    """The place of the limits, budgets and circuits, and of the ledger.
 
-    `engine` is `memory`, `sqlite` or `redis`. SQLite's has the `path` of a file, which is the
-    ledger too. Redis's has a `url`, and writes rows to the SQLite file `ledger`;
-    without it, and in memory, each process has its latest 50,000 rows. The processes of a machine
-    keep what they owe Redis in a folder at `path`, if there is one.
+    `engine` is `memory`, `sqlite`, `postgres` or `redis`. SQLite has the `path` of a file, and
+    Postgres a `url`; their database is the ledger, too. Redis has a `url`, and writes rows to
+    `ledger`: the path of a SQLite file, or the address of a Postgres server. Without it, and in
+    memory, each process has its latest 50,000 rows. The processes of a machine keep their debts to
+    Redis in a folder at `path`, if there is one.
     """
 
     engine: str = "memory"
     path: Path | None = None
     url: str | None = field(default=None, repr=False)
-    ledger: Path | None = None
+    ledger: str | None = field(default=None, repr=False)
 
 
 def open_ledger(store: Store, counters: Counter[str] | None = None) -> Ledger:
-    """Return the ledger that is kept there; `counters` count losses of a server, by name.
+    """Open the ledger of a store; `counters` count losses of a Redis server, by name.
 
-    Raises StoreError where it cannot be kept there.
+    Raises StoreError for an invalid place.
     """
     match store:
         case Store(engine="memory"):
             return MemoryLedger(rows=RowWriter())
         case Store(engine="sqlite", path=Path() as path):
-            from swink_gateway.policy.limits.sqlite import SQLiteLedger
-
             return SQLiteLedger(path)
-        case Store(engine="redis", url=str(url)):
+        case Store(engine="postgres", url=str(url)):
+            return PostgresLedger(url)
+        case Store(engine="redis", url=str(url), ledger=place):
             from swink_gateway.policy.limits.redis import RedisLedger
 
-            rows = RowWriter(None if store.ledger is None else partial(open_rows, store.ledger))
+            connect: Callable[[], Database] | None = None
+            if place is not None:
+                is_server = is_address(place)
+                connect = partial(PostgresDatabase if is_server else _open_file, place)
+            rows = RowWriter(connect)
             return RedisLedger(url, folder=store.path, counters=counters, rows=rows)
-    wants = {"sqlite": "a path", "redis": "a url"}.get(store.engine)
+    wants = {"sqlite": "a path", "postgres": "a url", "redis": "a url"}.get(store.engine)
     raise StoreError(
         f"the store {store.engine!r} {f'needs {wants}' if wants else 'is not known'}",
-        resolution=f"Engines are {', '.join(ENGINES)}; SQLite needs a path, Redis a url.",
+        resolution=f"Engines are {', '.join(ENGINES)}; SQLite needs a path, the servers a url.",
     )
 
 
-def faults_of_place(store: Store) -> Iterator[tuple[str, str]]:
-    """Yield what shows, without a server asked or a file made, that no ledger can be kept there.
+def _open_file(path: str) -> Database:
+    return open_rows(Path(path))
 
-    Each is a field of the store, and why not.
+
+def reading_rows(store: Store) -> AbstractContextManager[Execute] | None:
+    """Open the rows of a store for reading, without making a file; `None`: they are in memory.
+
+    Raises StoreError for an invalid place. The context raises StoreUnavailable.
+    """
+    place: str | Path | None = {
+        "sqlite": store.path, "postgres": store.url, "redis": store.ledger,
+    }.get(store.engine)  # fmt: skip
+    if place is None:
+        return None
+    if isinstance(place, str) and (store.engine == "postgres" or is_address(place)):
+        return PostgresDatabase(place).reading()
+    return reading(Path(place))
+
+
+def faults_of_place(store: Store) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a store that are wrong, and why.
+
+    No server is connected, and no file is made.
     """
     if store.path is not None:
         if store.engine == "sqlite":
@@ -71,14 +98,21 @@ def faults_of_place(store: Store) -> Iterator[tuple[str, str]]:
         elif not _takes_files(store.path):
             yield "path", "a folder that is there and can be written was expected"
     if store.ledger is not None:
-        yield from (("ledger", why) for why in _faults_of_file(store.ledger))
-    if store.engine == "redis":
-        from swink_gateway.policy.limits.redis import RedisLedger
+        if is_address(store.ledger):
+            yield from (("ledger", why) for why in _faults_of_server("postgres", store.ledger))
+        else:
+            yield from (("ledger", why) for why in _faults_of_file(Path(store.ledger)))
+    if store.engine in ("postgres", "redis"):
+        yield from (("url", why) for why in _faults_of_server(store.engine, store.url or ""))
 
-        try:
-            RedisLedger(store.url or "")
-        except StoreError as error:
-            yield "url", f"{error.message} ({error.resolution})"
+
+def _faults_of_server(engine: str, url: str) -> Iterator[str]:
+    from swink_gateway.policy.limits.redis import RedisLedger
+
+    try:
+        PostgresDatabase(url) if engine == "postgres" else RedisLedger(url)
+    except StoreError as error:
+        yield f"{error.message} ({error.resolution})"
 
 
 def _faults_of_file(path: Path) -> Iterator[str]:

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
-from swink_gateway.policy.limits.rows import (
-    SCHEMA,
-    Entry,
-    Query,
-    Total,
-    entries_in,
-    report_in,
-    sqlite_execute,
-    write,
-)
+from swink_gateway.policy.limits.database import Database
+from swink_gateway.policy.limits.rows import Entry, Query, Total, entries_in, report_in, write
+from swink_gateway.policy.limits.sqlite import open_rows
 
 __all__ = ["FLUSH_SECONDS", "RowWriter"]
 
@@ -46,16 +39,15 @@ class RowWriter:
     The database is opened and used in one thread. Raises what `connect` raises.
     """
 
-    def __init__(self, connect: Callable[[], sqlite3.Connection] | None = None) -> None:
+    def __init__(self, connect: Callable[[], Database] | None = None) -> None:
         self._in_memory = connect is None
         self._thread = ThreadPoolExecutor(1, "swink-ledger-rows")
         self._waiting: dict[str, Entry] = {}
         self._flushing: asyncio.Task[None] | None = None
         self._failed = False
-        opened = self._thread.submit(connect or _in_memory)
+        opening: Callable[[], Database] = connect or partial(open_rows, None)
         try:
-            self._database = opened.result()
-            self._execute = sqlite_execute(self._database)
+            self._database = self._thread.submit(opening).result()
         except BaseException:
             self._thread.shutdown()
             raise
@@ -87,12 +79,21 @@ class RowWriter:
     async def report(self, query: Query) -> list[Total]:
         """Sum rows, those that wait included."""
         await self.flush()
-        return await self._do(lambda: report_in(self._execute, query))
+        return await self._do(lambda: report_in(self._database.execute, query))
 
     async def entries(self, query: Query) -> list[Entry]:
         """List rows, those that wait included."""
         await self.flush()
-        return await self._do(lambda: entries_in(self._execute, query))
+        return await self._do(lambda: entries_in(self._database.execute, query))
+
+    @property
+    def process(self) -> str:
+        """The name of this process in rows."""
+        return self._database.name
+
+    async def running(self, processes: Collection[str]) -> set[str]:
+        """Return the processes among these that still run."""
+        return await self._do(lambda: {*filter(self._database.is_running, processes)})
 
     async def aclose(self) -> None:
         """Write what waits, and close the database."""
@@ -111,9 +112,8 @@ class RowWriter:
         return await asyncio.get_running_loop().run_in_executor(self._thread, what)
 
     def _write(self, entries: list[Entry]) -> None:
-        with self._database:
-            self._database.execute("BEGIN IMMEDIATE")  # or each row is a transaction
-            write(self._database, entries)
+        with self._database.transaction("rows"):
+            write(self._database.execute, entries)
             if self._in_memory:
                 self._database.execute(_FORGET, (MOST_IN_MEMORY,))
 
@@ -121,9 +121,3 @@ class RowWriter:
 _FORGET = (
     "DELETE FROM attempts WHERE id < (SELECT id FROM attempts ORDER BY id DESC LIMIT 1 OFFSET ?)"
 )
-
-
-def _in_memory() -> sqlite3.Connection:
-    database = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    database.executescript(SCHEMA)
-    return database

@@ -1,0 +1,178 @@
+"""The ledger in a SQL database: its budgets and its rows change in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from msgspec import msgpack
+
+from swink_core.providers import Clock, LoopClock
+from swink_gateway.policy.limits.account import Account, Breaker
+from swink_gateway.policy.limits.database import Database, Execute
+from swink_gateway.policy.limits.ledger import (
+    MOST_IDS,
+    MOST_REMEMBERED,
+    Allowance,
+    Circuit,
+    FailedAttempt,
+    Refusal,
+    Spending,
+    StoreUnavailable,
+    Ticket,
+    begun,
+    settled,
+)
+from swink_gateway.policy.limits.rows import Entry, Query, Total, entries_in, report_in, write
+
+__all__ = ["SQLLedger"]
+
+T = TypeVar("T")
+Kept = TypeVar("Kept", Account, Breaker)
+
+
+class SQLLedger:
+    """Keeps everything in a database, which it closes."""
+
+    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+        self._clock = clock or LoopClock()
+        self._process = database.name
+        self._thread = ThreadPoolExecutor(1, "swink-ledger")
+        self._database = database
+
+    async def admit(
+        self,
+        key: str,
+        allowance: Allowance,
+        tokens: int,
+        dollars: float | None,
+        entry: Entry | None = None,
+        *,
+        begins: bool = True,
+    ) -> Ticket | Refusal:
+        ticket = Ticket(key, self._now(), tokens, dollars or 0.0, entry or Entry())
+
+        def admitted(account: Account) -> Refusal | None:
+            refused = account.admit(
+                allowance, ticket, self._process, self._database.is_running, begins
+            )
+            if refused is None:
+                write(self._database.execute, [begun(ticket, self._process, dollars).entry])
+            return refused
+
+        return await self._change("accounts", key, Account, admitted) or ticket
+
+    async def settle(
+        self, ticket: Ticket, tokens: int, dollars: float | None, *, ends: bool = True
+    ) -> None:
+        entry = settled(ticket, tokens, dollars)
+
+        def settle(account: Account) -> None:
+            account.settle(ticket, tokens, dollars or 0.0, self._process, ends)
+            write(self._database.execute, [entry])
+
+        await self._change("accounts", ticket.key, Account, settle)
+
+    async def report(self, query: Query) -> list[Total]:
+        return await asyncio.to_thread(self._read_rows, report_in, query)
+
+    async def entries(self, query: Query) -> list[Entry]:
+        return await asyncio.to_thread(self._read_rows, entries_in, query)
+
+    def _read_rows(self, read: Callable[[Execute, Query], T], query: Query) -> T:
+        with self._database.reading() as execute:
+            return read(execute, query)
+
+    async def running(self, processes: Collection[str]) -> set[str]:
+        return await self._do(lambda: {*filter(self._database.is_running, processes)})
+
+    async def spending(self, keys: Sequence[str]) -> list[Spending]:
+        now = self._now()
+
+        def read() -> list[Spending]:
+            accounts = [self._read("accounts", key, Account) or Account() for key in keys]
+            return [
+                account.spending(key, now, self._database.is_running)
+                for key, account in zip(keys, accounts, strict=True)
+            ]
+
+        return await self._do(read)
+
+    async def circuit(self, target: str) -> Circuit | None:
+        now = self._now()
+        if await self._do(lambda: self._read("breakers", target, Breaker)) is None:
+            return None
+        return await self._change("breakers", target, Breaker, lambda breaker: breaker.enter(now))
+
+    async def failed(self, target: str, failed: FailedAttempt) -> None:
+        now = self._now()
+
+        def count(breaker: Breaker) -> None:
+            breaker.fail(now, failed)
+            self._database.execute(
+                "DELETE FROM breakers WHERE rowid <= (SELECT max(rowid) FROM breakers) - ?",
+                (MOST_REMEMBERED - 1,),
+            )
+
+        await self._change("breakers", target, Breaker, count)
+
+    async def succeeded(self, target: str) -> None:
+        await self._do(
+            lambda: self._database.execute("DELETE FROM breakers WHERE name = ?", (target,))
+        )
+
+    async def claim(self, owner: str, ids: Collection[str]) -> None:
+        def claim() -> None:
+            with self._database.transaction("ids"):
+                for id in ids:
+                    self._database.execute(
+                        "INSERT INTO ids (id, owner) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                        (id, owner),
+                    )
+                self._database.execute(
+                    "DELETE FROM ids WHERE rowid <= (SELECT max(rowid) FROM ids) - ?", (MOST_IDS,)
+                )
+
+        await self._do(claim)
+
+    async def owned(self, owner: str, ids: Collection[str]) -> set[str]:
+        query = "SELECT 1 FROM ids WHERE id = ? AND owner = ?"
+        return await self._do(
+            lambda: {id for id in ids if [*self._database.execute(query, (id, owner))]}
+        )
+
+    async def aclose(self) -> None:
+        await self._do(self._database.close)
+        self._thread.shutdown()
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()
+
+    async def _do(self, what: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, what)
+        except self._database.errors as error:
+            raise StoreUnavailable(f"limits cannot be read or written: {error}") from error
+
+    async def _change(
+        self, table: str, name: str, kind: type[Kept], change: Callable[[Kept], T]
+    ) -> T:
+        """Change the value of a name, while no other process does."""
+
+        def changed() -> T:
+            with self._database.transaction(f"{table} {name}"):
+                kept = self._read(table, name, kind) or kind()
+                result = change(kept)
+                put = self._database.put.format(table)
+                self._database.execute(put, (name, msgpack.encode(kept)))
+                return result
+
+        return await self._do(changed)
+
+    def _read(self, table: str, name: str, kind: type[Kept]) -> Kept | None:
+        statement = f"SELECT kept FROM {table} WHERE name = ?"
+        for row in self._database.execute(statement, (name,)):
+            return msgpack.decode(row[0], type=kind)
+        return None
