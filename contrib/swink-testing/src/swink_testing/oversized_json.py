@@ -3,7 +3,7 @@
     for where, frame in inflated({"text": "Hi", "cites": [{"url": "a"}]}, 256 * 1024): ...
 
 A place is inflated in every way that its value allows: text of one character over and over, a list
-of many elements, a mapping of many names, a number of many digits, nesting without end.
+of many elements, a mapping of many names, a number of many digits, deep nesting.
 """
 
 from __future__ import annotations
@@ -14,13 +14,19 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["TEXTS", "inflated"]
+__all__ = ["NESTING", "TEXTS", "inflated"]
 
 TEXTS = ("x", "1", " ", "[", '{"a":', "1m", "try again in 1", "\\u00e9", "\\n", "<think>")
 """What a long text repeats, as it stands in JSON."""
 
 TAGS = frozenset({"type", "kind", "role", "object", "event", "status", "format"})
 """Names whose values say what a mapping is, and stay as they are in every element."""
+
+NESTING = "nesting"
+"""The way whose cost depends on the number of levels, not on the size."""
+
+NESTED = 2_000
+"""Levels of nesting inside a frame: no decoder takes so many, and none needs more to fail."""
 
 _HERE, _AT, _NUMBER = "@@here", "@@at", "@@number"
 
@@ -37,7 +43,8 @@ def inflated(
     """
     for path, value in _places(data):
         place = ".".join(str(name) for name in path) or "all of it"
-        for way, make in _ways(value, size, texts):
+        levels = min(size // 12, NESTED) if path else size // 12
+        for way, make in _ways(value, size, texts, levels):
             where = f"{place}: {way}"
             if only is None or where in only:
                 around = _json(_put(data, path, _HERE))
@@ -62,9 +69,10 @@ def _put(data: Any, path: tuple[Any, ...], value: Any) -> Any:
     return copied
 
 
-def _ways(value: Any, size: int, texts: Sequence[str]) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    depth = size // 12
-    yield "nesting", lambda: b'[{"a":' * depth + b"1" + b"}]" * depth
+def _ways(
+    value: Any, size: int, texts: Sequence[str], levels: int
+) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    yield NESTING, lambda: b'[{"a":' * levels + b"1" + b"}]" * levels
     if isinstance(value, str):
         for text in texts:
             piece = text.replace('"', '\\"').encode()

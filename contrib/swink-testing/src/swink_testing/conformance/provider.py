@@ -190,7 +190,6 @@ class ProviderConformance(ConformanceSuite):
             options=cls.options,
             offline=cls.offline,
             heavy=cls.heavy,
-            thorough=True,
         )
 
     @classmethod

@@ -73,8 +73,7 @@ class Subject:
 
     `options` go with every call that is made through a client (a region, a path to a stand-in).
     `offline` says that such a call reaches nothing outside this machine, whatever the wire
-    format; `heavy` names further modules that importing the plugin must not import. `thorough`
-    lifts the limit on the time for large frames.
+    format; `heavy` names further modules that importing the plugin must not import.
     """
 
     name: str
@@ -84,7 +83,6 @@ class Subject:
     options: Mapping[str, Any] = field(factory=dict, repr=False)
     offline: bool | None = None
     heavy: Sequence[str] = ()
-    thorough: bool = False
     outcomes: dict[str, Outcome] = field(factory=dict, init=False, repr=False, eq=False)
     """What became of cases of the matrix, which several checks look at."""
 

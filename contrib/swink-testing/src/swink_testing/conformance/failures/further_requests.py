@@ -30,7 +30,7 @@ from swink_testing.quiet import quiet
 
 __all__ = ["check_other_legs"]
 
-_SOON = Timeouts(connect=5.0, first_event=0.05, idle=0.05, total=5.0)
+_SOON = Timeouts(connect=0.05, first_event=0.05, idle=0.05, total=0.2)
 """Limits of a call whose server keeps it waiting."""
 
 

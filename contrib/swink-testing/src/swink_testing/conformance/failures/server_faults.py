@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import cache
-from math import inf
 from typing import Any
 
 from swink_core import Done, Error, Event
@@ -24,9 +23,6 @@ from swink_testing.freeze import long_errors, long_frames
 from swink_testing.quiet import quiet
 
 __all__ = ["check_large_input", "check_standard_faults"]
-
-_SECONDS = 1.0
-"""Seconds of the processor for large frames, and for large refusals, unless the run is thorough."""
 
 _LONGEST = 16_384
 """Bytes of the recording that is spoilt: longer ones say nothing more."""
@@ -125,7 +121,7 @@ class _Reading:
         made, parser = type(subject.provider), subject.provider.parser(subject.model)
         names = tuple(recording.name for recording in subject.recordings)
         state = tuple(type(value) for value in getattr(parser, "__dict__", {}).values())
-        self._key = (subject.entry.package, made, type(parser), state, names, subject.thorough)
+        self._key = (subject.entry.package, made, type(parser), state, names)
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -137,6 +133,5 @@ class _Reading:
 @cache
 def _slow(reading: _Reading) -> list[str]:
     subject = reading.subject
-    limit = inf if subject.thorough else _SECONDS
-    refused = long_errors(subject, limit=limit) if subject.speaks_http else ()
-    return [*long_frames([subject], limit=limit), *refused]
+    refused = long_errors(subject) if subject.speaks_http else ()
+    return [*long_frames([subject]), *refused]
