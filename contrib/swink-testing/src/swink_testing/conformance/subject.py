@@ -35,7 +35,7 @@ from swink_core import (
 from swink_core.plugins.binding import Binding
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
-from swink_core.providers import Catalog, HTTPClient, HTTPProvider
+from swink_core.providers import Catalog, Clock, HTTPClient, HTTPProvider
 from swink_judge.matrix.asker import Asker, Outcome
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of, events_of
@@ -310,15 +310,24 @@ class Subject:
         async with self.client(http).stream(model, "Hello", **self.call_options()) as stream:
             return [event async for event in stream]
 
-    def client(self, http: HTTPClient | None = None, host: Host | None = None) -> Client:
+    def client(
+        self,
+        http: HTTPClient | None = None,
+        host: Host | None = None,
+        clock: Clock | None = None,
+    ) -> Client:
         """Make a client of this provider that makes every call once.
 
         `http` answers its requests; `None`: every request is a fault. `host` is another host that
-        has loaded the provider anew. Recorded models may be gone by now: the client's date is one
-        at which they are not.
+        has loaded the provider anew. `None` for `clock` is the time of the event loop, on a day
+        on which the recorded models still exist.
         """
-        http, clock = http or self.http(), DatedClock()
-        return Client(host=host or self.host, http=http, clock=clock, retry=RetryPolicy.none())
+        return Client(
+            host=host or self.host,
+            http=http or self.http(),
+            clock=clock or DatedClock(),
+            retry=RetryPolicy.none(),
+        )
 
     def call_options(self, **more: Any) -> dict[str, Any]:
         """Return options for a client's call: the canary key, an address, limits."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from swink_core import Client, Error, Host, RetryPolicy, StreamErrorKind
+from swink_core import Client, Error, Host, StreamErrorKind
 from swink_testing.clock import ManualClock
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.played import PlayedClient, exchange_of, sent_by, token_legs
@@ -52,8 +52,7 @@ class _Session:
         """Make the calls."""
         http = self._http
         host = Host(entry_points=[self._subject.entry], environ={})
-        client = Client(host=host, http=http, clock=self._clock, retry=RetryPolicy.none())
-        async with client:
+        async with self._subject.client(http, host, self._clock) as client:
             await self._require(client, "a first call", 1)
             await self._require(client, "a second call with the same key", 0)
             before = len(http.played)
