@@ -22,7 +22,7 @@ from swink_testing.conformance.subject import Subject
 
 __all__ = ["Evidence", "Item", "evidence_of", "is_of_a_server"]
 
-BY_HAND = "by hand"
+_MADE_UP = ("by hand", "made up")
 """Words in the note of a recording that no server has sent."""
 
 _FAILURES = (
@@ -101,7 +101,7 @@ def evidence_of(subject: Subject) -> Evidence:
 def is_of_a_server(recording: Recording) -> bool:
     """Tell whether a real server sent a recording: its note does not say that it is made by hand,
     and its address is not that of a stand-in on this machine."""
-    if BY_HAND in recording.note.lower():
+    if any(words in recording.note.lower() for words in _MADE_UP):
         return False
     homes = [urlsplit(origin).hostname or "" for origin in recording.origins[:1]]
     return not any(map(is_here, homes)) or "live" in recording.note.lower()  # an engine runs here
@@ -181,5 +181,5 @@ def _rows(subject: Subject, file: str) -> list[dict[str, Any]]:
     return [
         row
         for row in rows
-        if row.get("provider") in (None, subject.name) and BY_HAND not in json.dumps(row)
+        if row.get("provider") in (None, subject.name) and "by hand" not in json.dumps(row)
     ]

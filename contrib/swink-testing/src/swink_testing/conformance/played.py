@@ -141,7 +141,6 @@ class PlayedClient(MemoryHTTPClient):
         self._tokens = token_legs(recordings)
         self._recording = recording or exchange_of(recordings)
         self.faults = faults or {}
-        self.last_token = ""
         self._call = _Call("")
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
@@ -173,10 +172,14 @@ class PlayedClient(MemoryHTTPClient):
 
     @property
     def has_life(self) -> bool:
-        """Whether the answers with tokens say in seconds how long they are good."""
-        return any(
-            _LIFE.search(token.leg.body.decode("utf-8", "replace")) for token in self._tokens
-        )
+        """Whether the answers with tokens say how long they are good."""
+        bodies = [_json(token.leg.body) for token in self._tokens]
+        return any(_issued(body, "", -1.0) != _issued(body, "", None) for body in bodies)
+
+    def tokens_of(self, key: str) -> set[str]:
+        """Return the tokens that requests with a key have fetched."""
+        names = {played.token for played in self.played if played.token}
+        return {name for name in names if key in _owners[name]}
 
     async def _answer(self, answer: Any, number: int | None, request: HTTPRequest) -> HTTPResponse:
         if isinstance(answer, Through):
@@ -205,7 +208,6 @@ class PlayedClient(MemoryHTTPClient):
             body = f"{name}-value".encode()
         _owners[name] = f"{sent_by(request)} {unquote(request.body.decode('latin-1'))}"
         response = MemoryResponse([body], token.leg.status, token.leg.headers)
-        self.last_token = name
         self.played.append(Played(place, request, response, name))
         return response
 
@@ -307,7 +309,10 @@ def _is_to(token: _Token, request: HTTPRequest) -> bool:
     return _origin(request.url) == token.origin or asked.origin == 0
 
 
-_LIFE = re.compile(r"expires?_?in", re.IGNORECASE)
+_LIFE = re.compile(r"expires?_?in|valid|ttl|life|max_?age", re.IGNORECASE)
+"""Names of how long a token is good: in seconds, or in milliseconds."""
+
+_MILLISECONDS = re.compile(r"ms$|milli", re.IGNORECASE)
 
 
 def _issued(data: Any, name: str, expires: float | None) -> Any:
@@ -321,7 +326,7 @@ def _issued(data: Any, name: str, expires: float | None) -> Any:
     found = {key: _issued(value, name, expires) for key, value in data.items()}
     for key, value in found.items():
         if expires is not None and type(value) in (int, float) and _LIFE.search(key):
-            found[key] = expires
+            found[key] = expires * 1000 if _MILLISECONDS.search(key) else expires
     return found
 
 

@@ -209,6 +209,13 @@ def _differences() -> Iterator[_Difference]:
     yield _Difference("a result's is_error", plain, shows="error")
     plain = (_asked(_document(None)), _asked(_document("nonceOther")))
     yield _Difference("a document's name", plain)
+    ruled = Context([UserMessage("nonce_question")], "nonce_rule")
+    asked_twice = Context([UserMessage("nonce_rule"), UserMessage("nonce_question")])
+    yield _Difference("a rule in the system prompt instead of a message", (ruled, asked_twice))
+    question, more, said = UserMessage("nonce_question"), UserMessage("nonce_more"), "nonce_said"
+    answer = AssistantMessage([TextBlock(said)], stop_reason=StopReason.STOP)
+    turns = (Context([question, UserMessage(said), more]), Context([question, answer, more]))
+    yield _Difference("a turn of the model instead of the user", turns)
     offered = (_asked(tools=[LOOK_UP]), _asked(tools=[LOOK_UP]))
     for choice in ("none", "required"):
         either = ({"tool_choice": "auto"}, {"tool_choice": choice})
