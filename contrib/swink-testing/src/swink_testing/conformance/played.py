@@ -121,8 +121,8 @@ class PlayedClient(MemoryHTTPClient):
 
     An answer that is an exception or a refusal takes the place of the first leg, because no leg
     follows it. `requests` has those that `answers` were given to, `played` all of them.
-    `faults` maps a leg's number to what it is answered with instead; `expires` replaces the life of
-    tokens, in seconds.
+    `faults` maps a leg's number to its answer, or to a function that returns one, or `None` for the
+    recorded answer. `expires` replaces the life of tokens, in seconds.
     """
 
     def __init__(
@@ -153,8 +153,8 @@ class PlayedClient(MemoryHTTPClient):
             self.played.append(Played(None, request, response))
             return response
         number = self._number(request)
-        if number is not None and number in self.faults:
-            return await self._answer(self.faults[number], number, request)
+        if (fault := self._fault(number)) is not None:
+            return await self._answer(fault, number, request)
         if number is None or self._is_answered_here(number):
             if not self._answers:
                 self.requests.append(request)
@@ -181,6 +181,10 @@ class PlayedClient(MemoryHTTPClient):
         names = {played.token for played in self.played if played.token}
         return {name for name in names if key in _owners[name]}
 
+    def _fault(self, number: int | None) -> Any:
+        fault = None if number is None else self.faults.get(number)
+        return fault() if callable(fault) else fault
+
     async def _answer(self, answer: Any, number: int | None, request: HTTPRequest) -> HTTPResponse:
         if isinstance(answer, Through):
             answer = await answer.send(request)
@@ -193,9 +197,7 @@ class PlayedClient(MemoryHTTPClient):
 
     def _give_token(self, token: _Token, request: HTTPRequest) -> HTTPResponse:
         place = token.number
-        if place in self.faults:
-            answer = self.faults[place]
-            answer = answer() if callable(answer) else answer
+        if (answer := self._fault(place)) is not None:
             self.played.append(Played(place, request, answer))
             if isinstance(answer, Exception):
                 raise answer

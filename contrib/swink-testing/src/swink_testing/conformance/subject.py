@@ -315,8 +315,9 @@ class Subject:
         http: HTTPClient | None = None,
         host: Host | None = None,
         clock: Clock | None = None,
+        retry: RetryPolicy | None = None,
     ) -> Client:
-        """Make a client of this provider that makes every call once.
+        """Make a client of this provider. `None` for `retry` makes every call once.
 
         `http` answers its requests; `None`: every request is a fault. `host` is another host that
         has loaded the provider anew. `None` for `clock` is the time of the event loop, on a day
@@ -326,7 +327,7 @@ class Subject:
             host=host or self.host,
             http=http or self.http(),
             clock=clock or DatedClock(),
-            retry=RetryPolicy.none(),
+            retry=retry or RetryPolicy.none(),
         )
 
     def call_options(self, **more: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from swink_core import (
     Host,
     Notice,
     ProviderFailure,
+    RetryPolicy,
     StreamErrorKind,
 )
 from swink_recorder.legs import RecordedLeg
@@ -60,6 +61,8 @@ def check_other_legs(subject: Subject) -> None:
                 continue
             for fault in _faults(leg):
                 await _require(subject, recording, number, fault, whole)
+            if number < len(recording.before):
+                await _require_retried(subject, recording, number, whole)
         await _require_repeatable(subject, recording)
 
     # a step that is not answered is left after this time of the real clock
@@ -107,9 +110,13 @@ class _Silent(MemoryResponse):
 
 
 async def _call(
-    subject: Subject, recording: Recording, number: int | None, fault: _Fault | None
+    subject: Subject,
+    recording: Recording,
+    number: int | None,
+    fault: _Fault | None,
+    retry: RetryPolicy | None = None,
 ) -> tuple[list[Event], PlayedClient]:
-    """Make a call of a provider that has no token yet."""
+    """Make a call of a provider that has no token yet. `None` for `retry`: make it once."""
     host = Host(entry_points=[subject.entry], environ={})
     faults = {} if number is None or fault is None else {number: fault.answer}
     http = subject.http(
@@ -118,7 +125,7 @@ async def _call(
     http.is_open = True
     model, clock = subject.model_of(recording), ManualClock()
     async with (
-        subject.client(http, host, clock) as client,
+        subject.client(http, host, clock, retry) as client,
         client.stream(model, "Hello", **subject.call_options()) as stream,
     ):
         reader = asyncio.ensure_future(_read(stream))
@@ -162,6 +169,22 @@ async def _require(
     kinds = " or ".join(fault.kinds)
     require(not fault.kinds or kind in fault.kinds, f"{where}: {kind}, expected {kinds}")
     require(terminal.error_message, f"{where}: the error has no message")
+
+
+async def _require_retried(
+    subject: Subject, recording: Recording, number: int, whole: list[Event]
+) -> None:
+    """A call whose request fails once is made again from its first request, and succeeds."""
+    answers = iter([MemoryResponse(status=503)])
+    fault = _Fault("refused once", lambda: next(answers, None))
+    events, http = await _call(subject, recording, number, fault, RetryPolicy(base=0.0))
+    if number not in [played.leg for played in http.played]:
+        return  # this call does not send it
+    leg = recording.legs[number]
+    where = f"where {leg.request.method} {leg.request.path.partition('?')[0]} fails once"
+    found, expected = comparable(fold(events)), comparable(fold(whole))
+    require(isinstance(events[-1], Done), f"{where}, the retried call ends in {events[-1]!r:.200}")
+    require(found.content == expected.content, f"{where}, the retried call has another answer")
 
 
 async def _require_repeatable(subject: Subject, recording: Recording) -> None:
