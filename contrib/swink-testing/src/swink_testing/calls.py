@@ -62,7 +62,7 @@ def events_of(made: Any) -> Any:
 
 
 def new_call() -> Call:
-    """Return a call for an observer to be shown, on a provider that does nothing."""
+    """Return a call for an observer, on a provider that does nothing."""
     return call_of(_NOTHING, Model("scripted", "model"))
 
 

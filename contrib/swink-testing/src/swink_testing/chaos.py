@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 PAGE = b"<!DOCTYPE html><html><body><h1>Bad gateway</h1></body></html>"
-"""What a proxy says in a provider's place."""
+"""A page that a proxy sends instead of the provider's answer."""
 META_ONLY = b": hello\n\nretry: 3000\n\nid: 1\n\n"
 """Server-sent events that hold no data."""
 STATUSES = (400, 401, 403, 404, 408, 413, 422, 429, 500, 502, 503, 504, 529)

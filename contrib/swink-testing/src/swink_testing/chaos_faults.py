@@ -1,4 +1,4 @@
-"""What a hostile provider does to its answers: faults, as data.
+"""Faults of a hostile provider: faults, as data.
 
 An `Answer` is a good response of the provider's own. A `Fault` spoils it: it says something else
 (`spoil` returns another answer) or sends it in a way that breaks (`play`). Positions are a number
@@ -43,7 +43,7 @@ UNPARSABLE = b'{"broken'
 """A frame's payload that no parser takes for a frame of its own."""
 
 NOISE = b"still here"
-"""What some gateways send where JSON is expected, to keep a connection alive."""
+"""Data that some gateways send instead of JSON, to keep a connection alive."""
 
 
 @define(frozen=True)
@@ -51,7 +51,7 @@ class Fault:
     """No fault at all: the answer as it is. The base of all others."""
 
     def spoil(self, answer: Answer) -> Answer:
-        """Return what is said instead of the good answer."""
+        """Return the response that replaces the good answer."""
         return answer
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
@@ -241,7 +241,7 @@ class Huge(Fault):
 
 @define(frozen=True)
 class Late(Fault):
-    """Answers well, and after so many seconds once more, when nobody has asked.
+    """Answers well, and again after some seconds, without a request.
 
     `body` is what comes late, on a connection that is idle by then.
     """

@@ -281,7 +281,7 @@ class MemoryHTTPClient:
         return answer
 
     def close_idle(self) -> None:
-        """There are no connections."""
+        """Do nothing: memory needs no connections."""
 
     async def aclose(self) -> None:
-        """There are no connections."""
+        """Do nothing: memory needs no connections."""

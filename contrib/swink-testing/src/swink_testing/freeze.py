@@ -1,4 +1,4 @@
-"""How long something holds the thread, which is how long it would hold an event loop.
+"""Measures how long work blocks a thread, and so would block an event loop.
 
 Times are the processor time of the thread, so that a busy machine changes nothing.
 

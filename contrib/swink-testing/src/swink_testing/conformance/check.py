@@ -1,4 +1,4 @@
-"""What a check is, how it ends, and what the results come to.
+"""Checks, their results, and the summary.
 
 A check is a plain function of a subject; it raises AssertionError with a sentence that says what
 is wrong, or DoesNotApply with the reason. Nothing here knows pytest: the test classes and
@@ -47,7 +47,7 @@ REST_SECONDS = 30.0
 
 
 class DoesNotApply(Exception):
-    """Raised by a check for a subject that it says nothing about; the message is the reason."""
+    """Raised by a check that does not concern a subject; the message is the reason."""
 
 
 class Broken(AssertionError):
@@ -68,7 +68,7 @@ _found: ContextVar[list[Broken] | None] = ContextVar("found", default=None)
 
 
 class Blocks(Broken):
-    """What a check found that waits in the thread of an event loop."""
+    """A fault that blocks the event loop."""
 
 
 def require(condition: object, sentence: str, sent: Any = None, expected: Any = None) -> None:
@@ -93,7 +93,7 @@ def fail(sentence: str, sent: Any = None, expected: Any = None) -> NoReturn:
 
 
 class Examined(Protocol):
-    """What checks examine."""
+    """The subject of checks."""
 
     def environment(self) -> AbstractContextManager[object]:
         """Keep the user's own variables out of a check."""
@@ -131,7 +131,7 @@ class Check(Generic[S]):
 
 
 class Outcome(StrEnum):
-    """How a check ended."""
+    """The outcome of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -165,7 +165,7 @@ class Result:
 
     @property
     def is_fault(self) -> bool:
-        """Whether somebody has to do something."""
+        """Whether the check failed."""
         return self.outcome is Outcome.FAILED
 
 

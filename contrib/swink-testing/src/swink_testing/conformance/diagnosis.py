@@ -1,4 +1,4 @@
-"""Where a check's fault is: the file and line of the plugin, what was sent, what was expected."""
+"""Locates faults: the file and line of the plugin, the request, and the expected value."""
 
 from __future__ import annotations
 

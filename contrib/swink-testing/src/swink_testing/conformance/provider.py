@@ -153,7 +153,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
 
 
 class ProviderConformance(ConformanceSuite):
-    """What every provider promises, as tests.
+    """The promises of every provider, as tests.
 
     Subclass it and name the provider:
 

@@ -1,4 +1,4 @@
-"""The provider under examination, and the ways to put something through it.
+"""The provider under test, and the ways to call it.
 
 Nothing here reaches a network: answers come from memory, or from a loopback server through a
 connection that goes nowhere else. A provider that works out its answer in this process alone
@@ -84,7 +84,7 @@ class Subject:
     offline: bool | None = None
     heavy: Sequence[str] = ()
     outcomes: dict[str, Outcome] = field(factory=dict, init=False, repr=False, eq=False)
-    """What became of cases of the matrix, which several checks look at."""
+    """Outcomes of cases of the matrix, which several checks share."""
 
     @classmethod
     def find(
@@ -353,7 +353,7 @@ class Subject:
     async def raw_events(
         self, http: HTTPClient, model: Model, context: Context | str = "Hello"
     ) -> AsyncIterator[Event]:
-        """Yield what the provider's `stream` hook itself yields, guarded by nobody."""
+        """Yield the events of the provider's `stream` hook, without the core around it."""
         options = StreamOptions(**self.call_options())
         call = call_of(self.binding, model, options=options, context=context, http=http)
         hook = self.binding.hook

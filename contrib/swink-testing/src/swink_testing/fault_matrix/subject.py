@@ -1,4 +1,4 @@
-"""Who stands before the faults: a package and a wire format, with what recordings say of it.
+"""The subjects of the fault matrix: a package and a wire format, with its recordings.
 
 A `FaultSubject` knows what its recordings call good answers, errors inside a stream and refusals.
 Presets that differ in address alone are one subject.

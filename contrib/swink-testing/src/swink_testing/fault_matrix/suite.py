@@ -75,7 +75,7 @@ def faults_of(subject: FaultSubject) -> dict[str, Fault]:
 
 
 class FaultMatrix:
-    """What every provider does when its server fails it, as tests.
+    """The behaviour of a provider when its server fails, as tests.
 
     Subclass it and name the provider:
 

@@ -1,4 +1,4 @@
-"""Reasons to stop that no API has yet, at the fields that are found to say one."""
+"""Unknown finish reasons, in the fields that contain them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["check_stop_reasons"]
 UNHEARD = "swink_unknown"
 
 WORDS = ("stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "MAX_TOKENS")
-"""What several APIs call a reason to stop."""
+"""Names of finish reasons in several APIs."""
 
 MOST_TRIES = 150
 """Answers that are read to find the reason's fields."""
@@ -32,7 +32,7 @@ _Path: TypeAlias = tuple[str, ...]
 
 
 def check_stop_reasons(subject: Subject) -> None:
-    """A reason to stop that is unknown or missing is an error, or told in a Notice.
+    """An unknown or missing finish reason is an error or is reported by a Notice.
 
     That it may be missing, a recording shows that has none. It is what is called so
     ("…reason"), or where nothing is, the string whose change makes the same answer stop for
@@ -127,7 +127,7 @@ NOT_WHOLE = (
     "PROHIBITED_CONTENT", "ERROR_TOXIC", "sensitive", "error", "ERROR", "failed", "cancelled",
     "abort", "timeout", "network_error", "overloaded", "insufficient_system_resource",
 )  # fmt: skip
-"""What several APIs call the reason of an answer that is not whole."""
+"""Names of finish reasons of incomplete answers in several APIs."""
 
 _NOT_WHOLE = re.compile(
     r"max|length|limit|window|truncat|incomplete|filter|safety|refus|block|prohibit|toxic|guardrail|"
@@ -224,7 +224,7 @@ def _at(fields: set[_Path], data: Any) -> Iterator[Place]:
 
 
 _NONE_YET = ("null", "")
-"""What an API may call the reason of an answer that goes on."""
+"""Names that APIs use while an answer continues."""
 
 
 def _walk(data: Any, path: _Path = ()) -> Iterator[tuple[_Path, dict[str, Any], str]]:

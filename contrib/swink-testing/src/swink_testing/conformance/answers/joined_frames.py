@@ -1,4 +1,4 @@
-"""JSON data of frames taken apart and put together: what came in two frames in one, and back."""
+"""JSON data of frames, split and joined."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_A_FRAME = re.compile("creat|time|count|token|number")
 
 
 def at(data: Any, path: Path) -> Any:
-    """Return what is at a place in JSON data."""
+    """Return the value at a path in JSON data."""
     for step in path:
         data = data[step]
     return data

@@ -1,4 +1,4 @@
-"""Level 2: the answers that a package itself lists, with the messages that they become."""
+"""The answers that a package lists, and their messages."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Listed(msgspec.Struct):
 
 
 def check_listed_answers(subject: Subject) -> None:
-    """Each row of the package's `answers.jsonl` is the message that it says."""
+    """Each row of the package's `answers.jsonl` becomes its message."""
     listed = subject.shipped(LISTED_ANSWERS, msgspec.json.Decoder(Listed).decode_lines)
     rows = [*enumerate(listed or (), 1)]
     rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]

@@ -103,7 +103,7 @@ class _Answer:
 
 
 def check_answers_are_read(subject: Subject) -> None:
-    """Each text and number of an answer is in its message, in order, or is ignored for a reason."""
+    """Each text and number of an answer is in its message, in order, or ignored with a reason."""
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     ignored = subject.shipped(IGNORED_FILE, partial(msgspec.toml.decode, type=_Ignored)) or {}

@@ -1,4 +1,4 @@
-"""Token counts that come once more, in a later frame."""
+"""Token counts that a later frame repeats."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Told:
 
 
 def check_counts_are_held(subject: Subject) -> None:
-    """A count told again changes the usage by what it says; what the cache had is of the input."""
+    """A repeated count replaces the earlier one; cached tokens are part of the input."""
 
     async def compare() -> None:
         counted = False

@@ -35,7 +35,7 @@ _REFUSAL = {"error": {"message": "a check of the conformance kit"}}
 
 
 def check_in_stream_errors(subject: Subject) -> None:
-    """An error inside a stream ends it, with the kind that the recording's message states."""
+    """An error inside a stream ends it, with the kind in the recording's message."""
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     recordings = [recording for recording in subject.failures() if recording.status == 200]
@@ -53,7 +53,7 @@ def check_in_stream_errors(subject: Subject) -> None:
 
 
 def check_http_errors(subject: Subject) -> None:
-    """An HTTP error arrives as Start, Error with the right kind, and Retry-After is read."""
+    """An HTTP error becomes Start and Error with the right kind, and Retry-After is read."""
     _require_http(subject)
 
     async def ask() -> None:

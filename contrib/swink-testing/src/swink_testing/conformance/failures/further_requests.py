@@ -44,7 +44,7 @@ class _Fault:
 
 
 def check_other_legs(subject: Subject) -> None:
-    """A fault of a further request fails the call before the answer, and is a Notice after it."""
+    """A fault of an additional request fails the call, or after the answer is a Notice."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
     recordings = subject.recordings

@@ -1,4 +1,4 @@
-"""HTTP errors whose body is not what a plugin waits for, or whose words mean something else."""
+"""HTTP errors with unexpected bodies and misleading words."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ _WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
 
 
 def check_error_bodies(subject: Subject) -> None:
-    """Whatever the body of an HTTP error is, its status counts; what it says is told."""
+    """The status of an HTTP error decides, whatever its body; its message is reported."""
     _require_http(subject)
 
     async def ask() -> None:
@@ -115,7 +115,7 @@ def check_error_bodies(subject: Subject) -> None:
 
 
 def check_error_wordings(subject: Subject) -> None:
-    """Words that belong to another kind of error make no other error of an HTTP status."""
+    """Words that usually mean another error do not change the kind of an HTTP status."""
     _require_http(subject)
 
     async def ask() -> None:

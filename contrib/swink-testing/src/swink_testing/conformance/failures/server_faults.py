@@ -1,4 +1,4 @@
-"""Level 2: what a server does to a call, and how large what it sends may be."""
+"""Faults of a server, and large input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST = 16_384
 
 
 def check_standard_faults(subject: Subject) -> None:
-    """What a server spoils or breaks off ends with the right kind, and what came is kept."""
+    """Faults of a server have the right error kind, and the partial answer is kept."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
     recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))
@@ -105,7 +105,7 @@ def _is_same(events: list[Event], expected: list[Event]) -> bool:
 
 
 def check_large_input(subject: Subject) -> None:
-    """No frame and no refusal of 256 kB, whatever in it is large, holds the event loop."""
+    """No frame and no error body of 256 KB blocks the event loop, whichever part is large."""
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     with quiet():

@@ -1,4 +1,4 @@
-"""Keys that are exchanged for tokens: whose they are, how long they live, when they are refused."""
+"""Keys and the tokens for which they are exchanged: owner, lifetime, renewal."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ _REFUSED_KEY = "sk-swink-of-nobody-5e20"
 
 
 def check_credentials(subject: Subject) -> None:
-    """A key or its token serves its own calls alone; a token is used while it is good, and renewed
-    when it is not."""
+    """Keys and tokens serve their own calls; tokens are renewed when expired or rejected."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
     tokens = token_legs(subject.recordings)

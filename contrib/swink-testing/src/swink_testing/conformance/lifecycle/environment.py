@@ -1,4 +1,4 @@
-"""What a call takes from its surroundings: the key and the address that nobody gave it."""
+"""The key and base URL that a call takes from the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["check_environment_counts"]
 
 
 def check_environment_counts(subject: Subject) -> None:
-    """Key and address are the environment's where a call has none, as they are when it is made."""
+    """Calls without a key or base URL take them from the environment at that time."""
     info = subject.info
     if not subject.speaks_http or info is None:
         raise DoesNotApply("it does not speak HTTP")

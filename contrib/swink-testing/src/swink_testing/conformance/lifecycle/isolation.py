@@ -1,4 +1,4 @@
-"""Calls of one provider that differ in what is the caller's own: address, key and headers."""
+"""Calls of one provider with different base URLs, keys and headers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENVIRONMENT_KEY = "sk-swink-of-the-environment-9d2e"
 
 
 def check_calls_are_apart(subject: Subject) -> None:
-    """Each call goes to its own address, with its own key and headers, whatever others had."""
+    """Each call has its own base URL, key and headers, whatever other calls had."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
 

@@ -1,4 +1,4 @@
-"""A plugin that is no provider under examination, beside a provider that keeps to a script."""
+"""A plugin under test that is not a provider, beside a provider with a fixed script."""
 
 from __future__ import annotations
 

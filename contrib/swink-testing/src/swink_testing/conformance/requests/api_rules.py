@@ -1,4 +1,4 @@
-"""Level 3, what is sent: requests that the real API would accept, where its rules are known."""
+"""Requests that the real API accepts, as far as its rules are known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHARE = 3
 
 
 def check_requests_are_accepted(subject: Subject) -> None:
-    """No request breaks a known rule of its API, nor one of the package's `request_rules.jsonl`."""
+    """No request breaks a known rule of its API or of the package's `request_rules.jsonl`."""
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     judge = judge_of(subject)

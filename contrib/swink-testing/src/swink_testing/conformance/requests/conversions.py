@@ -1,4 +1,4 @@
-"""Level 3, what is sent: conversations, features and options, none of them dropped in silence."""
+"""Conversations, features and options, none of them dropped silently."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _transport_probes() -> Iterator[_Probe]:
 
 
 def check_conversations(subject: Subject) -> None:
-    """Any conversation becomes the body that is sent, nothing said is lost, the context is kept."""
+    """Every conversation can be sent without loss, and the context stays unchanged."""
     hook = subject.binding.hook.convert_messages
     provider, model = subject.provider, subject.model
     options = StreamOptions(**subject.call_options())
@@ -175,7 +175,7 @@ def _require_whole(subject: Subject, context: Context) -> None:
 
 
 def check_nothing_foreign_sent(subject: Subject) -> None:
-    """What another provider marked as its own, such as a signature, is not sent to this one."""
+    """Data of another provider, such as a signature, is not sent to this one."""
     hook = subject.binding.hook.convert_messages
     model, options = subject.model, StreamOptions(**subject.call_options())
     if not hook.get_hookimpls():
@@ -202,7 +202,7 @@ def check_nothing_foreign_sent(subject: Subject) -> None:
 
 
 def check_unsupported_features(subject: Subject) -> None:
-    """A feature that it lacks fails as unsupported, before any request."""
+    """A call that needs a missing feature fails as unsupported, before any request."""
     declares = hasattr(subject.provider, "features")
     if not declares or not (subject.speaks_http or subject.can_be_called):
         raise DoesNotApply("it does not say which features it has")

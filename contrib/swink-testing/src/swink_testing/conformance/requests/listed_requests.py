@@ -1,4 +1,4 @@
-"""Level 3, what is sent: the requests that a package itself lists, with the calls they are of."""
+"""The requests that a package lists, and their calls."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Listed(msgspec.Struct):
 
 
 def check_listed_requests(subject: Subject) -> None:
-    """Each row of the package's `requests.jsonl` is the request that it says."""
+    """Each row of the package's `requests.jsonl` becomes its request."""
     listed = subject.shipped(LISTED_REQUESTS, msgspec.json.Decoder(Listed).decode_lines)
     rows = [*enumerate(listed or (), 1)]
     rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]

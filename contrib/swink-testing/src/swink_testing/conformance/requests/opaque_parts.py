@@ -1,4 +1,4 @@
-"""Level 3, what is sent: the provider's own parts and thinking, and the caller's context kept."""
+"""The provider's own parts and thinking, and the unchanged context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ each option, the others with one."""
 
 
 def check_context_is_kept(subject: Subject) -> None:
-    """Whatever the options, a call leaves its context and its options as they were."""
+    """A call does not change its context and its options."""
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     id = subject.model.id
@@ -56,7 +56,7 @@ def check_context_is_kept(subject: Subject) -> None:
 
 
 def check_own_thinking_goes_back(subject: Subject) -> None:
-    """Signed thinking of which nothing may be read goes back where such as may be read does."""
+    """Signed thinking without text is sent back, as signed thinking with text is."""
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     id = subject.model.id
