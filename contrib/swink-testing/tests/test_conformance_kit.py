@@ -87,7 +87,7 @@ def _named(subject: Subject, name: str, monkeypatch: pytest.MonkeyPatch) -> None
 def test_counts_are_looked_at_whatever_their_name(
     where: str, check: str, outcome: Outcome, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An API may call `tokens` what others call `usage`, or what nobody would guess."""
+    """APIs have different names for token usage."""
     subject = subject_of("sound", where)
     _named(subject, name, monkeypatch)
 

@@ -1,4 +1,4 @@
-"""What a server sends holds the event loop no longer as it grows, and the meter that tells.
+"""The cost of large input grows linearly, and how that is measured.
 
 That nothing large holds it at all is a check of the kit, `large_input`.
 """

@@ -40,7 +40,7 @@ PIECE = 64 * 1024
 """Bytes of one write of a body that is too large to be built."""
 
 UNPARSABLE = b'{"broken'
-"""A frame's payload that no parser takes for a frame of its own."""
+"""A payload that no parser accepts."""
 
 NOISE = b"still here"
 """Data that some gateways send instead of JSON, to keep a connection alive."""
@@ -48,7 +48,7 @@ NOISE = b"still here"
 
 @define(frozen=True)
 class Fault:
-    """No fault at all: the answer as it is. The base of all others."""
+    """No fault: the unchanged answer. The base of all others."""
 
     def spoil(self, answer: Answer) -> Answer:
         """Return the response that replaces the good answer."""
@@ -185,7 +185,7 @@ class Gzip(Fault):
 
 @define(frozen=True)
 class Claim(Fault):
-    """The answer as it is, under a content encoding that it does not have."""
+    """The unchanged answer, with a wrong content encoding."""
 
     encoding: str
 
@@ -287,7 +287,7 @@ class Broken(Fault):
 class Says(Fault):
     """Says something after so many good frames: an error object, and then nothing more.
 
-    `data` is JSON data, or the bytes of a whole frame as they were recorded. `event` is an SSE
+    `data` is JSON data, or the recorded bytes of a whole frame. `event` is an SSE
     event's name. With `goes_on`, the rest of the answer follows.
     """
 

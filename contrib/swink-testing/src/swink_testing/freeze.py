@@ -64,14 +64,14 @@ def cpu_seconds(work: Callable[[], object], enough: float = 0.0) -> float:
 
 
 def growth(make: Callable[[int], Callable[[], object]], size: int, times: int = TIMES) -> float:
-    """Return how many times as long the work that `make` makes of `size` takes at `times` it."""
+    """Return the ratio of the durations of `make`'s work at `times * size` and at `size`."""
     return cpu_seconds(make(times * size)) / cpu_seconds(make(size))
 
 
 def parsing(
     parser: Callable[[], Parser], frames: Callable[[int], Iterable[bytes]]
 ) -> Callable[[int], Callable[[], object]]:
-    """Return the work of reading as many frames as it is asked for, for `growth`."""
+    """Return a function that makes the work of reading many frames, for `growth`."""
 
     def of_size(size: int) -> Callable[[], object]:
         made = list(frames(size))
@@ -87,7 +87,7 @@ def parsing(
 
 
 _CONTENT = ("x", "1", '{"a":')
-"""What is repeated where nobody looks for a wait in the text."""
+"""Texts that are repeated in frames, which contain no wait."""
 
 
 class Frames:

@@ -5,7 +5,7 @@
             print(mutant.name, killed_by(Subject.find("acme")))
 
 A mutant is a module whose source is changed in one place. While it is installed, the package is
-imported anew with it, and every other module of it as it is. Names say the rule and the place and
+imported anew with it and with its other modules unchanged. Names say the rule and the place and
 hold no line's number, so that a list of them outlives most changes.
 """
 
@@ -183,7 +183,7 @@ def _unsaid(node: ast.AST) -> bool:
 
 
 def _keyless(node: ast.AST) -> bool:
-    """Leave the last entry of a dictionary out that has a name of its own."""
+    """Leave out the last entry of a dictionary with a constant name."""
     if isinstance(node, ast.Dict) and node.keys and isinstance(node.keys[-1], ast.Constant):
         del node.keys[-1], node.values[-1]
         return True
@@ -229,7 +229,7 @@ RULES: dict[str, Callable[[ast.AST], bool]] = {
         _truth, _negated, _unsaid, _keyless, _renamed, _nothing, _shortened, _deaf,
     )
 }  # fmt: skip
-"""What is changed: a node's kind, and how it is changed for the worse."""
+"""The rules: a kind of node, and its change for the worse."""
 
 
 # -- where they apply ----------------------------------------------------------------------------

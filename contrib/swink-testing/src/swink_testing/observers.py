@@ -1,4 +1,4 @@
-"""The small kit for plugins that are no providers: observers, and wrappers of the other hooks.
+"""The small kit for other plugins than providers: observers, and wrappers of the other hooks.
 
     class TestTally(ObserverConformance):
         observer = Tally              # whatever makes one when it is called
@@ -73,7 +73,7 @@ class _Other(ev.AssistantMessageEvent, tag="other"):
 
 
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
-    """Return what shows one event of a call to the plugin, between others if it takes such."""
+    """Return a function that passes one event of a call to the plugin, between others if any."""
     observers = [*Observers(call, [binding]).bound.values()]
     plugins = [impl.plugin for impl in binding.hook.on_event.get_hookimpls()]
     takes_others = any(getattr(plugin, "other_events", False) for plugin in plugins)
@@ -212,7 +212,7 @@ def check_changes_nothing(subject: PluginSubject) -> None:
 def check_keeps_nothing(subject: PluginSubject) -> None:
     """It keeps no reference to events, nor to a finished call: copy the values.
 
-    What waits in a queue of its own may wait until it is closed.
+    Events in the observer's own queue may wait until it is closed.
     """
     with only_new_objects():
         binding, call = subject.observing(), new_call()
@@ -273,7 +273,7 @@ WRAPPER_CHECKS: tuple[Check[PluginSubject], ...] = (
 class _PluginConformance(ConformanceSuite):
     @classmethod
     def maker(cls) -> Callable[[], Any]:
-        """Return what makes the plugin."""
+        """Return the factory of the plugin."""
         raise NotImplementedError
 
     @classmethod
@@ -288,7 +288,7 @@ class _PluginConformance(ConformanceSuite):
 
 
 class ObserverConformance(_PluginConformance):
-    """What every observer promises, as tests. Subclass it and set `observer` to its class.
+    """The promises of every observer, as tests. Subclass it and set `observer` to its class.
 
     `installed` is what its entry point names, if it has one. Override `written` where it puts
     something down beside what it logs and prints.
@@ -319,7 +319,7 @@ class ObserverConformance(_PluginConformance):
 
 
 class WrapperConformance(_PluginConformance):
-    """What every wrapper promises, as tests. Subclass it and set `wrapper` to its class."""
+    """The promises of every wrapper, as tests. Subclass it and set `wrapper` to its class."""
 
     wrapper: ClassVar[Callable[[], Any]]
 

@@ -52,7 +52,7 @@ Scene = tuple[Sequence[MemoryResponse], Sequence[str], str]
 
 
 class PausingResponse(MemoryResponse):
-    """Says what it has to say, and falls silent."""
+    """Sends its data, and then nothing."""
 
     async def __anext__(self) -> bytes:
         try:
@@ -170,7 +170,7 @@ def check_disturbs_no_call(subject: PluginSubject) -> None:
 def check_leaks_nothing(subject: PluginSubject) -> None:
     """Finished calls leave nothing behind that grows with their number.
 
-    What waits in a queue of its own may wait until it is closed. What is bounded, such as one
+    Events in the observer's own queue may wait until it is closed. What is bounded, such as one
     sample for each class of durations, is filled when it happens to be: where so many calls leave
     too much, ten times as many say whether it goes on.
     """
@@ -302,7 +302,7 @@ def _leaves_some_out() -> bool:
 
 
 def _shows(binding: Binding) -> Callable[[ev.AssistantMessageEvent, Any], None]:
-    """Return what shows one event of a call to the plugin."""
+    """Return a function that passes one event of a call to the plugin."""
     hook = binding.hook.on_event
 
     def show(event: ev.AssistantMessageEvent, call: Any) -> None:

@@ -1,4 +1,4 @@
-"""JSON data made large in one of its places: what a hostile server sends.
+"""JSON data with one large value: what a hostile server sends.
 
     for where, frame in inflated({"text": "Hi", "cites": [{"url": "a"}]}, 256 * 1024): ...
 
@@ -17,10 +17,10 @@ import msgspec
 __all__ = ["NESTING", "TEXTS", "inflated"]
 
 TEXTS = ("x", "1", " ", "[", '{"a":', "1m", "try again in 1", "\\u00e9", "\\n", "<think>")
-"""What a long text repeats, as it stands in JSON."""
+"""Texts that a long text repeats, as JSON."""
 
 TAGS = frozenset({"type", "kind", "role", "object", "event", "status", "format"})
-"""Names whose values say what a mapping is, and stay as they are in every element."""
+"""Names whose values identify the kind of a mapping, and stay unchanged in every element."""
 
 NESTING = "nesting"
 """The way whose cost depends on the number of levels, not on the size."""
@@ -36,7 +36,7 @@ _json = msgspec.json.encode
 def inflated(
     data: Any, size: int, texts: Sequence[str] = TEXTS, only: Container[str] | None = None
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield data as JSON of about `size` bytes, with the place and the way that are meant.
+    """Yield data as JSON of about `size` bytes, with the place and the way.
 
     `texts` are what long texts repeat. Of the elements of a list the first stands for all. Nothing
     is made but what is in `only`, where that is given.
@@ -113,7 +113,7 @@ def _elements(marked: Any, count: int) -> bytes:
 
 
 def _marked(data: Any, numbers: bool) -> Any:
-    """Return data whose texts, and whole numbers where that is asked for, have marks."""
+    """Return data with marks in texts, and with `numbers` in integers."""
     match data:
         case str():
             return f"{data}{_AT}"

@@ -134,13 +134,13 @@ _DIFFERENCES: dict[str, dict[str, Any]] = {
     "temperature": {"temperature": 0.5},
     "limit of tokens": {"max_tokens": 5},
 }
-"""What makes a call another one than the first, whose options are all left out."""
+"""Differences from the first call, which has no options."""
 
 
 async def _answered(
     subject: PluginSubject, calls: list[dict[str, Any]]
 ) -> list[tuple[AssistantMessage, bool]]:
-    """Make calls in a row; return their messages, and whether the provider was asked."""
+    """Make consecutive calls; return their messages, and whether the provider was called."""
     host = subject.host(AnsweringProvider)
     binding = host.bind("scripted")
     provider, found = binding.provider, []

@@ -51,8 +51,11 @@ class DoesNotApply(Exception):
 
 
 class Broken(AssertionError):
-    """What a check found: `sent` is the request or the frames that show it, as JSON data or bytes,
-    and `expected` what should have been there, where that can be said."""
+    """A fault that a check found.
+
+    `sent` is the request or the frames with the fault, as JSON data or bytes; `expected` is the
+    right value. Each is `None` if it does not apply.
+    """
 
     def __init__(self, sentence: str, sent: Any = None, expected: Any = None) -> None:
         super().__init__(sentence)
@@ -224,8 +227,8 @@ def each_result(
 ) -> Iterator[Result]:
     """Run checks in order and yield each one's result as it ends.
 
-    What blocks would block in most of them: after the first check that finds it, the others have
-    `REST_SECONDS` in all, of which each may take a third of what is left.
+    A provider that blocks would block in most checks: after the first check that finds it, the
+    others share `REST_SECONDS`, and each may take a third of the remaining time.
     """
     blocks, left = False, REST_SECONDS
     for check in checks:

@@ -18,7 +18,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["explain"]
 
 SHOWN = 4000
-"""Characters of what was sent that are shown."""
+"""The most characters of a request in an explanation."""
 
 _PLACES: dict[str, Callable[[Subject], Any]] = {
     "convert": lambda subject: subject.provider.convert,

@@ -71,7 +71,9 @@ class LiveSubject:
                     await stream.aclose()
         if leave and stream.message.stop_reason is not StopReason.ABORTED:
             _require_done(events)
-            raise DoesNotApply("the answer came at once, so that there was nothing to leave")
+            raise DoesNotApply(
+                "the answer was complete at once, so the stream could not be abandoned"
+            )
         return events
 
 

@@ -1,8 +1,8 @@
 """The provider under test, and the ways to call it.
 
 Nothing here reaches a network: answers come from memory, or from a loopback server through a
-connection that goes nowhere else. A provider that works out its answer in this process alone
-says so with `wire_format = "none"` in its `models.toml`.
+connection that goes nowhere else. A provider that computes its answer in this process
+declares `wire_format = "none"` in its `models.toml`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY
 
 @define
 class Subject:
-    """A provider, a model of it, and recordings of its answers.
+    """A provider, a model, and recordings.
 
     `options` go with every call that is made through a client (a region, a path to a stand-in).
     `offline` says that such a call reaches nothing outside this machine, whatever the wire
@@ -137,12 +137,12 @@ class Subject:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """What the package's data says of providers and models, without the user's own file."""
+        """The package's data about providers and models, without the user's file."""
         return Catalog(self.host, environ={})
 
     @property
     def info(self) -> ProviderInfo | None:
-        """The provider's row of `models.toml`; `None` where there is none."""
+        """The provider's row of `models.toml`, or `None`."""
         return self.catalog.provider(self.name)
 
     @cached_property
@@ -215,7 +215,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The provider's recordings: its own, or where it has none those of its wire format.
+        """The provider's recordings: its own, or else those of the wire format.
 
         Raises RecordingError for one that cannot be read.
         """
@@ -250,7 +250,7 @@ class Subject:
             and recording.message.stop_reason not in (StopReason.ERROR, StopReason.ABORTED)
         ]
         if not found:
-            raise DoesNotApply("there is no recording of a complete answer")
+            raise DoesNotApply("no recording contains a complete answer")
         return found
 
     @property
@@ -367,7 +367,7 @@ class Subject:
     def environment(self) -> Iterator[None]:
         """Keep the user's keys, addresses and proxies out of the checks, and the checks here.
 
-        What every call needs to be set is set to something. Raises Broken if the provider tried
+        Required variables are set. Raises Broken if the provider tried
         to reach another machine.
         """
         with loopback_only() as refused:

@@ -59,7 +59,7 @@ ONE_READ = 1024 * 1024
 
 
 def held_by_sockets() -> int:
-    """Return how many bytes the two sockets of a connection may hold of what nobody reads.
+    """Return the most unread bytes that the two sockets of a connection may hold.
 
     Linux lets them grow as far as this, the more the later they are read (tcp(7)).
     """

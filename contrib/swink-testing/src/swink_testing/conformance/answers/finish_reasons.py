@@ -34,10 +34,9 @@ _Path: TypeAlias = tuple[str, ...]
 def check_stop_reasons(subject: Subject) -> None:
     """An unknown or missing finish reason is an error or is reported by a Notice.
 
-    That it may be missing, a recording shows that has none. It is what is called so
-    ("…reason"), or where nothing is, the string whose change makes the same answer stop for
-    another reason. The rest of the message stays as it is, and a word that says that the answer was
-    cut off, refused or broken off is no clean end.
+    It may be missing if a recording has none. Its field has a name that ends with "reason", or is
+    the string whose change gives the same answer another reason. The rest of the message stays
+    unchanged. A reason that means truncated, refused or interrupted is never a normal end.
     """
 
     async def compare() -> None:
@@ -73,7 +72,7 @@ def check_stop_reasons(subject: Subject) -> None:
                 )
         if not named:
             raise DoesNotApply("no recording names a reason to stop")
-        require(known, "each recorded reason to stop is told in a Notice, as if it were unknown")
+        require(known, "each recorded finish reason is reported as unknown by a Notice")
 
     asyncio.run(compare())
 
@@ -200,7 +199,7 @@ def _is_named(path: _Path) -> bool:
 
 
 def _says_why(events: Sequence[Event], whole: Sequence[Event]) -> bool:
-    """Whether the same answer stops for another reason than it did, or the unknown one is told."""
+    """Whether the same answer has another finish reason, or the unknown one is reported."""
     message, before = fold(events), fold(whole)
     if comparable(message).content != comparable(before).content:
         return False

@@ -68,8 +68,10 @@ def _ends(name: str, value: Any) -> bool:
 
 
 def rest_of(data: Any, path: Path, begun: int) -> Iterator[Any]:
-    """Yield what may follow a frame that had so many characters of its text: what is left, with
-    the names of what it is a part of, and without them."""
+    """Yield the possible next frames after one with so many characters of the text.
+
+    Each has the rest of the text, with or without the names and ids around it.
+    """
     for left_out in ((), ("name",), ("name", "id")):
         rest = with_value(data, path, at(data, path)[begun:])
         found: Any = rest

@@ -123,14 +123,13 @@ def check_pieces(subject: Subject) -> None:
                 await _require_together(read, places[-1], whole)
             await _require_calls(read, whole)
         if not seen:
-            raise DoesNotApply("no text of a recorded answer is in its message as it came")
+            raise DoesNotApply("no text of a recorded answer is unchanged in its message")
 
     asyncio.run(compare())
 
 
 def _said(events: Sequence[Event], *, parsed: bool = False) -> list[str]:
-    """Return the text of each block, of a call its arguments as they came, or as they were
-    parsed."""
+    """Return the text of each block; of a call, the raw or the parsed arguments."""
     return list(_texts(fold(events), parsed))
 
 
@@ -170,7 +169,7 @@ async def _new_places(
 
 
 async def _require_each_piece(read: _Read, place: _Place) -> None:
-    """Blanks, digits, markup: what a piece says is in the message."""
+    """Blanks, digits, markup: each text is in the message."""
     marked = await read.events(read.replaced(place, _NONCE))
     for piece in PIECES:
         frames = read.replaced(place, piece)

@@ -81,7 +81,7 @@ async def _usage(subject: Subject, recording: Recording, body: bytes) -> Usage |
 
 
 def _again(answer: Answer) -> Iterator[tuple[_Told, _Told, str]]:
-    """Yield each count, where it was told last, and a later object that does not tell it."""
+    """Yield each count, its last place, and a later object without it."""
     said: dict[tuple[str, str], _Told] = {}
     for number, frame in enumerate(answer.frames):
         for data in data_of(answer, frame):

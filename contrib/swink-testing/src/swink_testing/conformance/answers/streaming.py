@@ -60,7 +60,7 @@ def check_recordings(subject: Subject) -> None:
         )
     require(
         len(subject.failures()) < len(recordings),
-        "none of its recordings is of a complete answer",
+        "no recording contains a complete answer",
     )
 
 
@@ -133,7 +133,7 @@ def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
     recordings = subject.whole_calls if subject.speaks_http or subject.reads_elsewhere else []
     if not (recordings or calls):
         if subject.speaks_http:
-            raise DoesNotApply("there are no recordings")
+            raise DoesNotApply("the package has no recordings")
         made = type(subject.provider).__name__
         raise DoesNotApply(f"{made} answers from somewhere else: use --offline or --live")
     for recording in recordings:

@@ -159,7 +159,7 @@ def _numbers(data: Any, path: Path) -> Iterator[Path]:
 
 
 _COUNT = re.compile("usage|token|count", re.IGNORECASE)
-"""How most APIs name counts; what has another name is known by what comes of it."""
+"""Names of counts in most APIs; other names are recognized by their effect."""
 
 
 def _with(answer: Answer, place: int, data: Any) -> bytes:

@@ -24,7 +24,7 @@ STATUSES = {
     503: Kind.OVERLOADED,
     529: Kind.OVERLOADED,
 }
-"""What a status means where the body says nothing more (RFC 9110; 529 is common for overload)."""
+"""The kind of a status if the body says nothing more (RFC 9110; 529 is common for overload)."""
 
 WAITS = (429, 503, 529)
 """Statuses that come with Retry-After, here."""
@@ -40,7 +40,7 @@ def check_in_stream_errors(subject: Subject) -> None:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     recordings = [recording for recording in subject.failures() if recording.status == 200]
     if not recordings:
-        raise DoesNotApply("there is no recording of an error inside a stream")
+        raise DoesNotApply("no recording contains an error inside a stream")
 
     async def read() -> None:
         for recording in recordings:

@@ -53,7 +53,7 @@ def check_whole_answers(subject: Subject) -> None:
 
 
 class Listed(msgspec.Struct):
-    """What an error looks like, and what it means.
+    """An error and its meaning.
 
     `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or its
     text as it is. `says` is in the message that people see, `code` is the error code that is
@@ -80,7 +80,7 @@ def check_listed_errors(subject: Subject) -> None:
     rows = [*enumerate(listed or (), 1)]
     rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
     if not rows:
-        raise DoesNotApply(f"its package lists none of its errors in {LISTED}")
+        raise DoesNotApply(f"its package does not ship {LISTED}")
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     if not writer(subject).is_data:

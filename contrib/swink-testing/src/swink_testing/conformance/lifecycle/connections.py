@@ -53,7 +53,7 @@ def check_connections_are_closed(subject: Subject) -> None:
 
 
 def _questions(subject: Subject) -> dict[str, _Question]:
-    """Return calls, of a model too that nobody lists, and the list of a server's models."""
+    """Return calls, also of an unlisted model, and the list of a server's models."""
 
     def call(model: Model, **options: Any) -> _Question:
         async def ask(http: PlayedClient) -> None:

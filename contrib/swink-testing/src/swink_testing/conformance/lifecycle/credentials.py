@@ -63,7 +63,7 @@ class _Session:
         return self._subject.client(self._http, host, self._clock)
 
     async def run_keys(self) -> None:
-        """Make calls with several keys, whose requests have the key of their own call."""
+        """Make calls with several keys. Each request has the key of its call."""
         http = self._http
         async with self._client() as client:
             for key in (CANARY_KEY, *_OTHERS, CANARY_KEY):

@@ -48,7 +48,7 @@ def check_calls_are_apart(subject: Subject) -> None:
         require("X-Nonce" not in other.headers, "headers of one call go out with another")
         require(
             other.url.startswith("http://another.invalid/v1"),
-            f"a call with a base_url of its own goes to {other.url}",
+            f"a call with another base_url goes to {other.url}",
         )
         there = last.url.startswith(NOWHERE)
         require(there, f"a call goes to {last.url}, as the one before it, not to its own base_url")
@@ -83,7 +83,7 @@ def check_calls_are_apart(subject: Subject) -> None:
 
 
 async def _require_held(subject: Subject, name: str, value: str) -> None:
-    """Credentials that the caller holds go out as they are, and no key is asked for or added."""
+    """Credentials in the caller's headers are sent unchanged, and no key is added."""
     options = {k: v for k, v in subject.call_options().items() if k != "api_key"}
     options["headers"] = {**options.get("headers", {}), name: value}
     keys = [n for n, v in os.environ.items() if v == _ENVIRONMENT_KEY]

@@ -77,7 +77,7 @@ def _marked(answer: Answer, said: str, mark: str) -> bytes:
 
 
 def _held(subject: Subject) -> Iterator[str]:
-    """Yield all text that the provider and the modules of its package hold."""
+    """Yield all text in the provider and in the modules of the package."""
     package = subject.entry.package.partition(".")[0]
 
     def is_own(name: Any) -> bool:

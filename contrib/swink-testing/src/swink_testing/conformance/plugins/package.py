@@ -95,7 +95,9 @@ def check_provider_info(subject: Subject) -> None:
     info = subject.info
     if info is None:
         raise AssertionError(f'models.toml has no provider "{subject.name}"')
-    require(info.wire_format, 'models.toml states no wire_format ("none" where there is none)')
+    require(
+        info.wire_format, 'models.toml states no wire_format ("none" for providers without one)'
+    )
     if info.auth == "key":
         require(info.api_key_env, 'auth is "key", and no api_key_env names a variable for it')
     if subject.speaks_http:

@@ -1,7 +1,7 @@
 """The whole conversation and its options, for every kind of model.
 
-Every name, description, schema, argument, result, text and medium is one of its kind, so that it
-can be looked for in the request; see `swink_judge.matrix`.
+Every name, description, schema, argument, result, text and medium is unique, so that it
+can be found in the request; see `swink_judge.matrix`.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _cases(provider: str, id: str) -> Iterator[Case]:
 
 @define
 class _Session:
-    """What became of the calls to one model; `plain` is each conversation without options."""
+    """Outcomes of the calls to one model; `plain` has each conversation without options."""
 
     thinks: bool
     most: int | None

@@ -67,7 +67,7 @@ def check_listed_requests(subject: Subject) -> None:
     rows = [*enumerate(listed or (), 1)]
     rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
     if not rows:
-        raise DoesNotApply(f"its package lists none of its requests in {LISTED_REQUESTS}")
+        raise DoesNotApply(f"its package does not ship {LISTED_REQUESTS}")
     if not (subject.speaks_http or subject.reads_elsewhere):
         raise DoesNotApply("it sends no request that could be looked at")
 

@@ -62,7 +62,7 @@ def check_own_thinking_goes_back(subject: Subject) -> None:
     id = subject.model.id
 
     async def sent(asker: Asker, name: str, thought: ThinkingBlock) -> tuple[bool, bool, Any]:
-        """Tell whether a request has the thinking's signature, and whether more was said."""
+        """Tell whether a request has the signature, and whether a notice or refusal came."""
         content: list[Block] = [thought, TextBlock("nonce_said")]
         answer = AssistantMessage(
             content, provider=subject.name, model=id, stop_reason=StopReason.STOP

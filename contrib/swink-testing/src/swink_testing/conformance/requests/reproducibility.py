@@ -53,7 +53,7 @@ _READ = 5
 
 
 class _Asked(NamedTuple):
-    """A call: a name for it, what is said, and the options."""
+    """A call: its name, its conversation, and its options."""
 
     name: str
     context: Context
