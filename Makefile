@@ -78,7 +78,8 @@ help:
 	@echo '                  property tests with many fresh examples'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq"),'
 	@echo '                  then 120 conversations by the rules and by the types of SDKs in .venv-sdks'
-	@echo 'make mutants      mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound")'
+	@echo 'make mutants      mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound"),'
+	@echo '                  run all checks on its faulty providers, and put langchain-tests beside it'
 	@echo 'make scoreboard   put swink and its peers before the same faults, and before the judge; writes two pages'
 	@echo 'make moving       run the programs of the pages of moving to swink, and of the page that compares'
 	@echo '                  programs, installing the other libraries'
@@ -181,8 +182,16 @@ judge: $(VENV)/.installed-dev
 	$(PY) -m swink_judge.matrix $(PROVIDERS)
 	$(PY) -m lab.documented $(PROVIDERS)
 
-mutants: $(VENV)/.installed-dev
+mutants: $(VENV)/.installed-dev $(PEERS)/langchain-tests/.installed
+	$(PY) -m lab.mutants.faulty
+	$(PY) -m lab.mutants.packages $(PEERS)/langchain-tests/$(BIN)/python
 	$(PY) -m lab.mutants.providers $(PROVIDERS)
+
+$(PEERS)/langchain-tests/.installed: lab/mutants/langchain-tests.txt $(VENV)/.checkout
+	@echo "installing langchain-tests into $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check -r $< $(OR_FAIL)
+	@touch $@
 
 scoreboard: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m lab.peers.scoreboard

@@ -155,8 +155,9 @@ def test_the_readme_names_every_example() -> None:
 
 PACKAGES = [
     ("company_provider", "hooli: consistent: ", "demo hooli --speed 50", "from Hooli!"),
-    ("job_provider", "2 passed", "replay --fast {recordings}/hello", "Rayleigh scattering."),
-    ("token_provider", "1 passed", "replay --fast {recordings}/hello", "Rayleigh scattering."),
+    ("job_provider", "kiln: consistent", "replay --fast {recordings}/hello", "scattering."),
+    ("token_provider", "tarn: consistent", "replay --fast {recordings}/hello", "scattering."),
+    ("result_provider", "loom: consistent", "replay --fast {recordings}/hello", "scattering."),
 ]
 
 

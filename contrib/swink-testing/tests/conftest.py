@@ -1,4 +1,4 @@
-"""What the tests of the kit need of the process that they run in."""
+"""Settings of the process for the tests of the kit."""
 
 import signal
 import sys

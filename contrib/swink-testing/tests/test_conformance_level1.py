@@ -1,6 +1,6 @@
 """Level 1 of the plugin API is kept: a plugin of that time works, and what it used is there.
 
-The plugin is text that never changes, installed into a folder of its own as pip would.
+The plugin is unchanging text, installed into a separate folder as by pip.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is promised of every distribution of swink's that is installed, and asked of each here."""
+"""The promises of every installed distribution of swink."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_no_signature_prints_the_environment(package: str, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_library_says_nothing_on_stderr_by_itself(package: str) -> None:
-    """Python prints warnings of loggers without a handler, which nobody has asked for."""
+    """Python prints warnings of loggers without a handler."""
     for module in _modules(package):
         for value in vars(module).values():
             if isinstance(value, logging.Logger):

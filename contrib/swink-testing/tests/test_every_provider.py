@@ -1,4 +1,4 @@
-"""What is promised of every provider that is installed, and asked of each of them here."""
+"""The promises of every installed provider."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _at(body: dict[str, Any], place: tuple[str, ...]) -> Any:
 
 
 def _is_handed_on(subject: Subject) -> bool:
-    """Whether `extra` goes out as it is, to a server that asks the provider with it."""
+    """Whether `extra` is sent unchanged, to a server that calls the provider with it."""
     return _body(subject, extra={"kept": False}).get("options", {}).get("extra") == {"kept": False}
 
 

@@ -4,4 +4,4 @@ from swink_testing.fault_matrix import FaultMatrix
 
 
 class TestEveryProvider(FaultMatrix):
-    """All that are installed: nobody is named."""
+    """All installed providers."""

@@ -1,4 +1,4 @@
-"""What a row of a package's lists may say, and which row a failure names."""
+"""Rows of a package's lists, and the row that a failure names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _fixture_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def result_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
-    """Return what a check says of a provider whose package ships these rows."""
+    """Return the result of a check on a provider whose package ships these rows."""
 
     def result_of(name: str, *rows: dict[str, Any]) -> Result:
         data = "".join(f"{json.dumps(row)}\n" for row in rows).encode()

@@ -76,7 +76,7 @@ def without(source: str, method: str) -> str:
 
 @define
 class Mistake:
-    """What somebody wrote, who tells of it, and in which words."""
+    """Mistakes of plugin authors, and the message for each."""
 
     name: str
     words: str

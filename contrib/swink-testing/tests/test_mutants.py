@@ -37,7 +37,7 @@ FOUND_BY = {
     "unknown_frame_raises": "unknown_frames",
     "missing_reason_is_stop": "stop_reasons",
 }
-"""What an earlier kit called complete, and the check that finds it now."""
+"""Faults that an earlier kit missed, and the check that finds each now."""
 
 EQUIVALENT = {"blocks_merged_into_one": "a model reads the same words in the same order"}
 

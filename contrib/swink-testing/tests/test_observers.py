@@ -163,7 +163,7 @@ class Copies:
 
 
 class NeedsAProvidersName:
-    """Raises in calls as they are, and in none that is made up."""
+    """Raises in real calls, and in no simulated one."""
 
     @swink.hookimpl
     def on_event(self, call: swink.Call) -> None:

@@ -23,7 +23,7 @@ SIZE = 4
 """Bytes of a frame that say how many follow, which are MessagePack."""
 
 TEXT_ALONE = {"damaged_frames"}
-"""What is asked of frames of text alone: what is no JSON, these cannot hold."""
+"""Checks of text frames alone, which can hold data other than JSON."""
 
 
 FURTHER_REQUESTS = {"credentials", "other_legs"}
@@ -121,7 +121,7 @@ def test_a_fault_is_found_in_frames_of_its_own(
 
 
 class Named(SSEDecoder):
-    """Hands out events without a name as they are, as any decoder of events does."""
+    """Returns events without a name unchanged, as any decoder of events does."""
 
     @staticmethod
     def as_json(frame: bytes) -> bytes:

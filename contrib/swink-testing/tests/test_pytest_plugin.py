@@ -1,4 +1,4 @@
-"""What pytest gives where swink-testing is installed, to a suite that knows nothing of ours."""
+"""The pytest plugin of swink-testing, in a foreign test suite."""
 
 from __future__ import annotations
 

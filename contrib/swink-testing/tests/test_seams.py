@@ -1,4 +1,4 @@
-"""Somebody else's wheel, beside today's core: gates, observers, taps and wrappers that it brings.
+"""A third-party wheel, beside today's core: gates, observers, taps and wrappers that it brings.
 
 The wheel was built once, from the folder beside it, and never changes; it has to work with every
 later core.
@@ -44,7 +44,7 @@ PRICED = ModelInfo("seams-large", "seams")
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel in a folder of its own, unpacked as installers do with pure ones."""
+    """The wheel, unpacked into a separate folder as by an installer."""
     folder = tmp_path_factory.mktemp("site")
     with zipfile.ZipFile(WHEEL) as archive:
         archive.extractall(folder)
@@ -53,7 +53,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def seams(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """What the wheel brings, on the path of this process."""
+    """The contents of the wheel, on the path of this process."""
     monkeypatch.syspath_prepend(str(installed))
     monkeypatch.setenv("SEAMS_API_KEY", "k")
     import swink_provider_seams.plugins

@@ -1,4 +1,4 @@
-"""What the strategies draw is valid, and what the core does with it is loss-free."""
+"""The strategies draw valid data, which the core handles without loss."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import swink_core as swink
 from swink_core.providers import AiohttpClient
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_recorder.replay import ReplayServer
+from swink_testing.conformance import ProviderConformance
 
 RECORDINGS = {folder.name: folder for folder in bundled_recordings("swink_provider_kiln")}
 
@@ -34,3 +35,7 @@ async def test_a_firing_is_created_watched_and_halted_if_it_is_left(
                         break
             assert stream.message.text == text
         assert server.problems("kiln") == []
+
+
+class TestKiln(ProviderConformance):
+    provider = "kiln"

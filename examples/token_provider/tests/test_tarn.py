@@ -4,6 +4,7 @@ import swink_core as swink
 from swink_core.providers import AiohttpClient
 from swink_recorder.recording import Recording, bundled_recordings
 from swink_recorder.replay import ReplayServer
+from swink_testing.conformance import ProviderConformance
 
 [HELLO] = bundled_recordings("swink_provider_tarn")
 
@@ -22,3 +23,7 @@ async def test_the_key_is_exchanged_for_the_ticket_of_the_request() -> None:
             )
         assert message.text == "Rayleigh scattering."
         assert server.problems("tarn") == []
+
+
+class TestTarn(ProviderConformance):
+    provider = "tarn"

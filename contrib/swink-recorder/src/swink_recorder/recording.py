@@ -6,6 +6,7 @@ folder:
 
     recording.json   {"version": 2, "provider", "model", "wire_format", "note",
                       "asked": the call (model, address, options, context) or absent,
+                      "confirmed": the parts of message.json that a person confirmed, or absent,
                       "origins": ["https://api.example.com", …],
                       "legs": [{"kind", "at",
                                 "request": {"method", "path", "headers", "origin", "body", "form"},
@@ -88,6 +89,7 @@ class _HeadFile(msgspec.Struct):
     wire_format: str = ""
     note: str = ""
     asked: dict[str, Any] | None = None
+    confirmed: list[str] = []
     origins: list[str] = []
 
 
@@ -98,8 +100,9 @@ class Recording:
     `model` is the bare id. `chunks` are the network reads: the time of each, in seconds since the
     response's start, and its size in bytes. `kind`, `request`, `status`, `headers`, `sent_at` and
     `answered_at` belong to the answer's leg. `asked` is the canonical request of the call (`None`:
-    unknown), `origins` are the addresses without paths to which requests were sent. `message` is
-    the expected message (`None`: not specified), and `notices` are the expected notices.
+    unknown), `confirmed` names the parts of the message that a person confirmed, `origins` are
+    the addresses without paths to which requests were sent. `message` is the expected message
+    (`None`: not specified), and `notices` are the expected notices.
     """
 
     provider: str
@@ -125,6 +128,7 @@ class Recording:
     after: list[RecordedLeg] = field(factory=list)
     origins: list[str] = field(factory=list)
     asked: dict[str, Any] | None = field(default=None, repr=False)
+    confirmed: list[str] = field(factory=list)
 
     @classmethod
     def of(cls, legs: Sequence[RecordedLeg], provider: str, model: str, **facts: Any) -> Self:
@@ -194,6 +198,7 @@ class Recording:
             wire_format=head.wire_format,
             note=head.note,
             asked=head.asked,
+            confirmed=head.confirmed,
             origins=head.origins,
             message=_load_message(folder / MESSAGE_FILE),
             notices=_load_notices(folder / NOTICES_FILE),
@@ -231,6 +236,8 @@ class Recording:
         }
         if self.asked is not None:
             head["asked"] = self.asked
+        if self.confirmed:
+            head["confirmed"] = self.confirmed
         if self.origins:
             head["origins"] = self.origins
         text = f'{_pretty(head)[:-2]},\n "legs": [\n' + ",\n".join(rows) + "\n ]\n}"

@@ -1,4 +1,4 @@
-"""What authors of providers, observers and commands test with; nothing at run time needs it.
+"""Test tools for authors of providers, observers and commands; nothing at run time needs it.
 
 Each module is imported by its own name.
 

@@ -42,7 +42,7 @@ def call_of(
 
 _NOTHING_SET: Mapping[str, Any] = MappingProxyType({})
 _NO_OPTIONS = StreamOptions(headers=_NOTHING_SET, settings=_NOTHING_SET, extra=_NOTHING_SET)
-"""The options of every call that has none of its own: nobody can change them."""
+"""The options of calls without options. They are immutable."""
 
 
 @lru_cache(maxsize=32)
@@ -52,7 +52,7 @@ def _bound(provider: Any) -> Binding:
 
 
 def events_of(made: Any) -> Any:
-    """Return the events that a `stream` hook made. Raises TypeError where they are none."""
+    """Return the events that a `stream` hook made. Raises TypeError if it made none."""
     if hasattr(made, "__aiter__"):
         return aiter(made)
     if isinstance(made, Coroutine):
@@ -62,7 +62,7 @@ def events_of(made: Any) -> Any:
 
 
 def new_call() -> Call:
-    """Return a call for an observer to be shown, on a provider that does nothing."""
+    """Return a call for an observer, on a provider that does nothing."""
     return call_of(_NOTHING, Model("scripted", "model"))
 
 
@@ -73,10 +73,10 @@ PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
 
 
 def client_with(*, host: Host | None = None, plugins: Iterable[Any] = (), **options: Any) -> Client:
-    """Return a client that gives every provider of its host the credentials and address of a test.
+    """Return a client that gives every provider the credentials and address of a test.
 
-    Other options are the client's own, see `Client`. Its clock has a date of its own, so that no
-    model is gone one day.
+    Other options are the client's own, see `Client`. Its clock has a fixed date, on
+    which all models exist.
     """
     host = host or Host(plugins)
     options.setdefault("clock", DatedClock())

@@ -1,4 +1,4 @@
-"""A server that answers every request alike and keeps what it was asked, for two clients to meet.
+"""A server that gives every request the same answer and keeps the requests.
 
 with CaptureServer(b"data: [DONE]\\n\\n") as server:
     ...                             # ask it with a vendor's client, and with ours

@@ -6,10 +6,10 @@
     assert len(chaos.exchanges_of("flaky")) == 3
 
 `answer` is what the provider says when all is well: the bytes of one of its recordings. The
-faults are played one to a request, the last one to all further requests. Each exchange tells
-what was asked, how many bytes were sent, and when the client left.
+faults are played one to a request, the last one to all further requests. Each exchange has
+the request, the number of bytes sent, and the time when the client left.
 
-Plugin authors get one as the pytest fixture `chaos`. To have one in a process of its own, with
+Plugin authors get one as the pytest fixture `chaos`. To run one in a separate process, with
 all of `standard_faults` below their names:
 
     python -m swink_testing.chaos path/to/a/recording
@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 PAGE = b"<!DOCTYPE html><html><body><h1>Bad gateway</h1></body></html>"
-"""What a proxy says in a provider's place."""
+"""A page that a proxy sends instead of the provider's answer."""
 META_ONLY = b": hello\n\nretry: 3000\n\nid: 1\n\n"
 """Server-sent events that hold no data."""
 STATUSES = (400, 401, 403, 404, 408, 413, 422, 429, 500, 502, 503, 504, 529)
@@ -84,7 +84,7 @@ HUGE_FRAME = 100 * 1024 * 1024
 class ChaosServer(LoopbackServer):
     """Serves answers, spoilt. With `tls` it speaks HTTPS, which `url` then says.
 
-    What it sends slowly it sends by `clock`; a `TurnClock` where the client is in the same loop.
+    It waits by `clock`; a `TurnClock` where the client is in the same loop.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, clock: Clock | None = None) -> None:
@@ -122,7 +122,7 @@ class ChaosServer(LoopbackServer):
         """Tell whether the client has left an exchange.
 
         From any thread and any event loop; a response that was sent to its end counts as left.
-        What is judged is order: the client has closed before `LATER` connections came and went.
+        The order is judged: the client has closed before `LATER` connections came and went.
         """
         for _ in range(LATER):
             if not exchange.ended and exchange.disconnected_at is None:
@@ -206,8 +206,8 @@ def _key(exchange: Exchange) -> str:
 def standard_faults(answer: Answer) -> dict[str, Fault]:
     """Return the faults of transport and framing that any stream can meet, by name.
 
-    What a provider's own errors look like only the provider's plugin knows: those are for its
-    tests to add. Faults that need frames to be written are left out for binary framings.
+    The errors of an API are known to its plugin, whose tests add them. Faults that need frames
+    to be written are left out for binary framings.
     """
     body, frames = len(answer.body), len(answer.ends)
     half = body // 2

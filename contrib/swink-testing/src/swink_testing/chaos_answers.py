@@ -39,7 +39,7 @@ class FrameWriter(Protocol):
 class Answer:
     """A response as the provider gives it when all is well.
 
-    `ends` are the offsets in the body after each of its frames; `writer` is the provider's class of
+    `ends` are the offsets in the body after each frame; `writer` is the provider's class of
     decoders, if that writes frames; `framing` is how they are marked off otherwise, `None` where it
     is neither SSE nor NDJSON.
     """
@@ -81,7 +81,7 @@ class Answer:
         return self.framing is not None or self.writer is not None
 
     def payloads(self, frame: bytes) -> list[bytes]:
-        """Return what the bytes of a frame hold, which is JSON text if it is data."""
+        """Return the payloads of a frame: JSON text if it is data."""
         if self.writer is not None:
             with suppress(ValueError):
                 made = self.writer().feed(frame)
@@ -149,7 +149,7 @@ def _closed(payload: bytes) -> bytes:
 
 
 def framing_of(decoder: Callable[[], Decoder]) -> Framing | None:
-    """Tell how a provider's frames are marked off, by what its decoder reads.
+    """Return the framing that a provider's decoder reads.
 
     `None` where they are neither events nor lines.
     """

@@ -1,4 +1,4 @@
-"""What a hostile provider does to its answers: faults, as data.
+"""Faults of a hostile provider: faults, as data.
 
 An `Answer` is a good response of the provider's own. A `Fault` spoils it: it says something else
 (`spoil` returns another answer) or sends it in a way that breaks (`play`). Positions are a number
@@ -40,18 +40,18 @@ PIECE = 64 * 1024
 """Bytes of one write of a body that is too large to be built."""
 
 UNPARSABLE = b'{"broken'
-"""A frame's payload that no parser takes for a frame of its own."""
+"""A payload that no parser accepts."""
 
 NOISE = b"still here"
-"""What some gateways send where JSON is expected, to keep a connection alive."""
+"""Data that some gateways send instead of JSON, to keep a connection alive."""
 
 
 @define(frozen=True)
 class Fault:
-    """No fault at all: the answer as it is. The base of all others."""
+    """No fault: the unchanged answer. The base of all others."""
 
     def spoil(self, answer: Answer) -> Answer:
-        """Return what is said instead of the good answer."""
+        """Return the response that replaces the good answer."""
         return answer
 
     async def play(self, answer: Answer, exchange: Exchange) -> None:
@@ -185,7 +185,7 @@ class Gzip(Fault):
 
 @define(frozen=True)
 class Claim(Fault):
-    """The answer as it is, under a content encoding that it does not have."""
+    """The unchanged answer, with a wrong content encoding."""
 
     encoding: str
 
@@ -241,7 +241,7 @@ class Huge(Fault):
 
 @define(frozen=True)
 class Late(Fault):
-    """Answers well, and after so many seconds once more, when nobody has asked.
+    """Answers well, and again after some seconds, without a request.
 
     `body` is what comes late, on a connection that is idle by then.
     """
@@ -287,7 +287,7 @@ class Broken(Fault):
 class Says(Fault):
     """Says something after so many good frames: an error object, and then nothing more.
 
-    `data` is JSON data, or the bytes of a whole frame as they were recorded. `event` is an SSE
+    `data` is JSON data, or the recorded bytes of a whole frame. `event` is an SSE
     event's name. With `goes_on`, the rest of the answer follows.
     """
 

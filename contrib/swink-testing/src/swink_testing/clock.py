@@ -36,8 +36,8 @@ class _Alarm:
 class ManualClock:
     """A `Clock` for `Client(clock=…)` and for plugins that wait by `call.clock`.
 
-    `advance` moves the time and wakes what is due, in order. With `jump`, nobody waits: a sleep
-    moves the time itself and returns. `sleeps` keeps every length that was asked for. `began` is
+    `advance` moves the time and wakes what is due, in order. With `jump`, no sleep waits: a sleep
+    moves the time itself and returns. `sleeps` keeps every requested length. `began` is
     the date and the time at 0 seconds.
     """
 
@@ -111,7 +111,7 @@ class DatedClock(LoopClock):
 
 
 class TurnClock(LoopClock):
-    """The event loop's time, by which nobody sleeps: all else in the loop has its turn instead.
+    """The event loop's time, without sleeps: all else in the loop has its turn instead.
 
     A server that waits by it lets a client of the same loop read what was sent before it sends
     more, however busy the machine is.

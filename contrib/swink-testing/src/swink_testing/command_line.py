@@ -18,7 +18,7 @@ SECONDS = 60
 
 
 def clean_environment(folder: Path) -> dict[str, str]:
-    """Return the variables of a process that has a home of its own, in a folder, and no keys."""
+    """Return the variables of a process with its home in a folder, and without keys."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     return {
@@ -33,7 +33,7 @@ def clean_environment(folder: Path) -> dict[str, str]:
 
 
 def swink_command(*arguments: str) -> list[str]:
-    """Return what to start for a command line of this environment's `swink`."""
+    """Return the arguments that start this environment's `swink`."""
     return [sys.executable, "-m", "swink_cli", *arguments]
 
 

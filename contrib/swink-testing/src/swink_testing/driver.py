@@ -82,7 +82,7 @@ class ParsingProvider(Protocol):
         """Make a parser for one response."""
 
     def classify_error(self, model: Model, failure: Failure) -> Classification | None:
-        """Say what a failure means, or `None`."""
+        """Classify a failure, or return `None`."""
 
 
 async def drive_bytes(
@@ -106,13 +106,13 @@ def source_of(
     options: StreamOptions | None = None,
     context: Context | str = "Hello",
 ) -> EventSource:
-    """Return what yields the events of a body."""
+    """Return the source of the events of a body."""
     call = call_of(provider, model, options=options, context=context, id="memory")
     return source_of_call(provider, call, chunks)
 
 
 def source_of_call(provider: ParsingProvider, call: Call, chunks: Iterable[bytes]) -> EventSource:
-    """Return what yields the events of a call's body."""
+    """Return the source of the events of a call's body."""
     return EventSource(
         call,
         _pieces(chunks),
@@ -251,7 +251,7 @@ class MemoryResponse:
 
 
 class MemoryHTTPClient:
-    """An `HTTPClient` that answers from memory and keeps what was asked, in `requests`.
+    """An `HTTPClient` that answers from memory and keeps its requests in `requests`.
 
     `answers` are given in order, one to a request; an exception among them is raised. A request
     beyond them fails the test.
@@ -281,7 +281,7 @@ class MemoryHTTPClient:
         return answer
 
     def close_idle(self) -> None:
-        """There are no connections."""
+        """Do nothing: memory needs no connections."""
 
     async def aclose(self) -> None:
-        """There are no connections."""
+        """Do nothing: memory needs no connections."""

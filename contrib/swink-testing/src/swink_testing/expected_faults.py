@@ -1,4 +1,4 @@
-"""What to expect of each standard fault."""
+"""The expected result of each standard fault."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ STALLS = {"stall-before-head": None, "stall-after-head": 0, "stall-halfway": -1}
 ELSEWHERE = {
     "gzip-truncated", "huge-frame", "broken-frames-4", "broken-frames-spread", "keep-alives-only",
 }  # fmt: skip
-"""Faults with a test of their own."""
+"""Faults with a separate test."""
 
 
 KNOWN = FULL_STREAM | FAILS.keys() | HALFWAY.keys() | STALLS.keys() | ELSEWHERE

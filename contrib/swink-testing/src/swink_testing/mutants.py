@@ -5,7 +5,7 @@
             print(mutant.name, killed_by(Subject.find("acme")))
 
 A mutant is a module whose source is changed in one place. While it is installed, the package is
-imported anew with it, and every other module of it as it is. Names say the rule and the place and
+imported anew with it and with its other modules unchanged. Names say the rule and the place and
 hold no line's number, so that a list of them outlives most changes.
 """
 
@@ -27,13 +27,36 @@ from attrs import define, field
 
 from swink_testing.conformance import PROVIDER_CHECKS, Check, Subject, run_check
 
-__all__ = ["RULES", "Mutant", "edited", "killed_by", "modules_of", "mutants_of", "would_find"]
+__all__ = [
+    "MUTANT_CHECKS",
+    "RULES",
+    "Mutant",
+    "edited",
+    "killed_by",
+    "modules_of",
+    "mutants_of",
+    "would_find",
+]
 
 SECONDS = 20.0
 """How long a check of a mutant may take, one of which may hang."""
 
-NOT_ASKED = ("hooks_are_decorated", "imports_are_light", "provider_info", "catalogue")
-"""Checks of what a package is, which no mutant changes."""
+_FIRST = (
+    "expected_message", "answers_are_read", "recorded_requests", "listed_answers", "listed_errors",
+    "listed_requests", "whole_answers", "credentials", "other_legs",
+)  # fmt: skip
+"""Quick checks that find most mutants."""
+
+_LEFT_OUT = (
+    "hooks_are_decorated", "imports_are_light", "provider_info", "catalogue", "large_input",
+)  # fmt: skip
+"""Checks of what a package is, and of what takes long: no mutant changes these."""
+
+MUTANT_CHECKS = sorted(
+    (check for check in PROVIDER_CHECKS if check.name not in _LEFT_OUT),
+    key=lambda check: check.name not in _FIRST,
+)
+"""The checks that look for mutants, those first that find most."""
 
 
 @define(frozen=True)
@@ -117,12 +140,11 @@ def edited(name: str, module: str, was: str, now: str) -> Mutant:
 
 
 def killed_by(
-    subject: Subject, checks: Sequence[Check[Subject]] = PROVIDER_CHECKS, seconds: float = SECONDS
+    subject: Subject, checks: Sequence[Check[Subject]] = MUTANT_CHECKS, seconds: float = SECONDS
 ) -> str | None:
-    """Return the first check that a provider fails; `None` where it passes them all."""
+    """Return the first check that a provider fails; `None` if it passes all of them."""
     for check in checks:
-        is_asked = check.name not in NOT_ASKED
-        if is_asked and run_check(check, subject, subject.waivers, seconds).is_fault:
+        if run_check(check, subject, subject.waivers, seconds).is_fault:
             return check.name
     return None
 
@@ -161,7 +183,7 @@ def _unsaid(node: ast.AST) -> bool:
 
 
 def _keyless(node: ast.AST) -> bool:
-    """Leave the last entry of a dictionary out that has a name of its own."""
+    """Leave out the last entry of a dictionary with a constant name."""
     if isinstance(node, ast.Dict) and node.keys and isinstance(node.keys[-1], ast.Constant):
         del node.keys[-1], node.values[-1]
         return True
@@ -207,7 +229,7 @@ RULES: dict[str, Callable[[ast.AST], bool]] = {
         _truth, _negated, _unsaid, _keyless, _renamed, _nothing, _shortened, _deaf,
     )
 }  # fmt: skip
-"""What is changed: a node's kind, and how it is changed for the worse."""
+"""The rules: a kind of node, and its change for the worse."""
 
 
 # -- where they apply ----------------------------------------------------------------------------

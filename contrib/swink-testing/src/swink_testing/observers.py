@@ -1,4 +1,4 @@
-"""The small kit for plugins that are no providers: observers, and wrappers of the other hooks.
+"""The small kit for other plugins than providers: observers, and wrappers of the other hooks.
 
     class TestTally(ObserverConformance):
         observer = Tally              # whatever makes one when it is called
@@ -73,7 +73,7 @@ class _Other(ev.AssistantMessageEvent, tag="other"):
 
 
 def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent], None]:
-    """Return what shows one event of a call to the plugin, between others if it takes such."""
+    """Return a function that passes one event of a call to the plugin, between others if any."""
     observers = [*Observers(call, [binding]).bound.values()]
     plugins = [impl.plugin for impl in binding.hook.on_event.get_hookimpls()]
     takes_others = any(getattr(plugin, "other_events", False) for plugin in plugins)
@@ -95,7 +95,7 @@ def _observe(binding: Binding, call: Call) -> Callable[[ev.AssistantMessageEvent
 
 
 def check_fits_the_hooks(subject: PluginSubject) -> None:
-    """It has a hook, its hooks are spelt right, and it is for this plugin API level."""
+    """It has a hook, all hooks are spelt correctly, and it fits this plugin API level."""
     try:
         binding = subject.binding()
     except PluginError as error:
@@ -108,7 +108,7 @@ def check_fits_the_hooks(subject: PluginSubject) -> None:
 
 
 def check_never_raises(subject: PluginSubject) -> None:
-    """No call makes it raise: answers, retries, failures, aborted calls, several at a time."""
+    """It raises for no call: answers, retries, failures, aborted and concurrent calls."""
     binding = subject.observing()
     shows = {name: _observe(binding, new_call()) for name in CALLS}
     streams = {name: make() for name, make in CALLS.items()}
@@ -125,7 +125,7 @@ def check_never_raises(subject: PluginSubject) -> None:
 
 
 def check_never_blocks(subject: PluginSubject) -> None:
-    """It takes no more than a moment for an event, since every other stream waits meanwhile."""
+    """It handles an event quickly, because every other stream waits meanwhile."""
     binding = subject.observing()
     seconds = min(_seconds(_observe(binding, new_call())) for _ in range(ROUNDS))
     require(
@@ -135,7 +135,7 @@ def check_never_blocks(subject: PluginSubject) -> None:
 
 
 def check_times_are_the_attempts(subject: PluginSubject) -> None:
-    """It takes times from the call and its attempt. The clock says when an event left a queue."""
+    """It takes times from the call and its attempt, and not from the clock."""
     for make in CALLS.values():
         binding = subject.observing()
         call, clock = new_call(), _CountingClock()
@@ -201,7 +201,7 @@ def _wait_for_queues(plugins: Sequence[Any]) -> None:
 
 
 def check_changes_nothing(subject: PluginSubject) -> None:
-    """Events are the same after it saw them."""
+    """It does not change events."""
     show = _observe(subject.observing(), new_call())
     for event in answer():
         before = copy.deepcopy(event)
@@ -210,9 +210,9 @@ def check_changes_nothing(subject: PluginSubject) -> None:
 
 
 def check_keeps_nothing(subject: PluginSubject) -> None:
-    """It keeps no event alive, nor the call after its end: copy what is needed.
+    """It keeps no reference to events, nor to a finished call: copy the values.
 
-    What waits in a queue of its own may wait until it is closed.
+    Events in the observer's own queue may wait until it is closed.
     """
     with only_new_objects():
         binding, call = subject.observing(), new_call()
@@ -273,7 +273,7 @@ WRAPPER_CHECKS: tuple[Check[PluginSubject], ...] = (
 class _PluginConformance(ConformanceSuite):
     @classmethod
     def maker(cls) -> Callable[[], Any]:
-        """Return what makes the plugin."""
+        """Return the factory of the plugin."""
         raise NotImplementedError
 
     @classmethod
@@ -288,7 +288,7 @@ class _PluginConformance(ConformanceSuite):
 
 
 class ObserverConformance(_PluginConformance):
-    """What every observer promises, as tests. Subclass it and set `observer` to its class.
+    """The promises of every observer, as tests. Subclass it and set `observer` to its class.
 
     `installed` is what its entry point names, if it has one. Override `written` where it puts
     something down beside what it logs and prints.
@@ -299,7 +299,7 @@ class ObserverConformance(_PluginConformance):
 
     @staticmethod
     def written(observer: Any) -> str:
-        """Return, as text, what an observer has put down somewhere."""
+        """Return, as text, all that an observer has written."""
         return str(observer)
 
     @classmethod
@@ -319,7 +319,7 @@ class ObserverConformance(_PluginConformance):
 
 
 class WrapperConformance(_PluginConformance):
-    """What every wrapper promises, as tests. Subclass it and set `wrapper` to its class."""
+    """The promises of every wrapper, as tests. Subclass it and set `wrapper` to its class."""
 
     wrapper: ClassVar[Callable[[], Any]]
 

@@ -52,7 +52,7 @@ Scene = tuple[Sequence[MemoryResponse], Sequence[str], str]
 
 
 class PausingResponse(MemoryResponse):
-    """Says what it has to say, and falls silent."""
+    """Sends its data, and then nothing."""
 
     async def __anext__(self) -> bytes:
         try:
@@ -156,7 +156,7 @@ def _log() -> Iterator[io.StringIO]:
 
 
 def check_disturbs_no_call(subject: PluginSubject) -> None:
-    """Real calls go as they go without it, and none leaves it out because it raised."""
+    """Real calls behave as without the observer, which never raises."""
     subject.observing()
     for name in _scenes():
         plugin = subject.new()
@@ -168,9 +168,9 @@ def check_disturbs_no_call(subject: PluginSubject) -> None:
 
 
 def check_leaks_nothing(subject: PluginSubject) -> None:
-    """Calls that have ended leave nothing behind that grows with their number.
+    """Finished calls leave nothing behind that grows with their number.
 
-    What waits in a queue of its own may wait until it is closed. What is bounded, such as one
+    Events in the observer's own queue may wait until it is closed. What is bounded, such as one
     sample for each class of durations, is filled when it happens to be: where so many calls leave
     too much, ten times as many say whether it goes on.
     """
@@ -196,7 +196,7 @@ def check_leaks_nothing(subject: PluginSubject) -> None:
 
 
 def check_never_freezes(subject: PluginSubject) -> None:
-    """Texts of 256 KB, which a server sends, do not hold the event loop."""
+    """Texts of 256 KB from a server do not block the event loop."""
     show, long = _shows(subject.observing()), "x\n\x1b" * (HOSTILE_SIZE // 3)
     long_events = (
         ev.Notice("malformed_frame", long),
@@ -218,7 +218,7 @@ def check_never_freezes(subject: PluginSubject) -> None:
 
 
 def check_closes_in_time(subject: PluginSubject) -> None:
-    """`aclose()`, where it has one, returns in time and leaves no thread and no task."""
+    """`aclose()`, if defined, returns in time and leaves no thread and no task."""
     subject.observing()
     plugin = subject.make()
     if not hasattr(plugin, "aclose"):
@@ -243,7 +243,7 @@ def check_closes_in_time(subject: PluginSubject) -> None:
 
 
 def check_keeps_secrets(subject: PluginSubject) -> None:
-    """No credential, prompt or answer is in what it logs, prints and writes."""
+    """No credential, prompt or answer appears in logs, output and files."""
     subject.observing()
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.redirect_stderr(shown), _log() as said:
@@ -260,7 +260,7 @@ def check_keeps_secrets(subject: PluginSubject) -> None:
 
 
 def check_silent_unless_configured(subject: PluginSubject) -> None:
-    """Installed and not configured, it says nothing, writes no file and starts no thread."""
+    """Installed but not configured, it prints nothing, writes no file and starts no thread."""
     subject.observing()
     if subject.installed is None:
         raise DoesNotApply("nothing says how it is installed")
@@ -302,7 +302,7 @@ def _leaves_some_out() -> bool:
 
 
 def _shows(binding: Binding) -> Callable[[ev.AssistantMessageEvent, Any], None]:
-    """Return what shows one event of a call to the plugin."""
+    """Return a function that passes one event of a call to the plugin."""
     hook = binding.hook.on_event
 
     def show(event: ev.AssistantMessageEvent, call: Any) -> None:

@@ -1,9 +1,9 @@
-"""JSON data made large in one of its places: what a hostile server sends.
+"""JSON data with one large value: what a hostile server sends.
 
     for where, frame in inflated({"text": "Hi", "cites": [{"url": "a"}]}, 256 * 1024): ...
 
 A place is inflated in every way that its value allows: text of one character over and over, a list
-of many elements, a mapping of many names, a number of many digits, nesting without end.
+of many elements, a mapping of many names, a number of many digits, deep nesting.
 """
 
 from __future__ import annotations
@@ -14,13 +14,19 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["TEXTS", "inflated"]
+__all__ = ["NESTING", "TEXTS", "inflated"]
 
 TEXTS = ("x", "1", " ", "[", '{"a":', "1m", "try again in 1", "\\u00e9", "\\n", "<think>")
-"""What a long text repeats, as it stands in JSON."""
+"""Texts that a long text repeats, as JSON."""
 
 TAGS = frozenset({"type", "kind", "role", "object", "event", "status", "format"})
-"""Names whose values say what a mapping is, and stay as they are in every element."""
+"""Names whose values identify the kind of a mapping, and stay unchanged in every element."""
+
+NESTING = "nesting"
+"""The way whose cost depends on the number of levels, not on the size."""
+
+NESTED = 2_000
+"""Levels of nesting inside a frame: no decoder takes so many, and none needs more to fail."""
 
 _HERE, _AT, _NUMBER = "@@here", "@@at", "@@number"
 
@@ -30,14 +36,15 @@ _json = msgspec.json.encode
 def inflated(
     data: Any, size: int, texts: Sequence[str] = TEXTS, only: Container[str] | None = None
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield data as JSON of about `size` bytes, with the place and the way that are meant.
+    """Yield data as JSON of about `size` bytes, with the place and the way.
 
     `texts` are what long texts repeat. Of the elements of a list the first stands for all. Nothing
     is made but what is in `only`, where that is given.
     """
     for path, value in _places(data):
         place = ".".join(str(name) for name in path) or "all of it"
-        for way, make in _ways(value, size, texts):
+        levels = min(size // 12, NESTED) if path else size // 12
+        for way, make in _ways(value, size, texts, levels):
             where = f"{place}: {way}"
             if only is None or where in only:
                 around = _json(_put(data, path, _HERE))
@@ -62,9 +69,10 @@ def _put(data: Any, path: tuple[Any, ...], value: Any) -> Any:
     return copied
 
 
-def _ways(value: Any, size: int, texts: Sequence[str]) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    depth = size // 12
-    yield "nesting", lambda: b'[{"a":' * depth + b"1" + b"}]" * depth
+def _ways(
+    value: Any, size: int, texts: Sequence[str], levels: int
+) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    yield NESTING, lambda: b'[{"a":' * levels + b"1" + b"}]" * levels
     if isinstance(value, str):
         for text in texts:
             piece = text.replace('"', '\\"').encode()
@@ -105,7 +113,7 @@ def _elements(marked: Any, count: int) -> bytes:
 
 
 def _marked(data: Any, numbers: bool) -> Any:
-    """Return data whose texts, and whole numbers where that is asked for, have marks."""
+    """Return data with marks in texts, and with `numbers` in integers."""
     match data:
         case str():
             return f"{data}{_AT}"

@@ -1,8 +1,8 @@
-"""What pytest gives to every test where swink-testing is installed.
+"""The pytest plugin of swink-testing.
 
 * The fixtures `chaos`, a hostile provider; `small_json`, services that give tokens and the like
-  (extra `swink-testing[json]`); and `swink`, a command line as a process of its own.
-* A coroutine test runs in an event loop of its own, unless another plugin has taken it: those
+  (extra `swink-testing[json]`); and `swink`, a command line as a separate process.
+* A coroutine test runs in a separate event loop, unless another plugin handles it: those
   that run coroutines are asked first, and marked tests are theirs.
 * `--hypothesis-profile=swink` draws the same examples on every run and has no deadline that a
   busy machine can miss; `swink-fuzz` looks for new ones, many of them.
@@ -43,7 +43,7 @@ OF_OTHERS = ("anyio", "asyncio", "trio", "twisted")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the profiles known before Hypothesis's own plugin looks for the one that is asked."""
+    """Register the profiles before Hypothesis's plugin selects one."""
     profile = config.getoption("--hypothesis-profile", None)
     if profile in PROFILES:
         from hypothesis import settings
@@ -109,7 +109,7 @@ def _run_to_end(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Give each coroutine test an event loop of its own, as a script would have."""
+    """Give each coroutine test a separate event loop."""
     if any(pyfuncitem.get_closest_marker(mark) for mark in OF_OTHERS):
         return None
     test = pyfuncitem.obj

@@ -1,7 +1,7 @@
-"""Answers of small JSON services that are asked through aiohttp, such as those that give tokens.
+"""Answers of small JSON services that use aiohttp, such as token services.
 
 `aioresponses` makes responses without a `stream_writer`, which aiohttp asks for since 3.14; the
-ones here have one. They are whole before they are read: what streams is for `chaos`.
+ones here have one. They are whole before they are read: streaming is for `chaos`.
 """
 
 from __future__ import annotations

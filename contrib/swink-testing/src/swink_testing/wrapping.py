@@ -37,7 +37,7 @@ __all__ = [
 
 
 def check_order_is_kept(subject: PluginSubject) -> None:
-    """What the `stream` hook yields with it in place keeps to the grammar and is complete."""
+    """With the wrapper, the events of `stream` follow the grammar and are complete."""
     binding = _wrapping(subject, "stream")
     call = call_of(binding, Model("scripted", "model"))
 
@@ -54,7 +54,7 @@ def check_order_is_kept(subject: PluginSubject) -> None:
 
 
 def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
-    """A stream that is left early is closed down to the provider: hold it under aclosing()."""
+    """A stream that is abandoned is closed down to the provider: hold it with aclosing()."""
     _wrapping(subject, "stream")
     host = subject.host()
     binding = host.bind("scripted")
@@ -74,7 +74,7 @@ def check_leaving_reaches_the_provider(subject: PluginSubject) -> None:
 
 
 def check_conversations_stay(subject: PluginSubject) -> None:
-    """Converting changes nothing in the conversation, and the result is a JSON object."""
+    """Converting leaves the conversation unchanged and returns a JSON object."""
     binding = _wrapping(subject, "convert_messages")
     for conversation in conversations():
         context, before = conversation.context, copy.deepcopy(conversation.context)
@@ -94,7 +94,7 @@ def check_conversations_stay(subject: PluginSubject) -> None:
 
 
 def check_calls_are_told_apart(subject: PluginSubject) -> None:
-    """No call gets another one's answer: the conversation or an option differs, and so does it."""
+    """Calls that differ in the conversation or an option get different answers."""
     _wrapping(subject, "stream")
     first, *others = asyncio.run(_answered(subject, [{}, *_DIFFERENCES.values()]))
     for what, (message, asked) in zip(_DIFFERENCES, others, strict=True):
@@ -105,7 +105,7 @@ def check_calls_are_told_apart(subject: PluginSubject) -> None:
 
 
 def check_repeats_cost_nothing(subject: PluginSubject) -> None:
-    """An answer that is given again, without the provider, has no tokens and no cost."""
+    """An answer that is repeated without the provider has no tokens and no cost."""
     _wrapping(subject, "stream")
     (paid, _), (again, asked) = asyncio.run(_answered(subject, [{}, {}]))
     if asked or again.content != paid.content:
@@ -134,13 +134,13 @@ _DIFFERENCES: dict[str, dict[str, Any]] = {
     "temperature": {"temperature": 0.5},
     "limit of tokens": {"max_tokens": 5},
 }
-"""What makes a call another one than the first, whose options are all left out."""
+"""Differences from the first call, which has no options."""
 
 
 async def _answered(
     subject: PluginSubject, calls: list[dict[str, Any]]
 ) -> list[tuple[AssistantMessage, bool]]:
-    """Make calls in a row; return their messages, and whether the provider was asked."""
+    """Make consecutive calls; return their messages, and whether the provider was called."""
     host = subject.host(AnsweringProvider)
     binding = host.bind("scripted")
     provider, found = binding.provider, []

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,7 +21,8 @@ from swink_cli.exits import EXIT_FAILURE
 from swink_cli.listing import reads
 from swink_cli.options import CallOptions, call_options
 from swink_cli.prompts import prompt_message, prompt_options
-from swink_cli.terminal import say
+from swink_cli.terminal import is_terminal, say
+from swink_cli.understood import ask_a_person
 from swink_core.providers import AiohttpClient, HTTPProvider
 from swink_recorder.capture import Tape
 from swink_recorder.recording import Recording
@@ -65,6 +67,9 @@ def record(
     The folder contains the request, the raw body with the time of each read, and the resulting
     message. Keys and other credentials are hidden. Check the files before you share them: they
     contain the prompt and the answer. A failed answer is recorded too.
+
+    At a terminal, you confirm or correct the text, tool calls, usage and stop reason that were read
+    from the answer. The recording keeps the names of the confirmed parts.
 
     With --from-sse, the answer comes from a file, and PROMPT is optional.
     """
@@ -133,6 +138,9 @@ async def _keep(
         recording.request.path = recording.request.path.removeprefix(below)
         recording.origins = []
         recording.asked = None
+    if recording.message is not None:
+        is_there = is_terminal(sys.stdin) and is_terminal(sys.stderr)
+        recording.message, recording.confirmed = ask_a_person(recording.message, is_there)
     recording.save(folder, stream.call.secrets)
     others = len(recording.legs) - 1
     more = f", and {others} more request{'s' * (others > 1)}" if others else ""

@@ -1,1 +1,1 @@
-"""What `swink` finds here through the entry-point group `swink.commands`; needs swink-cli."""
+"""Commands of `swink` from the entry-point group `swink.commands`; needs swink-cli."""

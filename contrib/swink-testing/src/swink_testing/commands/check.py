@@ -131,28 +131,20 @@ def command(
     return _exit_code(found)
 
 
-NOT_OF_MUTANTS = ("large_input",)
-"""Checks that take long and look for what no rule puts into a package."""
-
-
 def _show_mutants(
     provider: str, subject: Subject, find: Callable[[], Subject], as_json: bool
 ) -> int:
     """Name each mutant of a package that no check finds. Exit with 0: some change nothing."""
-    checks = [check for check in PROVIDER_CHECKS if check.name not in NOT_OF_MUTANTS]
-    faulty = [
-        result.name for result in run_checks(checks, subject, subject.waivers) if result.is_fault
-    ]
-    if faulty:
+    if (broken := killed_by(subject)) is not None:
         raise InvalidOption(
-            f"{provider} fails {', '.join(faulty)} without a mutant",
+            f"{provider} fails {broken} without a mutant",
             resolution=f"Mend that first: swink check {provider} --explain.",
         )
     rows: list[dict[str, str | None]] = []
     for module in modules_of(subject.entry.package):
         for mutant in mutants_of(module):
             with mutant.installed():
-                killer = killed_by(find(), checks)
+                killer = killed_by(find())
             rows.append({"mutant": mutant.name, "found_by": killer})
             if killer is None and not as_json:
                 print_lines([printable(f"{mutant.name} survives: {would_find(mutant)}")])

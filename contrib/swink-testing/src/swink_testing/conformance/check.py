@@ -1,4 +1,4 @@
-"""What a check is, how it ends, and what the results come to.
+"""Checks, their results, and the summary.
 
 A check is a plain function of a subject; it raises AssertionError with a sentence that says what
 is wrong, or DoesNotApply with the reason. Nothing here knows pytest: the test classes and
@@ -47,12 +47,15 @@ REST_SECONDS = 30.0
 
 
 class DoesNotApply(Exception):
-    """Raised by a check for a subject that it says nothing about; the message is the reason."""
+    """Raised by a check that does not concern a subject; the message is the reason."""
 
 
 class Broken(AssertionError):
-    """What a check found: `sent` is the request or the frames that show it, as JSON data or bytes,
-    and `expected` what should have been there, where that can be said."""
+    """A fault that a check found.
+
+    `sent` is the request or the frames with the fault, as JSON data or bytes; `expected` is the
+    right value. Each is `None` if it does not apply.
+    """
 
     def __init__(self, sentence: str, sent: Any = None, expected: Any = None) -> None:
         super().__init__(sentence)
@@ -68,7 +71,7 @@ _found: ContextVar[list[Broken] | None] = ContextVar("found", default=None)
 
 
 class Blocks(Broken):
-    """What a check found that waits in the thread of an event loop."""
+    """A fault that blocks the event loop."""
 
 
 def require(condition: object, sentence: str, sent: Any = None, expected: Any = None) -> None:
@@ -93,7 +96,7 @@ def fail(sentence: str, sent: Any = None, expected: Any = None) -> NoReturn:
 
 
 class Examined(Protocol):
-    """What checks examine."""
+    """The subject of checks."""
 
     def environment(self) -> AbstractContextManager[object]:
         """Keep the user's own variables out of a check."""
@@ -131,7 +134,7 @@ class Check(Generic[S]):
 
 
 class Outcome(StrEnum):
-    """How a check ended."""
+    """The outcome of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -165,7 +168,7 @@ class Result:
 
     @property
     def is_fault(self) -> bool:
-        """Whether somebody has to do something."""
+        """Whether the check failed."""
         return self.outcome is Outcome.FAILED
 
 
@@ -224,8 +227,8 @@ def each_result(
 ) -> Iterator[Result]:
     """Run checks in order and yield each one's result as it ends.
 
-    What blocks would block in most of them: after the first check that finds it, the others have
-    `REST_SECONDS` in all, of which each may take a third of what is left.
+    A provider that blocks would block in most checks: after the first check that finds it, the
+    others share `REST_SECONDS`, and each may take a third of the remaining time.
     """
     blocks, left = False, REST_SECONDS
     for check in checks:

@@ -1,4 +1,4 @@
-"""Where a check's fault is: the file and line of the plugin, what was sent, what was expected."""
+"""Locates faults: the file and line of the plugin, the request, and the expected value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["explain"]
 
 SHOWN = 4000
-"""Characters of what was sent that are shown."""
+"""The most characters of a request in an explanation."""
 
 _PLACES: dict[str, Callable[[Subject], Any]] = {
     "convert": lambda subject: subject.provider.convert,

@@ -22,7 +22,7 @@ from swink_testing.conformance.subject import Subject
 
 __all__ = ["Evidence", "Item", "evidence_of", "is_of_a_server"]
 
-BY_HAND = "by hand"
+_MADE_UP = ("by hand", "made up")
 """Words in the note of a recording that no server has sent."""
 
 _FAILURES = (
@@ -50,11 +50,18 @@ class Item:
 
 @define
 class Evidence:
-    """The items with and without evidence; `recordings` counts those of a real server."""
+    """The items with and without evidence.
+
+    `recordings` counts the recordings of a real server. `confirmed` counts those whose message a
+    person confirmed. `uncalled` counts those without the call: only the address, the headers and
+    the model's name of their requests can be compared.
+    """
 
     backed: list[Item]
     missing: list[Item]
     recordings: int
+    confirmed: int = 0
+    uncalled: int = 0
 
     def line(self) -> str:
         """Say the figure."""
@@ -62,7 +69,8 @@ class Evidence:
         if not total:
             return "evidence: none is needed, it has no wire format"
         from_server = f"{self.recordings} recording{'s' * (self.recordings != 1)} of a real server"
-        return f"evidence: {len(self.backed)} of {total}, from {from_server} and rows"
+        confirmed = f" ({self.confirmed} confirmed by a person)" if self.recordings else ""
+        return f"evidence: {len(self.backed)} of {total}, from {from_server}{confirmed} and rows"
 
     def lines(self) -> list[str]:
         """Say the figure, and what to record next."""
@@ -72,6 +80,9 @@ class Evidence:
         without = [
             f"without evidence: {kind}: {', '.join(names)}" for kind, names in missing.items()
         ]
+        if self.uncalled:
+            count = f"{self.uncalled} recording{'s' * (self.uncalled != 1)}"
+            without.append(f"without evidence: {count} without the call: most of its request")
         following = list(dict.fromkeys(item.how for item in self.missing))[:3]
         return [self.line(), *without, *(f"record next: {how}" for how in following)]
 
@@ -81,6 +92,8 @@ class Evidence:
             "backed": [f"{item.kind}: {item.name}" for item in self.backed],
             "missing": [f"{item.kind}: {item.name}" for item in self.missing],
             "recordings": self.recordings,
+            "confirmed": self.confirmed,
+            "without_call": self.uncalled,
         }
 
 
@@ -95,13 +108,15 @@ def evidence_of(subject: Subject) -> Evidence:
     missing: list[Item] = []
     for item in _items(subject, own):
         (backed if (item.kind, item.name) in shown else missing).append(item)
-    return Evidence(backed, missing, len(real))
+    confirmed = sum(bool(recording.confirmed) for recording in real)
+    uncalled = sum(recording.asked is None for recording in real)
+    return Evidence(backed, missing, len(real), confirmed, uncalled)
 
 
 def is_of_a_server(recording: Recording) -> bool:
     """Tell whether a real server sent a recording: its note does not say that it is made by hand,
     and its address is not that of a stand-in on this machine."""
-    if BY_HAND in recording.note.lower():
+    if any(words in recording.note.lower() for words in _MADE_UP):
         return False
     homes = [urlsplit(origin).hostname or "" for origin in recording.origins[:1]]
     return not any(map(is_here, homes)) or "live" in recording.note.lower()  # an engine runs here
@@ -181,5 +196,5 @@ def _rows(subject: Subject, file: str) -> list[dict[str, Any]]:
     return [
         row
         for row in rows
-        if row.get("provider") in (None, subject.name) and BY_HAND not in json.dumps(row)
+        if row.get("provider") in (None, subject.name) and "by hand" not in json.dumps(row)
     ]

@@ -71,18 +71,20 @@ class LiveSubject:
                     await stream.aclose()
         if leave and stream.message.stop_reason is not StopReason.ABORTED:
             _require_done(events)
-            raise DoesNotApply("the answer came at once, so that there was nothing to leave")
+            raise DoesNotApply(
+                "the answer was complete at once, so the stream could not be abandoned"
+            )
         return events
 
 
 def check_answers(live: LiveSubject) -> None:
-    """A plain question is answered in the order of the grammar."""
+    """The events of a plain answer follow the grammar."""
     _require_done(live.answer)
     require(fold(live.answer).text.strip(), "the answer has no text")
 
 
 def check_usage_is_told(live: LiveSubject) -> None:
-    """The answer says how many tokens it took."""
+    """The answer reports its token usage."""
     usage = _done(live).usage
     require(
         usage is not None and usage.input and usage.output,
@@ -91,7 +93,7 @@ def check_usage_is_told(live: LiveSubject) -> None:
 
 
 def check_tool_is_called(live: LiveSubject) -> None:
-    """A tool that is asked for is called, with arguments that parse."""
+    """The requested tool is called, with arguments that parse."""
     options = _tool_options(live.subject)
     context = Context([UserMessage('Look the word "swink" up.')], tools=[LOOK_UP])
     events = asyncio.run(live.ask(context, **options))
@@ -105,12 +107,12 @@ def check_tool_is_called(live: LiveSubject) -> None:
 
 
 def check_leaving_ends(live: LiveSubject) -> None:
-    """A stream that is left at its first word ends in Error(aborted)."""
+    """A stream that is abandoned at its first word ends in Error(aborted)."""
     asyncio.run(live.ask(Context([UserMessage("Count from one to ten in words.")]), leave=True))
 
 
 def check_as_recorded(live: LiveSubject) -> None:
-    """Live events follow one another as they do in the recordings."""
+    """Live events have the order of the recorded ones."""
     recordings = live.subject.answers()
     _ = _done(live)
 

@@ -121,8 +121,8 @@ class PlayedClient(MemoryHTTPClient):
 
     An answer that is an exception or a refusal takes the place of the first leg, because no leg
     follows it. `requests` has those that `answers` were given to, `played` all of them.
-    `faults` maps a leg's number to what it is answered with instead; `expires` replaces the life of
-    tokens, in seconds.
+    `faults` maps a leg's number to its answer, or to a function that returns one, or `None` for the
+    recorded answer. `expires` replaces the life of tokens, in seconds.
     """
 
     def __init__(
@@ -141,7 +141,6 @@ class PlayedClient(MemoryHTTPClient):
         self._tokens = token_legs(recordings)
         self._recording = recording or exchange_of(recordings)
         self.faults = faults or {}
-        self.last_token = ""
         self._call = _Call("")
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
@@ -154,8 +153,8 @@ class PlayedClient(MemoryHTTPClient):
             self.played.append(Played(None, request, response))
             return response
         number = self._number(request)
-        if number is not None and number in self.faults:
-            return await self._answer(self.faults[number], number, request)
+        if (fault := self._fault(number)) is not None:
+            return await self._answer(fault, number, request)
         if number is None or self._is_answered_here(number):
             if not self._answers:
                 self.requests.append(request)
@@ -173,10 +172,18 @@ class PlayedClient(MemoryHTTPClient):
 
     @property
     def has_life(self) -> bool:
-        """Whether the answers with tokens say in seconds how long they are good."""
-        return any(
-            _LIFE.search(token.leg.body.decode("utf-8", "replace")) for token in self._tokens
-        )
+        """Whether the answers with tokens say how long they are good."""
+        bodies = [_json(token.leg.body) for token in self._tokens]
+        return any(_issued(body, "", -1.0) != _issued(body, "", None) for body in bodies)
+
+    def tokens_of(self, key: str) -> set[str]:
+        """Return the tokens that requests with a key have fetched."""
+        names = {played.token for played in self.played if played.token}
+        return {name for name in names if key in _owners[name]}
+
+    def _fault(self, number: int | None) -> Any:
+        fault = None if number is None else self.faults.get(number)
+        return fault() if callable(fault) else fault
 
     async def _answer(self, answer: Any, number: int | None, request: HTTPRequest) -> HTTPResponse:
         if isinstance(answer, Through):
@@ -190,9 +197,7 @@ class PlayedClient(MemoryHTTPClient):
 
     def _give_token(self, token: _Token, request: HTTPRequest) -> HTTPResponse:
         place = token.number
-        if place in self.faults:
-            answer = self.faults[place]
-            answer = answer() if callable(answer) else answer
+        if (answer := self._fault(place)) is not None:
             self.played.append(Played(place, request, answer))
             if isinstance(answer, Exception):
                 raise answer
@@ -205,7 +210,6 @@ class PlayedClient(MemoryHTTPClient):
             body = f"{name}-value".encode()
         _owners[name] = f"{sent_by(request)} {unquote(request.body.decode('latin-1'))}"
         response = MemoryResponse([body], token.leg.status, token.leg.headers)
-        self.last_token = name
         self.played.append(Played(place, request, response, name))
         return response
 
@@ -307,7 +311,10 @@ def _is_to(token: _Token, request: HTTPRequest) -> bool:
     return _origin(request.url) == token.origin or asked.origin == 0
 
 
-_LIFE = re.compile(r"expires?_?in", re.IGNORECASE)
+_LIFE = re.compile(r"expires?_?in|valid|ttl|life|max_?age", re.IGNORECASE)
+"""Names of how long a token is good: in seconds, or in milliseconds."""
+
+_MILLISECONDS = re.compile(r"ms$|milli", re.IGNORECASE)
 
 
 def _issued(data: Any, name: str, expires: float | None) -> Any:
@@ -321,7 +328,7 @@ def _issued(data: Any, name: str, expires: float | None) -> Any:
     found = {key: _issued(value, name, expires) for key, value in data.items()}
     for key, value in found.items():
         if expires is not None and type(value) in (int, float) and _LIFE.search(key):
-            found[key] = expires
+            found[key] = expires * 1000 if _MILLISECONDS.search(key) else expires
     return found
 
 

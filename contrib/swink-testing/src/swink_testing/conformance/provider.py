@@ -153,7 +153,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
 
 
 class ProviderConformance(ConformanceSuite):
-    """What every provider promises, as tests.
+    """The promises of every provider, as tests.
 
     Subclass it and name the provider:
 
@@ -190,7 +190,6 @@ class ProviderConformance(ConformanceSuite):
             options=cls.options,
             offline=cls.offline,
             heavy=cls.heavy,
-            thorough=True,
         )
 
     @classmethod

@@ -1,8 +1,8 @@
-"""The provider under examination, and the ways to put something through it.
+"""The provider under test, and the ways to call it.
 
 Nothing here reaches a network: answers come from memory, or from a loopback server through a
-connection that goes nowhere else. A provider that works out its answer in this process alone
-says so with `wire_format = "none"` in its `models.toml`.
+connection that goes nowhere else. A provider that computes its answer in this process
+declares `wire_format = "none"` in its `models.toml`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from swink_core import (
 from swink_core.plugins.binding import Binding
 from swink_core.plugins.catalog import USER_FILE_ENV
 from swink_core.plugins.host import PluginEntry
-from swink_core.providers import Catalog, HTTPClient, HTTPProvider
+from swink_core.providers import Catalog, Clock, HTTPClient, HTTPProvider
 from swink_judge.matrix.asker import Asker, Outcome
 from swink_recorder.recording import Recording, bundled_recordings, find_recordings
 from swink_testing.calls import call_of, events_of
@@ -69,12 +69,11 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY
 
 @define
 class Subject:
-    """A provider, a model of it, and recordings of its answers.
+    """A provider, a model, and recordings.
 
     `options` go with every call that is made through a client (a region, a path to a stand-in).
     `offline` says that such a call reaches nothing outside this machine, whatever the wire
-    format; `heavy` names further modules that importing the plugin must not import. `thorough`
-    lifts the limit on the time for large frames.
+    format; `heavy` names further modules that importing the plugin must not import.
     """
 
     name: str
@@ -84,9 +83,8 @@ class Subject:
     options: Mapping[str, Any] = field(factory=dict, repr=False)
     offline: bool | None = None
     heavy: Sequence[str] = ()
-    thorough: bool = False
     outcomes: dict[str, Outcome] = field(factory=dict, init=False, repr=False, eq=False)
-    """What became of cases of the matrix, which several checks look at."""
+    """Outcomes of cases of the matrix, which several checks share."""
 
     @classmethod
     def find(
@@ -139,12 +137,12 @@ class Subject:
 
     @cached_property
     def catalog(self) -> Catalog:
-        """What the package's data says of providers and models, without the user's own file."""
+        """The package's data about providers and models, without the user's file."""
         return Catalog(self.host, environ={})
 
     @property
     def info(self) -> ProviderInfo | None:
-        """The provider's row of `models.toml`; `None` where there is none."""
+        """The provider's row of `models.toml`, or `None`."""
         return self.catalog.provider(self.name)
 
     @cached_property
@@ -217,7 +215,7 @@ class Subject:
 
     @cached_property
     def recordings(self) -> list[Recording]:
-        """The provider's recordings: its own, or where it has none those of its wire format.
+        """The provider's recordings: its own, or else those of the wire format.
 
         Raises RecordingError for one that cannot be read.
         """
@@ -252,7 +250,7 @@ class Subject:
             and recording.message.stop_reason not in (StopReason.ERROR, StopReason.ABORTED)
         ]
         if not found:
-            raise DoesNotApply("there is no recording of a complete answer")
+            raise DoesNotApply("no recording contains a complete answer")
         return found
 
     @property
@@ -312,15 +310,25 @@ class Subject:
         async with self.client(http).stream(model, "Hello", **self.call_options()) as stream:
             return [event async for event in stream]
 
-    def client(self, http: HTTPClient | None = None, host: Host | None = None) -> Client:
-        """Make a client of this provider that makes every call once.
+    def client(
+        self,
+        http: HTTPClient | None = None,
+        host: Host | None = None,
+        clock: Clock | None = None,
+        retry: RetryPolicy | None = None,
+    ) -> Client:
+        """Make a client of this provider. `None` for `retry` makes every call once.
 
         `http` answers its requests; `None`: every request is a fault. `host` is another host that
-        has loaded the provider anew. Recorded models may be gone by now: the client's date is one
-        at which they are not.
+        has loaded the provider anew. `None` for `clock` is the time of the event loop, on a day
+        on which the recorded models still exist.
         """
-        http, clock = http or self.http(), DatedClock()
-        return Client(host=host or self.host, http=http, clock=clock, retry=RetryPolicy.none())
+        return Client(
+            host=host or self.host,
+            http=http or self.http(),
+            clock=clock or DatedClock(),
+            retry=retry or RetryPolicy.none(),
+        )
 
     def call_options(self, **more: Any) -> dict[str, Any]:
         """Return options for a client's call: the canary key, an address, limits."""
@@ -345,7 +353,7 @@ class Subject:
     async def raw_events(
         self, http: HTTPClient, model: Model, context: Context | str = "Hello"
     ) -> AsyncIterator[Event]:
-        """Yield what the provider's `stream` hook itself yields, guarded by nobody."""
+        """Yield the events of the provider's `stream` hook, without the core around it."""
         options = StreamOptions(**self.call_options())
         call = call_of(self.binding, model, options=options, context=context, http=http)
         hook = self.binding.hook
@@ -359,7 +367,7 @@ class Subject:
     def environment(self) -> Iterator[None]:
         """Keep the user's keys, addresses and proxies out of the checks, and the checks here.
 
-        What every call needs to be set is set to something. Raises Broken if the provider tried
+        Required variables are set. Raises Broken if the provider tried
         to reach another machine.
         """
         with loopback_only() as refused:

@@ -38,7 +38,7 @@ class ConformanceSuite:
 
     @classmethod
     def subject(cls) -> Any:
-        """Return what the checks examine."""
+        """Return the subject of the checks."""
         raise NotImplementedError
 
     @classmethod

@@ -47,7 +47,7 @@ class _Connections:
 
 
 class _Events:
-    """Keeps what observers are shown of a call."""
+    """Keeps the events that observers receive."""
 
     def __init__(self) -> None:
         self.events: list[swink.Event] = []
@@ -193,14 +193,14 @@ class _Heard:
 async def requests_for(
     subject: FaultSubject, body: bytes, kind: swink.StreamErrorKind, retries: int | None = None
 ) -> int:
-    """Return how many requests are made when an attempt fails with `kind` after `body` was read."""
+    """Return the number of requests of a call whose attempt fails with `kind` after `body`."""
     if any(type(event) in CONTENT for event in await subject.events(body)):
         return 1
     return 1 + (KINDS[kind].retries if retries is None else retries)
 
 
 def asks_another_api(subject: FaultSubject) -> bool:
-    """Tell whether a server without the API of the model's rules is asked over the other one."""
+    """Tell whether a server without the API of the model's rules gets the other API."""
     if "api" not in subject.provider.info.settings:
         return False
     elsewhere = swink.StreamOptions(base_url="http://elsewhere.example")

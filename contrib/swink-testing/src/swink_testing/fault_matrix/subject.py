@@ -1,4 +1,4 @@
-"""Who stands before the faults: a package and a wire format, with what recordings say of it.
+"""The subjects of the fault matrix: a package and a wire format, with its recordings.
 
 A `FaultSubject` knows what its recordings call good answers, errors inside a stream and refusals.
 Presets that differ in address alone are one subject.
@@ -65,7 +65,7 @@ class FaultSubject:
         return self._answers[recording.name]
 
     async def whole(self) -> swink.AssistantMessage:
-        """Return what the good answer becomes."""
+        """Return the message of the good answer."""
         if self._whole is None:
             self._whole = fold(await self.events(self.answer().body))
         return self._whole
@@ -78,13 +78,13 @@ class FaultSubject:
         return self._reads_on
 
     async def events(self, body: bytes) -> list[swink.Event]:
-        """Return what a body gives without any network."""
+        """Return the events of a body, without a network."""
         options = swink.StreamOptions(malformed="skip")
         chunks = [body] if body else []
         return await drive_bytes(self.provider, self.resolved, chunks, options=options)
 
     async def error_frame(self, recording: Recording) -> tuple[bytes, bool]:
-        """Return what a failed answer's error is said with, and whether that is a frame at all."""
+        """Return the bytes of a failed answer's error, and whether they are a frame."""
         answer = self.answer(recording)
         for frame in [*answer.frames, answer.body[answer.ends[-1] :]]:
             terminal = (await self.events(frame))[-1]

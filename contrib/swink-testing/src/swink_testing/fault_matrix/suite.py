@@ -24,6 +24,9 @@ from swink_testing.chaos import (
     standard_faults,
 )
 from swink_testing.clock import ManualClock
+from swink_testing.conformance.check import DoesNotApply
+from swink_testing.conformance.failures.further_requests import check_other_legs
+from swink_testing.conformance.subject import Subject
 from swink_testing.expected_faults import (
     AFTER_THE_END,
     FAILS,
@@ -56,7 +59,7 @@ ONE_READ = 1024 * 1024
 
 
 def held_by_sockets() -> int:
-    """Return how many bytes the two sockets of a connection may hold of what nobody reads.
+    """Return the most unread bytes that the two sockets of a connection may hold.
 
     Linux lets them grow as far as this, the more the later they are read (tcp(7)).
     """
@@ -72,7 +75,7 @@ def faults_of(subject: FaultSubject) -> dict[str, Fault]:
 
 
 class FaultMatrix:
-    """What every provider does when its server fails it, as tests.
+    """The behaviour of a provider when its server fails, as tests.
 
     Subclass it and name the provider:
 
@@ -265,6 +268,16 @@ class FaultMatrix:
         for status in (400, 401, 404, 429, 500, 529):
             outcome = await call(subject, [Instead(status, body)], retry=swink.RetryPolicy.none())
             assert outcome.kind == FAILS[f"status-{status}"][0], status
+
+    # -- the other requests of a call --------------------------------------------------------------
+
+    def test_a_fault_of_each_other_request_of_a_call(self, subject: FaultSubject) -> None:
+        """Each request for a token, a job or a result is refused, cut, broken off, delayed without
+        end, and repeated after a failure. The faults are played in memory."""
+        try:
+            check_other_legs(Subject.find(subject.provider.name))
+        except DoesNotApply as reason:
+            pytest.skip(str(reason))
 
     # -- places where nobody listens ---------------------------------------------------------------
 

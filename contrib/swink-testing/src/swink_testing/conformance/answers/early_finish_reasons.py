@@ -1,4 +1,4 @@
-"""Reasons to stop that come before the answer's end."""
+"""Finish reasons before the end of an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["check_early_reasons"]
 
 
 def check_early_reasons(subject: Subject) -> None:
-    """A reason to stop that is said with each frame takes nothing that comes after it."""
+    """A finish reason that each frame repeats does not end the answer early."""
 
     async def compare() -> None:
         found = False

@@ -43,7 +43,7 @@ Place: TypeAlias = tuple[dict[str, Any], str]
 def edited(
     answer: Answer, find: Callable[[Any], Iterator[Place]], change: Callable[..., None]
 ) -> bytes | None:
-    """Return the body with every place changed that is found; `None` where there is none."""
+    """Return the body with all found places changed; `None` without any place."""
     frames, found = [], False
     for frame in answer.frames:
         for data in data_of(answer, frame):

@@ -1,4 +1,4 @@
-"""How one recorded answer ended, said at the end of another."""
+"""Recorded answers with the finish reason of another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Ended:
 
 
 def check_ends_of_others(subject: Subject) -> None:
-    """What says of one recorded answer that it was cut off or refused says so of the others.
+    """The finish reason of a truncated or refused answer has its meaning in other answers too.
 
     It does whatever they hold, such as a call. Only words count that stand for one reason in all
     recordings.

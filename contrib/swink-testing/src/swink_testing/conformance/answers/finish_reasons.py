@@ -1,4 +1,4 @@
-"""Reasons to stop that no API has yet, at the fields that are found to say one."""
+"""Unknown finish reasons, in the fields that contain them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["check_stop_reasons"]
 UNHEARD = "swink_unknown"
 
 WORDS = ("stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "MAX_TOKENS")
-"""What several APIs call a reason to stop."""
+"""Names of finish reasons in several APIs."""
 
 MOST_TRIES = 150
 """Answers that are read to find the reason's fields."""
@@ -32,12 +32,11 @@ _Path: TypeAlias = tuple[str, ...]
 
 
 def check_stop_reasons(subject: Subject) -> None:
-    """A reason to stop that is unknown or missing is an error, or told in a Notice.
+    """An unknown or missing finish reason is an error or is reported by a Notice.
 
-    That it may be missing, a recording shows that has none. It is what is called so
-    ("…reason"), or where nothing is, the string whose change makes the same answer stop for
-    another reason. The rest of the message stays as it is, and a word that says that the answer was
-    cut off, refused or broken off is no clean end.
+    It may be missing if a recording has none. Its field has a name that ends with "reason", or is
+    the string whose change gives the same answer another reason. The rest of the message stays
+    unchanged. A reason that means truncated, refused or interrupted is never a normal end.
     """
 
     async def compare() -> None:
@@ -73,7 +72,7 @@ def check_stop_reasons(subject: Subject) -> None:
                 )
         if not named:
             raise DoesNotApply("no recording names a reason to stop")
-        require(known, "each recorded reason to stop is told in a Notice, as if it were unknown")
+        require(known, "each recorded finish reason is reported as unknown by a Notice")
 
     asyncio.run(compare())
 
@@ -127,7 +126,7 @@ NOT_WHOLE = (
     "PROHIBITED_CONTENT", "ERROR_TOXIC", "sensitive", "error", "ERROR", "failed", "cancelled",
     "abort", "timeout", "network_error", "overloaded", "insufficient_system_resource",
 )  # fmt: skip
-"""What several APIs call the reason of an answer that is not whole."""
+"""Names of finish reasons of incomplete answers in several APIs."""
 
 _NOT_WHOLE = re.compile(
     r"max|length|limit|window|truncat|incomplete|filter|safety|refus|block|prohibit|toxic|guardrail|"
@@ -200,7 +199,7 @@ def _is_named(path: _Path) -> bool:
 
 
 def _says_why(events: Sequence[Event], whole: Sequence[Event]) -> bool:
-    """Whether the same answer stops for another reason than it did, or the unknown one is told."""
+    """Whether the same answer has another finish reason, or the unknown one is reported."""
     message, before = fold(events), fold(whole)
     if comparable(message).content != comparable(before).content:
         return False
@@ -224,7 +223,7 @@ def _at(fields: set[_Path], data: Any) -> Iterator[Place]:
 
 
 _NONE_YET = ("null", "")
-"""What an API may call the reason of an answer that goes on."""
+"""Names that APIs use while an answer continues."""
 
 
 def _walk(data: Any, path: _Path = ()) -> Iterator[tuple[_Path, dict[str, Any], str]]:

@@ -1,4 +1,4 @@
-"""What an API may say tomorrow, and what it said yesterday and takes back."""
+"""Unknown frames and fields, and recorded answers that are sent back."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _WITH_DIALECTS = ("none", "openai-chat", "swink")
 
 
 def check_unknown_frames(subject: Subject) -> None:
-    """A frame of a type that nobody knows yet changes nothing."""
+    """A frame of an unknown type changes nothing."""
 
     async def compare() -> None:
         for recording, answer in answers(subject):
@@ -66,7 +66,7 @@ def check_unknown_frames(subject: Subject) -> None:
 
 
 def check_unknown_fields(subject: Subject) -> None:
-    """A field that nobody knows yet, in a frame that is known, makes no error."""
+    """An unknown field in a known frame causes no error."""
 
     async def read() -> None:
         seen: set[tuple[str, ...]] = set()
@@ -116,7 +116,7 @@ def _add(holder: dict[str, Any], name: str) -> None:
 
 
 def check_answers_go_back(subject: Subject) -> None:
-    """What a recorded answer says goes back with the next turn: texts, calls, signatures.
+    """The texts, calls and signatures of a recorded answer are sent with the next turn.
 
     So does what the wire format is known to want back, such as its reasoning.
     """

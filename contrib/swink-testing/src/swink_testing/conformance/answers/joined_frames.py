@@ -1,4 +1,4 @@
-"""JSON data of frames taken apart and put together: what came in two frames in one, and back."""
+"""JSON data of frames, split and joined."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_A_FRAME = re.compile("creat|time|count|token|number")
 
 
 def at(data: Any, path: Path) -> Any:
-    """Return what is at a place in JSON data."""
+    """Return the value at a path in JSON data."""
     for step in path:
         data = data[step]
     return data
@@ -68,8 +68,10 @@ def _ends(name: str, value: Any) -> bool:
 
 
 def rest_of(data: Any, path: Path, begun: int) -> Iterator[Any]:
-    """Yield what may follow a frame that had so many characters of its text: what is left, with
-    the names of what it is a part of, and without them."""
+    """Yield the possible next frames after one with so many characters of the text.
+
+    Each has the rest of the text, with or without the names and ids around it.
+    """
     for left_out in ((), ("name",), ("name", "id")):
         rest = with_value(data, path, at(data, path)[begun:])
         found: Any = rest

@@ -1,4 +1,4 @@
-"""Level 2: the answers that a package itself lists, with the messages that they become."""
+"""The answers that a package lists, and their messages."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ LISTED_ANSWERS = "answers.jsonl"
 class Listed(msgspec.Struct):
     """An answer, and what becomes of it.
 
-    `frames` are of a stream: the JSON data of each, or its text as it is; `whole` is the JSON
+    `frames` are of a stream: the JSON data or the text of each; `whole` is the JSON
     data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
     those that are told, as `code: detail` or the beginning of it. `model` is an id (`None`: the
     first of the catalogue), and `provider` the one of the package that it is of (`None`: whichever
     is checked), as the message is, unless it names another. `options` are of the call that it
-    answers, such as `max_output_chars`. What an answer cost is looked at where a message says it:
+    answers, such as `max_output_chars`. The cost is compared if the message has one:
     of a stream, the total that the stream itself reports.
     """
 
@@ -58,12 +58,12 @@ class Listed(msgspec.Struct):
 
 
 def check_listed_answers(subject: Subject) -> None:
-    """Each row of the package's `answers.jsonl` is the message that it says."""
+    """Each row of the package's `answers.jsonl` becomes its message."""
     listed = subject.shipped(LISTED_ANSWERS, msgspec.json.Decoder(Listed).decode_lines)
     rows = [*enumerate(listed or (), 1)]
     rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
     if not rows:
-        raise DoesNotApply(f"its package lists none of its answers in {LISTED_ANSWERS}")
+        raise DoesNotApply(f"its package does not ship {LISTED_ANSWERS}")
     if not subject.parses or not writer(subject).is_data:
         raise DoesNotApply(UNWRITTEN)
 

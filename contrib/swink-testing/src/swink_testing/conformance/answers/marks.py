@@ -97,11 +97,13 @@ class _Answer:
     parts: Sequence[Any]
     read: _Read
     wire_format: str
+    addresses: str
+    """The addresses of all requests, in which texts of earlier answers may be."""
     whole: list[Event] = field(factory=list)
 
 
 def check_answers_are_read(subject: Subject) -> None:
-    """Each text and number of an answer is in its message, in order, or is ignored for a reason."""
+    """Each text and number of an answer is in its message, in order, or ignored with a reason."""
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     ignored = subject.shipped(IGNORED_FILE, partial(msgspec.toml.decode, type=_Ignored)) or {}
@@ -115,15 +117,18 @@ _Ignored: TypeAlias = dict[str, dict[str, str]]
 
 
 def _answers(subject: Subject) -> Iterator[_Answer]:
+    legs = [leg for recording in subject.recordings for leg in recording.legs]
+    addresses = " ".join(leg.request.path for leg in legs)
     for recording in subject.whole_calls:
         if recording.status != 200 or recording.message is None:
             continue
         answer = Answer.of_recording(recording, type(subject.provider).decoder)
         where = f"recording {recording.name}"
+        of = recording.wire_format, addresses
         if answer.is_data and len(recording.body) <= LONGEST:
             frames = [next(data_of(answer, frame), frame) for frame in answer.frames]
             read = partial(_read_frames, subject, recording, answer, frames)
-            yield _Answer(where, recording.name, frames, read, recording.wire_format)
+            yield _Answer(where, recording.name, frames, read, *of)
         if not subject.speaks_http or len(recording.legs) == 1:
             continue
         place = len(recording.before)
@@ -132,9 +137,7 @@ def _answers(subject: Subject) -> Iterator[_Answer]:
             for number, leg in enumerate(recording.legs)
         ]
         played = partial(_read_legs, subject, recording)
-        yield _Answer(
-            f"{where}, other requests", recording.name, others, played, recording.wire_format
-        )
+        yield _Answer(f"{where}, other requests", recording.name, others, played, *of)
 
 
 async def _read_frames(
@@ -214,6 +217,8 @@ class _Reader:
             self._silent.setdefault(kind, f"{answer.where}: {why}")
         if place is None and (known or _is_plain(leaf) or _is_repeated(answer, leaf)):
             place = known or "plain"
+        if place is None and len(shown) > 3 and str(leaf.value) in answer.addresses:
+            place = "address"  # of a further request, which `recorded_requests` holds
         if place is None:
             why = f"{answer.where}: {leaf.name} ({shown}) is nowhere in the message"
             self._lost.setdefault(leaf.name, why)

@@ -1,4 +1,4 @@
-"""Answers whose pieces say something else than was recorded, or come otherwise in frames."""
+"""Answers with other texts, and in other frames, than recorded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PIECES = (
     "", " ", "\n\n", "0", "false", "[DONE]", "data: x\n\n", 'naïve 鍵 🔑 \u2028 \\ " & <b>',
     "a\r\n\tb  e\u0301 &amp; \u200b\ufeff", "long " * 2000,
 )  # fmt: skip
-"""What a piece of text may say, and is taken for nothing, for the end, or for markup."""
+"""Texts that are easily taken for nothing, for the end, or for markup."""
 
 _TRIES = 3
 """Places of one kind in an answer that are tried to find one whose text is in the message."""
@@ -62,7 +62,7 @@ class _Place:
     value: str
 
     def kind(self, frames: _Frames) -> tuple[Any, ...]:
-        """Tell what sort of piece it is."""
+        """Return the kind of the piece."""
         named = frames[self.frame].get("type") if isinstance(frames[self.frame], dict) else None
         return (named, *(step for step in self.path if isinstance(step, str)))
 
@@ -106,7 +106,7 @@ class _Read:
 
 
 def check_pieces(subject: Subject) -> None:
-    """Whatever a piece of an answer says, and however pieces come in frames, none is lost."""
+    """No piece of an answer is lost, whatever its text and its place in the frames."""
 
     async def compare() -> None:
         seen: set[tuple[Any, ...]] = set()
@@ -123,14 +123,13 @@ def check_pieces(subject: Subject) -> None:
                 await _require_together(read, places[-1], whole)
             await _require_calls(read, whole)
         if not seen:
-            raise DoesNotApply("no text of a recorded answer is in its message as it came")
+            raise DoesNotApply("no text of a recorded answer is unchanged in its message")
 
     asyncio.run(compare())
 
 
 def _said(events: Sequence[Event], *, parsed: bool = False) -> list[str]:
-    """Return the text of each block, of a call its arguments as they came, or as they were
-    parsed."""
+    """Return the text of each block; of a call, the raw or the parsed arguments."""
     return list(_texts(fold(events), parsed))
 
 
@@ -170,7 +169,7 @@ async def _new_places(
 
 
 async def _require_each_piece(read: _Read, place: _Place) -> None:
-    """Blanks, digits, markup: what a piece says is in the message."""
+    """Blanks, digits, markup: each text is in the message."""
     marked = await read.events(read.replaced(place, _NONCE))
     for piece in PIECES:
         frames = read.replaced(place, piece)

@@ -1,4 +1,4 @@
-"""Token counts that come once more, in a later frame."""
+"""Token counts that a later frame repeats."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Told:
 
 
 def check_counts_are_held(subject: Subject) -> None:
-    """A count told again changes the usage by what it says; what the cache had is of the input."""
+    """A repeated count replaces the earlier one; cached tokens are part of the input."""
 
     async def compare() -> None:
         counted = False
@@ -81,7 +81,7 @@ async def _usage(subject: Subject, recording: Recording, body: bytes) -> Usage |
 
 
 def _again(answer: Answer) -> Iterator[tuple[_Told, _Told, str]]:
-    """Yield each count, where it was told last, and a later object that does not tell it."""
+    """Yield each count, its last place, and a later object without it."""
     said: dict[tuple[str, str], _Told] = {}
     for number, frame in enumerate(answer.frames):
         for data in data_of(answer, frame):

@@ -1,4 +1,4 @@
-"""Signatures of thinking that come apart from its text."""
+"""Signatures of thinking in separate frames."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["check_signatures_apart"]
 
 
 def check_signatures_apart(subject: Subject) -> None:
-    """A signature is kept that comes in a frame of its own, after the thinking's last text."""
+    """A signature in a separate frame, after the last text of the thinking, is kept."""
 
     async def compare() -> None:
         found = False

@@ -1,4 +1,4 @@
-"""How the JSON of an answer is written, which says nothing."""
+"""The format of an answer's JSON, which must make no difference."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
 
 
 def check_spelling(subject: Subject) -> None:
-    """The order of names, blanks and escapes of an answer's JSON make no difference."""
+    """The order of names, blanks and escapes in the JSON of an answer make no difference."""
 
     async def compare() -> None:
         for recording, answer in answers(subject):

@@ -1,4 +1,4 @@
-"""Level 1: what was recorded comes out as the events and the message that it is."""
+"""Recordings and the events and messages that they become."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_loads(subject: Subject) -> None:
 
 
 def check_recordings(subject: Subject) -> None:
-    """It ships recordings that can be read, each with its message, one of a complete answer."""
+    """It ships readable recordings, each with its message; at least one answer is complete."""
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     recordings = subject.recordings
@@ -60,12 +60,12 @@ def check_recordings(subject: Subject) -> None:
         )
     require(
         len(subject.failures()) < len(recordings),
-        "none of its recordings is of a complete answer",
+        "no recording contains a complete answer",
     )
 
 
 def check_same_events_however_cut(subject: Subject) -> None:
-    """Where a network read ends makes no difference to the events."""
+    """The boundaries of network reads make no difference to the events."""
 
     async def compare() -> None:
         for recording in subject.answers():
@@ -79,7 +79,7 @@ def check_same_events_however_cut(subject: Subject) -> None:
 
 
 def check_grammar(subject: Subject) -> None:
-    """What the `stream` hook yields keeps to the event grammar, and each Notice has words."""
+    """The events of `stream` follow the grammar, and each Notice has a detail."""
 
     async def follow() -> None:
         for where, source in _streams(subject):
@@ -94,7 +94,7 @@ def check_grammar(subject: Subject) -> None:
 
 
 def check_never_blocks(subject: Subject) -> None:
-    """Neither `stream` nor a parser holds the event loop, where every other call waits."""
+    """Neither `stream` nor a parser blocks the event loop."""
 
     async def listen() -> list[str]:
         with waits() as found:
@@ -133,7 +133,7 @@ def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
     recordings = subject.whole_calls if subject.speaks_http or subject.reads_elsewhere else []
     if not (recordings or calls):
         if subject.speaks_http:
-            raise DoesNotApply("there are no recordings")
+            raise DoesNotApply("the package has no recordings")
         made = type(subject.provider).__name__
         raise DoesNotApply(f"{made} answers from somewhere else: use --offline or --live")
     for recording in recordings:
@@ -144,7 +144,7 @@ def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
 
 
 def check_expected_message(subject: Subject) -> None:
-    """Each recording of a complete answer becomes the message beside it, and tells the notices."""
+    """Each recording of a complete answer becomes its message and its notices."""
 
     async def compare() -> None:
         for recording in subject.answers():

@@ -36,7 +36,7 @@ _KINDS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
 def check_missing_usage(subject: Subject) -> None:
-    """An answer that counts no tokens is the same message, whose counts are unknown, not 0."""
+    """Without token counts, the message is the same, and its counts are unknown, not 0."""
 
     async def compare() -> None:
         counted = False
@@ -90,7 +90,7 @@ async def _without_counts(subject: Subject, recording: Recording, answer: Answer
 
 
 def check_counts(subject: Subject) -> None:
-    """Tokens are counted as the answer says, 0 too, and once where it says so twice."""
+    """Token counts are those of the answer: 0 stays 0, and a repeated count counts once."""
 
     async def compare() -> None:
         seen: dict[tuple[str, ...], bool] = {}
@@ -159,7 +159,7 @@ def _numbers(data: Any, path: Path) -> Iterator[Path]:
 
 
 _COUNT = re.compile("usage|token|count", re.IGNORECASE)
-"""How most APIs name counts; what has another name is known by what comes of it."""
+"""Names of counts in most APIs; other names are recognized by their effect."""
 
 
 def _with(answer: Answer, place: int, data: Any) -> bytes:

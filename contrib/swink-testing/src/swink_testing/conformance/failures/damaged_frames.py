@@ -1,4 +1,4 @@
-"""Frames that arrive damaged, in the middle of an answer."""
+"""Damaged frames in the middle of an answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_FRAMES = 3
 
 
 def check_damaged_frames(subject: Subject) -> None:
-    """What a damaged frame takes from an answer is told: by an error, or by a Notice."""
+    """Content lost in a damaged frame is reported by an error or a Notice."""
 
     async def compare() -> None:
         applied = False

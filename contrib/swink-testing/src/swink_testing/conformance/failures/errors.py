@@ -24,7 +24,7 @@ STATUSES = {
     503: Kind.OVERLOADED,
     529: Kind.OVERLOADED,
 }
-"""What a status means where the body says nothing more (RFC 9110; 529 is common for overload)."""
+"""The kind of a status if the body says nothing more (RFC 9110; 529 is common for overload)."""
 
 WAITS = (429, 503, 529)
 """Statuses that come with Retry-After, here."""
@@ -35,12 +35,12 @@ _REFUSAL = {"error": {"message": "a check of the conformance kit"}}
 
 
 def check_in_stream_errors(subject: Subject) -> None:
-    """An error inside a stream ends it, with the kind that the recording's message states."""
+    """An error inside a stream ends it, with the kind in the recording's message."""
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     recordings = [recording for recording in subject.failures() if recording.status == 200]
     if not recordings:
-        raise DoesNotApply("there is no recording of an error inside a stream")
+        raise DoesNotApply("no recording contains an error inside a stream")
 
     async def read() -> None:
         for recording in recordings:
@@ -53,7 +53,7 @@ def check_in_stream_errors(subject: Subject) -> None:
 
 
 def check_http_errors(subject: Subject) -> None:
-    """An HTTP error arrives as Start, Error with the right kind, and Retry-After is read."""
+    """An HTTP error becomes Start and Error with the right kind, and Retry-After is read."""
     _require_http(subject)
 
     async def ask() -> None:

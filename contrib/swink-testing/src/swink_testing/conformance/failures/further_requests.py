@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import patch
 
 from attrs import define
 
@@ -12,15 +13,17 @@ from swink_core import (
     Done,
     Error,
     Event,
+    EventStream,
     Failure,
     Host,
     Notice,
     ProviderFailure,
+    RetryPolicy,
     StreamErrorKind,
-    Timeouts,
 )
 from swink_recorder.legs import RecordedLeg
 from swink_recorder.recording import Recording
+from swink_testing.clock import ManualClock
 from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.played import PlayedClient, exchange_of, shown
@@ -29,9 +32,6 @@ from swink_testing.driver import MemoryResponse, comparable, fold
 from swink_testing.quiet import quiet
 
 __all__ = ["check_other_legs"]
-
-_SOON = Timeouts(connect=5.0, first_event=0.05, idle=0.05, total=5.0)
-"""Limits of a call whose server keeps it waiting."""
 
 
 @define
@@ -44,7 +44,7 @@ class _Fault:
 
 
 def check_other_legs(subject: Subject) -> None:
-    """A fault of a further request fails the call before the answer, and is a Notice after it."""
+    """A fault of an additional request fails the call, or after the answer is a Notice."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
     recordings = subject.recordings
@@ -61,9 +61,12 @@ def check_other_legs(subject: Subject) -> None:
                 continue
             for fault in _faults(leg):
                 await _require(subject, recording, number, fault, whole)
+            if number < len(recording.before):
+                await _require_retried(subject, recording, number, whole)
         await _require_repeatable(subject, recording)
 
-    with quiet():
+    # a step that is not answered is left after this time of the real clock
+    with quiet(), patch("swink_core.providers.exchange.ABANDON_SECONDS", 0.05):
         asyncio.run(ask())
 
 
@@ -107,25 +110,32 @@ class _Silent(MemoryResponse):
 
 
 async def _call(
-    subject: Subject, recording: Recording, number: int | None, fault: _Fault | None
+    subject: Subject,
+    recording: Recording,
+    number: int | None,
+    fault: _Fault | None,
+    retry: RetryPolicy | None = None,
 ) -> tuple[list[Event], PlayedClient]:
-    """Make a call of a provider that has no token yet."""
+    """Make a call of a provider that has no token yet. `None` for `retry`: make it once."""
     host = Host(entry_points=[subject.entry], environ={})
     faults = {} if number is None or fault is None else {number: fault.answer}
     http = subject.http(
         lambda: MemoryResponse.of_recording(recording), recording=recording, faults=faults
     )
     http.is_open = True
-    options = subject.call_options()
-    if fault is not None and fault.name == "not answered":
-        options["timeouts"] = _SOON
-    model = subject.model_of(recording)
+    model, clock = subject.model_of(recording), ManualClock()
     async with (
-        subject.client(http, host) as client,
-        client.stream(model, "Hello", **options) as stream,
+        subject.client(http, host, clock, retry) as client,
+        client.stream(model, "Hello", **subject.call_options()) as stream,
     ):
-        events = [event async for event in stream]
-    return events, http
+        reader = asyncio.ensure_future(_read(stream))
+        while not reader.done():
+            await clock.advance(1.0)
+    return reader.result(), http
+
+
+async def _read(stream: EventStream) -> list[Event]:
+    return [event async for event in stream]
 
 
 async def _require(
@@ -159,6 +169,22 @@ async def _require(
     kinds = " or ".join(fault.kinds)
     require(not fault.kinds or kind in fault.kinds, f"{where}: {kind}, expected {kinds}")
     require(terminal.error_message, f"{where}: the error has no message")
+
+
+async def _require_retried(
+    subject: Subject, recording: Recording, number: int, whole: list[Event]
+) -> None:
+    """A call whose request fails once is made again from its first request, and succeeds."""
+    answers = iter([MemoryResponse(status=503)])
+    fault = _Fault("refused once", lambda: next(answers, None))
+    events, http = await _call(subject, recording, number, fault, RetryPolicy(base=0.0))
+    if number not in [played.leg for played in http.played]:
+        return  # this call does not send it
+    leg = recording.legs[number]
+    where = f"where {leg.request.method} {leg.request.path.partition('?')[0]} fails once"
+    found, expected = comparable(fold(events)), comparable(fold(whole))
+    require(isinstance(events[-1], Done), f"{where}, the retried call ends in {events[-1]!r:.200}")
+    require(found.content == expected.content, f"{where}, the retried call has another answer")
 
 
 async def _require_repeatable(subject: Subject, recording: Recording) -> None:

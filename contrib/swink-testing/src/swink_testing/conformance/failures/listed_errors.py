@@ -1,4 +1,4 @@
-"""Level 2: answers that came whole, and errors that are only listed."""
+"""Unstreamed answers, and listed errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LISTED = "errors.jsonl"
 
 
 def check_whole_answers(subject: Subject) -> None:
-    """An answer that was asked for whole becomes its message, and half of one is an error."""
+    """An unstreamed answer becomes its message, and half of it is an error."""
     if not (subject.speaks_http and subject.provider.buffered):
         raise DoesNotApply("it asks for no whole answers")
     if not subject.whole_answers:
@@ -53,7 +53,7 @@ def check_whole_answers(subject: Subject) -> None:
 
 
 class Listed(msgspec.Struct):
-    """What an error looks like, and what it means.
+    """An error and its meaning.
 
     `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or its
     text as it is. `says` is in the message that people see, `code` is the error code that is
@@ -75,12 +75,12 @@ class Listed(msgspec.Struct):
 
 
 def check_listed_errors(subject: Subject) -> None:
-    """Each row of the package's `errors.jsonl` is the error that it says."""
+    """Each row of the package's `errors.jsonl` becomes its error."""
     listed = subject.shipped(LISTED, msgspec.json.Decoder(Listed).decode_lines)
     rows = [*enumerate(listed or (), 1)]
     rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
     if not rows:
-        raise DoesNotApply(f"its package lists none of its errors in {LISTED}")
+        raise DoesNotApply(f"its package does not ship {LISTED}")
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     if not writer(subject).is_data:
@@ -136,7 +136,7 @@ async def _events_of(subject: Subject, row: Listed) -> list[Event]:
 async def events_of_call(
     subject: Subject, http: PlayedClient, model: Model, **more: Any
 ) -> list[Event]:
-    """Return what a call makes of an answer from memory; `more` are further options."""
+    """Return the events of a call that is answered from memory; `more` are options."""
     options = subject.call_options(**more)
     async with subject.client(http).stream(model, "Hello", **options) as stream:
         return [event async for event in stream]

@@ -1,4 +1,4 @@
-"""HTTP errors whose body is not what a plugin waits for, or whose words mean something else."""
+"""HTTP errors with unexpected bodies and misleading words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ODD: tuple[Any, ...] = (
     {"error": {"message": {"a": [1]}, "code": 7, "type": []}}, {"message": 5, "code": {}},
     {"detail": None}, {"errors": [1]},
 )  # fmt: skip
-"""JSON bodies that say nothing, each of a type that somebody does not wait for."""
+"""JSON bodies without a message, of unexpected types."""
 
 _NO_JSON = (
     b"", b" ", b"<html><head><title>Away</title></head></html>", b"\xff\xfe\x00", b"\xef\xbb\xbf{}",
@@ -54,7 +54,7 @@ _KINDS = {
     504: Kind.NETWORK,
     529: Kind.OVERLOADED,
 }
-"""What statuses mean where the body says nothing more."""
+"""Kinds of statuses if the body says nothing more."""
 
 _WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
     (400, "The maximum number of images is exceeded.", ()),
@@ -91,7 +91,7 @@ _WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
 
 
 def check_error_bodies(subject: Subject) -> None:
-    """Whatever the body of an HTTP error is, its status counts; what it says is told."""
+    """The status of an HTTP error decides, whatever its body; its message is reported."""
     _require_http(subject)
 
     async def ask() -> None:
@@ -105,7 +105,7 @@ def check_error_bodies(subject: Subject) -> None:
             error = await refused.require_kind(400, body, (Kind.INVALID_REQUEST,))
             require(
                 _SAID in error.error_message,
-                f"what an HTTP error says is not told, but: {error.error_message}",
+                f"the message of an HTTP error is not reported, but: {error.error_message}",
                 body,
                 _SAID,
             )
@@ -115,7 +115,7 @@ def check_error_bodies(subject: Subject) -> None:
 
 
 def check_error_wordings(subject: Subject) -> None:
-    """Words that belong to another kind of error make no other error of an HTTP status."""
+    """Words that usually mean another error do not change the kind of an HTTP status."""
     _require_http(subject)
 
     async def ask() -> None:

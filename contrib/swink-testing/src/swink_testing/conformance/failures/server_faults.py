@@ -1,10 +1,9 @@
-"""Level 2: what a server does to a call, and how large what it sends may be."""
+"""Faults of a server, and large input."""
 
 from __future__ import annotations
 
 import asyncio
 from functools import cache
-from math import inf
 from typing import Any
 
 from swink_core import Done, Error, Event
@@ -25,15 +24,12 @@ from swink_testing.quiet import quiet
 
 __all__ = ["check_large_input", "check_standard_faults"]
 
-_SECONDS = 1.0
-"""Seconds of the processor for large frames, and for large refusals, unless the run is thorough."""
-
 _LONGEST = 16_384
 """Bytes of the recording that is spoilt: longer ones say nothing more."""
 
 
 def check_standard_faults(subject: Subject) -> None:
-    """What a server spoils or breaks off ends with the right kind, and what came is kept."""
+    """Faults of a server have the right error kind, and the partial answer is kept."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
     recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))
@@ -109,7 +105,7 @@ def _is_same(events: list[Event], expected: list[Event]) -> bool:
 
 
 def check_large_input(subject: Subject) -> None:
-    """No frame and no refusal of 256 kB, whatever in it is large, holds the event loop."""
+    """No frame and no error body of 256 KB blocks the event loop, whichever part is large."""
     if not subject.parses:
         raise DoesNotApply("it has no parser: no bytes can be put through it")
     with quiet():
@@ -125,7 +121,7 @@ class _Reading:
         made, parser = type(subject.provider), subject.provider.parser(subject.model)
         names = tuple(recording.name for recording in subject.recordings)
         state = tuple(type(value) for value in getattr(parser, "__dict__", {}).values())
-        self._key = (subject.entry.package, made, type(parser), state, names, subject.thorough)
+        self._key = (subject.entry.package, made, type(parser), state, names)
 
     def __hash__(self) -> int:
         return hash(self._key)
@@ -137,6 +133,5 @@ class _Reading:
 @cache
 def _slow(reading: _Reading) -> list[str]:
     subject = reading.subject
-    limit = inf if subject.thorough else _SECONDS
-    refused = long_errors(subject, limit=limit) if subject.speaks_http else ()
-    return [*long_frames([subject], limit=limit), *refused]
+    refused = long_errors(subject) if subject.speaks_http else ()
+    return [*long_frames([subject]), *refused]

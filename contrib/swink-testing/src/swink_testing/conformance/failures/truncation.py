@@ -16,7 +16,7 @@ __all__ = ["check_truncation"]
 
 
 def check_truncation(subject: Subject) -> None:
-    """An answer cut before its completing frame ends in one network error, after it in Done."""
+    """An answer cut before its completing frame is one network error; after it, Done."""
 
     async def cut() -> None:
         for recording in subject.answers():

@@ -1,6 +1,6 @@
-"""What waits where it must not: for ever in a check, or in the thread of an event loop.
+"""Finds waits that never end in a check, and waits in the thread of an event loop.
 
-Waiting is told by the interpreter and not by a clock, so that a busy machine changes nothing: by
+The interpreter reports waits, not a clock, so that a busy machine changes nothing: by
 its audit events (https://docs.python.org/3/library/audit_events.html), and `time.sleep`, which has
 none before Python 3.13, by the profile function, which sees it under any name.
 """

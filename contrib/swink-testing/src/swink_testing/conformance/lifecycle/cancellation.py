@@ -1,4 +1,4 @@
-"""Streams that are left: they end at once, and so does the work behind them."""
+"""Abandoned streams: they end at once, and so does the work behind them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["check_cancelling_closes"]
 
 
 def check_cancelling_closes(subject: Subject) -> None:
-    """Leaving a stream ends it with Error(aborted) and closes its connection at once."""
+    """Abandoning a stream ends it with Error(aborted) and closes its connection at once."""
     if subject.speaks_http:
         recordings = subject.answers()
         asyncio.run(_cancel_over_http(subject, recordings[0]))

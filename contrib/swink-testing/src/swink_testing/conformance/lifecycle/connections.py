@@ -1,4 +1,4 @@
-"""Connections of all that a provider asks: of calls, and of its further questions."""
+"""Connections of calls and of additional requests."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HOW = ("with nothing", "with JSON of nothing", "without an end", "with too much
 
 
 def check_connections_are_closed(subject: Subject) -> None:
-    """Whatever is asked and however it is answered, the response is closed, when cancelled too."""
+    """Every response is closed, however it is answered, and after a cancellation."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
 
@@ -53,7 +53,7 @@ def check_connections_are_closed(subject: Subject) -> None:
 
 
 def _questions(subject: Subject) -> dict[str, _Question]:
-    """Return calls, of a model too that nobody lists, and the list of a server's models."""
+    """Return calls, also of an unlisted model, and the list of a server's models."""
 
     def call(model: Model, **options: Any) -> _Question:
         async def ask(http: PlayedClient) -> None:

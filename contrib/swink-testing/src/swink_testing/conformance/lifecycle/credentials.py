@@ -1,14 +1,21 @@
-"""Keys that are exchanged for tokens: whose they are, how long they live, when they are refused."""
+"""Keys and the tokens for which they are exchanged: owner, lifetime, renewal."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
 
-from swink_core import Client, Error, Host, RetryPolicy, StreamErrorKind
+from swink_core import Client, Error, Host, StreamErrorKind
 from swink_testing.clock import ManualClock
 from swink_testing.conformance.check import DoesNotApply, require
-from swink_testing.conformance.played import PlayedClient, exchange_of, sent_by, token_legs
+from swink_testing.conformance.played import (
+    PlayedClient,
+    exchange_of,
+    sent_by,
+    shown,
+    token_legs,
+)
 from swink_testing.conformance.subject import CANARY_KEY, Subject
 from swink_testing.driver import MemoryResponse
 from swink_testing.quiet import quiet
@@ -24,20 +31,22 @@ _REFUSED_KEY = "sk-swink-of-nobody-5e20"
 
 
 def check_credentials(subject: Subject) -> None:
-    """A token serves its own key alone, is used while it is good, and renewed when it is not."""
+    """Keys and tokens serve their own calls; tokens are renewed when expired or rejected."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
     tokens = token_legs(subject.recordings)
     answers = subject.answers()
-    if not tokens:
-        raise DoesNotApply("no recording has a request for a token")
-    recording = exchange_of(answers) or answers[0]
+    recording = exchange_of(answers)
+    if not tokens and recording is None:
+        raise DoesNotApply("no recording has a request for a token, or several requests")
+    recording = recording or answers[0]
     http = subject.http(lambda: MemoryResponse.of_recording(recording), recording=recording)
     http.is_open = True
     http.expires = LIFE
-
+    session = _Session(subject, http)
+    work = session.run(tokens[0].number) if tokens else session.run_keys()
     with quiet():
-        asyncio.run(_Session(subject, http).run(tokens[0].number))
+        asyncio.run(work)
 
 
 class _Session:
@@ -48,12 +57,26 @@ class _Session:
         self._http = http
         self._clock = ManualClock()
 
-    async def run(self, token_leg: int) -> None:
-        """Make the calls."""
-        http = self._http
+    def _client(self) -> Client:
+        """Make a client of a provider that has no token yet."""
         host = Host(entry_points=[self._subject.entry], environ={})
-        client = Client(host=host, http=http, clock=self._clock, retry=RetryPolicy.none())
-        async with client:
+        return self._subject.client(self._http, host, self._clock)
+
+    async def run_keys(self) -> None:
+        """Make calls with several keys. Each request has the key of its call."""
+        http = self._http
+        async with self._client() as client:
+            for key in (CANARY_KEY, *_OTHERS, CANARY_KEY):
+                before = len(http.played)
+                await self._call(client, key)
+                for played in http.played[before:]:
+                    what = shown(played.request)
+                    require(key in sent_by(played.request), f"{what} has not the key of its call")
+
+    async def run(self, token_leg: int) -> None:
+        """Make calls whose keys are exchanged for tokens."""
+        http = self._http
+        async with self._client() as client:
             await self._require(client, "a first call", 1)
             await self._require(client, "a second call with the same key", 0)
             before = len(http.played)
@@ -70,8 +93,10 @@ class _Session:
                 await self._require(client, "a call at half of a token's life", 0)
                 await self._clock.advance(LIFE / 2 + 1)
                 await self._require(client, "a call after a token has expired", 1)
-            http.refused_tokens.add(http.last_token)
+            http.refused_tokens = http.tokens_of(CANARY_KEY)
             await self._require(client, "a call whose token is refused with HTTP 401", 1)
+            for name, choices in self._choices():
+                await self._require_setting(client, name, choices)
             http.faults = {token_leg: lambda: MemoryResponse.of_json({}, 401)}
             before = len(http.played)
             terminal = await self._call(client, _REFUSED_KEY)
@@ -79,6 +104,34 @@ class _Session:
             require(is_auth, f"a key that gets no token ends in {terminal!r:.200}")
             sent = len(http.played) - before
             require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
+
+    def _choices(self) -> Iterator[tuple[str, list[Any]]]:
+        """Yield the settings of the provider that have choices."""
+        info = self._subject.info
+        for name, choices in (info.settings if info else {}).items():
+            if isinstance(choices, list | tuple):
+                yield name, list(choices)
+
+    async def _require_setting(self, client: Client, name: str, choices: list[Any]) -> None:
+        """Each choice makes other requests than the others, whatever calls there were before."""
+        sent: list[list[str]] = []
+        for choice in choices:
+            settings = {name: choice}
+            later = await self._requests(client, settings)
+            async with self._client() as new:
+                alone = await self._requests(new, settings)
+            missing = [request for request in alone[:-1] if request not in later]
+            where = f"a call with {name}={choice!r} after calls with other choices"
+            known = choice == choices[0]  # its token may be there already
+            require(known or not missing, f"{where} does not send {missing}")
+            require(alone not in sent, f"{name}={choice!r} changes no request")
+            sent.append(alone)
+
+    async def _requests(self, client: Client, settings: dict[str, Any]) -> list[str]:
+        before = len(self._http.played)
+        await self._call(client, CANARY_KEY, settings=settings)
+        requests = [played.request for played in self._http.played[before:]]
+        return [f"{shown(request)} {request.body.decode('latin-1')}" for request in requests]
 
     async def _require(self, client: Client, what: str, tokens: int) -> None:
         before = len(self._http.played)
@@ -106,7 +159,7 @@ class _Session:
     def _fetched(self, before: int) -> int:
         return sum(bool(played.token) for played in self._http.played[before:])
 
-    async def _call(self, client: Client, key: str) -> Any:
-        options = self._subject.call_options(api_key=key)
+    async def _call(self, client: Client, key: str, **more: Any) -> Any:
+        options = self._subject.call_options(api_key=key, **more)
         async with client.stream(self._subject.model, "Hello", **options) as stream:
             return [event async for event in stream][-1]

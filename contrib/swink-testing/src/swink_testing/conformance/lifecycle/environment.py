@@ -1,4 +1,4 @@
-"""What a call takes from its surroundings: the key and the address that nobody gave it."""
+"""The key and base URL that a call takes from the environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["check_environment_counts"]
 
 
 def check_environment_counts(subject: Subject) -> None:
-    """Key and address are the environment's where a call has none, as they are when it is made."""
+    """Calls without a key or base URL take them from the environment at that time."""
     info = subject.info
     if not subject.speaks_http or info is None:
         raise DoesNotApply("it does not speak HTTP")
@@ -26,10 +26,8 @@ def check_environment_counts(subject: Subject) -> None:
     async def ask(without: str, **more: Any) -> HTTPRequest | None:
         options = {k: v for k, v in subject.call_options().items() if k != without}
         http = subject.http(*[MemoryResponse(status=400)] * 2)
-        async with (
-            subject.client(http) as client,
-            client.stream(subject.model, "Hello", **options | more) as stream,
-        ):
+        client = subject.client(http)  # not closed, or the provider would be made anew
+        async with client.stream(subject.model, "Hello", **options | more) as stream:
             async for _ in stream:
                 pass
         return http.requests[0] if http.requests else None

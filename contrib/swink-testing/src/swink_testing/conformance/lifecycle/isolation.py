@@ -1,4 +1,4 @@
-"""Calls of one provider that differ in what is the caller's own: address, key and headers."""
+"""Calls of one provider with different base URLs, keys and headers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENVIRONMENT_KEY = "sk-swink-of-the-environment-9d2e"
 
 
 def check_calls_are_apart(subject: Subject) -> None:
-    """Each call goes to its own address, with its own key and headers, whatever others had."""
+    """Each call has its own base URL, key and headers, whatever other calls had."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
 
@@ -48,7 +48,7 @@ def check_calls_are_apart(subject: Subject) -> None:
         require("X-Nonce" not in other.headers, "headers of one call go out with another")
         require(
             other.url.startswith("http://another.invalid/v1"),
-            f"a call with a base_url of its own goes to {other.url}",
+            f"a call with another base_url goes to {other.url}",
         )
         there = last.url.startswith(NOWHERE)
         require(there, f"a call goes to {last.url}, as the one before it, not to its own base_url")
@@ -83,7 +83,7 @@ def check_calls_are_apart(subject: Subject) -> None:
 
 
 async def _require_held(subject: Subject, name: str, value: str) -> None:
-    """Credentials that the caller holds go out as they are, and no key is asked for or added."""
+    """Credentials in the caller's headers are sent unchanged, and no key is added."""
     options = {k: v for k, v in subject.call_options().items() if k != "api_key"}
     options["headers"] = {**options.get("headers", {}), name: value}
     keys = [n for n, v in os.environ.items() if v == _ENVIRONMENT_KEY]

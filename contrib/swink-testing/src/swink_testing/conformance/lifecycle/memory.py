@@ -1,4 +1,4 @@
-"""What a provider keeps of calls that are over."""
+"""References to finished calls."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MARKED = re.compile(r"swink-kept-\d+-")
 
 
 def check_calls_are_forgotten(subject: Subject) -> None:
-    """Of calls that are over nothing is kept, but of a few: neither questions, answers nor keys."""
+    """Nothing of finished calls is kept, except for a few: no prompts, answers or keys."""
     if not (subject.parses and subject.speaks_http):
         raise DoesNotApply("it does not speak HTTP")
 
@@ -77,7 +77,7 @@ def _marked(answer: Answer, said: str, mark: str) -> bytes:
 
 
 def _held(subject: Subject) -> Iterator[str]:
-    """Yield all text that the provider and the modules of its package hold."""
+    """Yield all text in the provider and in the modules of the package."""
     package = subject.entry.package.partition(".")[0]
 
     def is_own(name: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Level 3, what stays secret: the key is in the request and nowhere else."""
+"""The API key: in the request and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Level 3, what the package is: hooks, imports, and the facts that it states about itself."""
+"""The package: hooks, imports, and the facts in `models.toml`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ print(json.dumps(sorted(sys.modules)))
 
 
 def check_hooks_are_decorated(subject: Subject) -> None:
-    """Whatever bears a hook's name is a hook: an override without @hookimpl never runs."""
+    """Each method with a hook's name is a hook: an override without @hookimpl never runs."""
     for name in HOOKS:
         found = inspect.getattr_static(subject.provider, name, None)
         marked = hasattr(getattr(found, "__func__", found), f"{PROJECT}_impl")
@@ -77,7 +77,7 @@ def check_imports_are_light(subject: Subject) -> None:
 
 @cache
 def _imported_with(module: str, path: tuple[str, ...]) -> frozenset[str]:
-    """Return what importing a module alone imports: asked once for all providers that it has."""
+    """Return the modules that importing a module imports, once for all its providers."""
     done = subprocess.run(
         [sys.executable, "-c", _IMPORT, module, json.dumps(path)],
         capture_output=True,
@@ -90,12 +90,14 @@ def _imported_with(module: str, path: tuple[str, ...]) -> frozenset[str]:
 
 
 def check_provider_info(subject: Subject) -> None:
-    """`models.toml` tells all that callers need to know before the plugin is imported."""
+    """`models.toml` has the facts that callers need before the plugin is imported."""
     _ = subject.provider  # what cannot be loaded may have no data that can be read
     info = subject.info
     if info is None:
         raise AssertionError(f'models.toml has no provider "{subject.name}"')
-    require(info.wire_format, 'models.toml states no wire_format ("none" where there is none)')
+    require(
+        info.wire_format, 'models.toml states no wire_format ("none" for providers without one)'
+    )
     if info.auth == "key":
         require(info.api_key_env, 'auth is "key", and no api_key_env names a variable for it')
     if subject.speaks_http:
@@ -115,7 +117,7 @@ def check_provider_info(subject: Subject) -> None:
 
 
 def check_catalogue(subject: Subject) -> None:
-    """The models that it lists have limits, prices and dates that can be true; rules have dates."""
+    """The listed models have plausible limits, prices and dates; rules have dates."""
     _ = subject.provider
     file = subject.entry.catalog()
     undated = [rule.name or rule.match for rule in file.own_rules if not rule.as_of]

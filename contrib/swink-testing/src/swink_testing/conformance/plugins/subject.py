@@ -1,4 +1,4 @@
-"""A plugin that is no provider under examination, beside a provider that keeps to a script."""
+"""A plugin under test that is not a provider, beside a provider with a fixed script."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["CALLS", "AnsweringProvider", "PluginSubject", "ScriptedProvider", "a
 
 
 class ScriptedProvider:
-    """A provider that says the same thing every time; `is_open` while somebody is listening."""
+    """A provider with a fixed answer; `is_open` during the answer."""
 
     def __init__(self, name: str) -> None:
         self.is_open = False
@@ -57,7 +57,7 @@ class ScriptedProvider:
 
 
 class AnsweringProvider:
-    """Says what it was asked; `asked` is how often."""
+    """Repeats the request; `asked` counts the calls."""
 
     def __init__(self, name: str) -> None:
         self.asked = 0
@@ -81,8 +81,8 @@ class AnsweringProvider:
 class PluginSubject:
     """A plugin, made anew by `make` for each check, and closed after it.
 
-    `installed` is what its entry point names. `written` returns, as text, what a plugin has put
-    down somewhere, beside what it logs and prints.
+    `installed` is what its entry point names. `written` returns, as text, all that a plugin has
+    written, without its logs and output.
     """
 
     make: Callable[[], Any] = field(repr=False)
@@ -153,7 +153,7 @@ class PluginSubject:
 
 
 def answer(deltas: int = 3) -> Iterator[ev.AssistantMessageEvent]:
-    """Return a call that shows every event of an attempt; each is made when it is asked for."""
+    """Yield every event of an attempt, each made on demand."""
     yield ev.Start()
     yield ev.Notice("option_ignored", "seed was not sent")
     yield ev.ThinkingStart(0)

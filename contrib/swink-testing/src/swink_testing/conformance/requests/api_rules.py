@@ -1,4 +1,4 @@
-"""Level 3, what is sent: requests that the real API would accept, where its rules are known."""
+"""Requests that the real API accepts, as far as its rules are known."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from swink_testing.conformance.subject import Subject
 __all__ = ["check_requests_are_accepted", "judge_of", "require_accepted"]
 
 _SHARE = 3
-"""Of cases with several options, one in so many is asked, the same ones every time."""
+"""Of cases with several options, one in so many is tried, the same ones every time."""
 
 
 def check_requests_are_accepted(subject: Subject) -> None:
-    """No request breaks a known rule of its API, nor one of the package's `request_rules.jsonl`."""
+    """Requests keep the known rules of the API and of the package's `request_rules.jsonl`."""
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     judge = judge_of(subject)
     if subject.name not in judge.providers:
-        raise DoesNotApply(f"there are no rules for {subject.name}")
+        raise DoesNotApply(f"no rules are known for {subject.name}")
     asyncio.run(_ask(subject, judge))
 
 
@@ -48,7 +48,7 @@ def judge_of(subject: Subject) -> Judge:
 
 
 def require_accepted(judge: Judge, case: Case, asked: Asked) -> None:
-    """Raise AssertionError where a request breaks a rule of its API."""
+    """Raise AssertionError if a request breaks a rule of the API."""
     for rule in judge.refusals(asked.provider, asked.api, asked.model, asked.body):
         if rule.refuses:
             why = f"{case} is refused: {rule.message} ({rule.id}, {rule.source})"

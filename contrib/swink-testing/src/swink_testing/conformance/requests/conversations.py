@@ -1,4 +1,4 @@
-"""Conversations that a converter has to take, with what must and must not reach the provider."""
+"""Conversations for converters, with the texts that must reach the provider."""
 
 from __future__ import annotations
 

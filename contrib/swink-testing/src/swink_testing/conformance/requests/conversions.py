@@ -1,4 +1,4 @@
-"""Level 3, what is sent: conversations, features and options, none of them dropped in silence."""
+"""Conversations, features and options, none of them dropped silently."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from swink_core import (
     ProviderFailure,
     StreamOptions,
     TextBlock,
+    ToolResultMessage,
     UsageError,
     UserMessage,
 )
@@ -103,7 +104,7 @@ def _transport_probes() -> Iterator[_Probe]:
 
 
 def check_conversations(subject: Subject) -> None:
-    """Any conversation becomes the body that is sent, nothing said is lost, the context is kept."""
+    """Every conversation can be sent without loss, and the context stays unchanged."""
     hook = subject.binding.hook.convert_messages
     provider, model = subject.provider, subject.model
     options = StreamOptions(**subject.call_options())
@@ -120,12 +121,26 @@ def check_conversations(subject: Subject) -> None:
             if subject.speaks_http:
                 texts = _texts(where, json.loads(provider.request(model, payload, options).body))
         except (ProviderFailure, UsageError) as error:
+            if _is_for_tools(subject, context, error):
+                continue
             fail(f"{where} is refused: {error}")
         require(context == before, f"{where} was changed by converting it")
         for text in conversation.kept:
             require(text in texts, f"{where} loses {text!r}", payload, text)
     if subject.speaks_http:
         _require_whole(subject, Context([UserMessage("Hello")]))
+
+
+def _is_for_tools(subject: Subject, context: Context, error: Exception) -> bool:
+    """Tell whether a provider without tools refuses the calls and results of a conversation."""
+    if "tools" in getattr(subject.provider, "features", ()):
+        return False
+    has_calls = any(
+        isinstance(message, ToolResultMessage) or getattr(message, "tool_calls", ())
+        for message in context.messages
+    )
+    failure = getattr(error, "failure", None)
+    return has_calls and getattr(failure, "kind", None) is Kind.UNSUPPORTED
 
 
 _TUNED = {
@@ -160,7 +175,7 @@ def _require_whole(subject: Subject, context: Context) -> None:
 
 
 def check_nothing_foreign_sent(subject: Subject) -> None:
-    """What another provider marked as its own, such as a signature, is not sent to this one."""
+    """Data of another provider, such as a signature, is not sent to this one."""
     hook = subject.binding.hook.convert_messages
     model, options = subject.model, StreamOptions(**subject.call_options())
     if not hook.get_hookimpls():
@@ -168,7 +183,12 @@ def check_nothing_foreign_sent(subject: Subject) -> None:
     context, marks = begun_elsewhere()
     if "tools" not in getattr(subject.provider, "features", ()):
         context.tools = []
-    payload = hook(model=model, context=context, options=options)
+    try:
+        payload = hook(model=model, context=context, options=options)
+    except ProviderFailure as error:
+        if _is_for_tools(subject, context, error):
+            raise DoesNotApply("it takes no conversation with tools") from error
+        raise
     sent = repr(payload)
     if subject.speaks_http:
         sent = _readable(subject.provider.request(model, payload, options).body)
@@ -182,7 +202,7 @@ def check_nothing_foreign_sent(subject: Subject) -> None:
 
 
 def check_unsupported_features(subject: Subject) -> None:
-    """A feature that it lacks fails as unsupported, before any request."""
+    """A call that needs a missing feature fails as unsupported, before any request."""
     declares = hasattr(subject.provider, "features")
     if not declares or not (subject.speaks_http or subject.can_be_called):
         raise DoesNotApply("it does not say which features it has")

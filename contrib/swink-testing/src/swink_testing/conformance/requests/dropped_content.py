@@ -1,7 +1,7 @@
-"""Level 3, what is sent: all of a conversation and its options, to whichever model.
+"""The whole conversation and its options, for every kind of model.
 
-Every name, description, schema, argument, result, text and medium is one of its kind, so that it
-can be looked for in the request; see `swink_judge.matrix`.
+Every name, description, schema, argument, result, text and medium is unique, so that it
+can be found in the request; see `swink_judge.matrix`.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ _MORE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("plain", {"extra": {"nonce_extra": {"nonce_name": ["nonce_value", False, 0]}, **_REMOVED}}),
     ("tools", {"extra": {"tools": [{"type": "nonce_of_the_caller"}]}}),
 )
-"""What is asked besides: a field that is set twice, one of the caller's own and one that is
-removed, and a tool beside those of the conversation."""
+"""Further calls: a field that is set twice, an unknown and a removed field, and a tool beside
+those of the conversation."""
 
 _OF_A_MODEL = ("thinking", "tool_choice", "response_format")
 """Options of which one model may take what another does not."""
 
 
 def check_nothing_dropped(subject: Subject) -> None:
-    """All of a conversation and every option is in the request, refused, or told in a Notice."""
+    """The whole conversation and every option is sent, refused, or reported by a Notice."""
     _require_http(subject)
     id = subject.model.id
     asyncio.run(_ask(subject, id, _cases(subject.name, id)))
 
 
 def check_other_models(subject: Subject) -> None:
-    """Nothing is dropped or refused with another model, and one of each class of capabilities."""
+    """Nothing is dropped or refused for one model of each combination of capabilities."""
     _require_http(subject)
     able, thinking = _others(subject)
     if not able:
@@ -119,7 +119,7 @@ def _cases(provider: str, id: str) -> Iterator[Case]:
 
 @define
 class _Session:
-    """What became of the calls to one model; `plain` is each conversation without options."""
+    """Outcomes of the calls to one model; `plain` has each conversation without options."""
 
     thinks: bool
     most: int | None
@@ -127,7 +127,7 @@ class _Session:
     required: Asked | None = None
 
     def missing(self, outcome: Outcome) -> Iterator[str]:
-        """Say what is not in a request, though nothing told of it."""
+        """Yield the parts that are missing from a request without a Notice."""
         assert outcome.asked is not None
         assert outcome.request is not None
         case, body = outcome.case, outcome.asked.body
@@ -180,7 +180,7 @@ def _ids_told_twice(data: Any) -> Iterator[str]:
 
 
 def _found(data: Any, name: str) -> Any:
-    """Return what a name holds anywhere in JSON data, `None` if nothing does."""
+    """Return the value of a name anywhere in JSON data, or `None`."""
     if isinstance(data, dict):
         inner: Iterable[Any] = data.values()
         if name in data:

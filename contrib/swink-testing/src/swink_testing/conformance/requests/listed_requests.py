@@ -1,4 +1,4 @@
-"""Level 3, what is sent: the requests that a package itself lists, with the calls they are of."""
+"""The requests that a package lists, and their calls."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Listed(msgspec.Struct):
 
 
 def check_listed_requests(subject: Subject) -> None:
-    """Each row of the package's `requests.jsonl` is the request that it says."""
+    """Each row of the package's `requests.jsonl` becomes its request."""
     listed = subject.shipped(LISTED_REQUESTS, msgspec.json.Decoder(Listed).decode_lines)
     rows = [*enumerate(listed or (), 1)]
     rows = [(number, row) for number, row in rows if row.provider in (None, subject.name)]
     if not rows:
-        raise DoesNotApply(f"its package lists none of its requests in {LISTED_REQUESTS}")
+        raise DoesNotApply(f"its package does not ship {LISTED_REQUESTS}")
     if not (subject.speaks_http or subject.reads_elsewhere):
         raise DoesNotApply("it sends no request that could be looked at")
 

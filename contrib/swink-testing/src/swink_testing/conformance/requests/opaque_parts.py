@@ -1,4 +1,4 @@
-"""Level 3, what is sent: the provider's own parts and thinking, and the caller's context kept."""
+"""The provider's own parts and thinking, and the unchanged context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ each option, the others with one."""
 
 
 def check_context_is_kept(subject: Subject) -> None:
-    """Whatever the options, a call leaves its context and its options as they were."""
+    """A call does not change its context and its options."""
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     id = subject.model.id
@@ -56,13 +56,13 @@ def check_context_is_kept(subject: Subject) -> None:
 
 
 def check_own_thinking_goes_back(subject: Subject) -> None:
-    """Signed thinking of which nothing may be read goes back where such as may be read does."""
+    """Signed thinking without text is sent back, as signed thinking with text is."""
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     id = subject.model.id
 
     async def sent(asker: Asker, name: str, thought: ThinkingBlock) -> tuple[bool, bool, Any]:
-        """Tell whether a request has the thinking's signature, and whether more was said."""
+        """Tell whether a request has the signature, and whether a notice or refusal came."""
         content: list[Block] = [thought, TextBlock("nonce_said")]
         answer = AssistantMessage(
             content, provider=subject.name, model=id, stop_reason=StopReason.STOP

@@ -1,4 +1,4 @@
-"""Level 3, what is sent: what a model takes is asked of it, and what matters makes a difference."""
+"""Capabilities that are used, and differences that must change a request."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _SHOWN: dict[str, tuple[tuple[str, dict[str, Any]], ...]] = {
 
 
 def check_capabilities_are_used(subject: Subject) -> None:
-    """What `models.toml` says that a model can do is asked of it and not refused."""
+    """Calls that use the capabilities in `models.toml` are sent, and not refused."""
     _require_http(subject)
     models = {m.id: m.capabilities or frozenset() for m in subject.catalog.models(subject.name)}
     classes = {capabilities: id for id, capabilities in reversed(models.items())}
@@ -91,7 +91,7 @@ async def _require_taken(asker: Asker, provider: str, id: str, capability: str) 
 
 
 def check_differences_are_sent(subject: Subject) -> None:
-    """What would change an answer changes the request, or a Notice says that it does not."""
+    """Options and parts that would change an answer change the request, or cause a Notice."""
     _require_http(subject)
     models = subject.catalog.models(subject.name)
     thinking = {m.id for m in models if "thinking" in (m.capabilities or ())}
@@ -209,6 +209,13 @@ def _differences() -> Iterator[_Difference]:
     yield _Difference("a result's is_error", plain, shows="error")
     plain = (_asked(_document(None)), _asked(_document("nonceOther")))
     yield _Difference("a document's name", plain)
+    ruled = Context([UserMessage("nonce_question")], "nonce_rule")
+    asked_twice = Context([UserMessage("nonce_rule"), UserMessage("nonce_question")])
+    yield _Difference("a rule in the system prompt instead of a message", (ruled, asked_twice))
+    question, more, said = UserMessage("nonce_question"), UserMessage("nonce_more"), "nonce_said"
+    answer = AssistantMessage([TextBlock(said)], stop_reason=StopReason.STOP)
+    turns = (Context([question, UserMessage(said), more]), Context([question, answer, more]))
+    yield _Difference("a turn of the model instead of the user", turns)
     offered = (_asked(tools=[LOOK_UP]), _asked(tools=[LOOK_UP]))
     for choice in ("none", "required"):
         either = ({"tool_choice": "auto"}, {"tool_choice": choice})

@@ -38,7 +38,7 @@ _DIGEST = "sha256:"
 
 
 def check_recorded_requests(subject: Subject) -> None:
-    """Requests have the method, address, headers and body of the recorded ones, in their order."""
+    """Requests have the method, URL, headers and body of the recorded ones, in their order."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
     own = [r for r in subject.recordings if r.provider == subject.name]

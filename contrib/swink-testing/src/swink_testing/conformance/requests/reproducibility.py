@@ -1,4 +1,4 @@
-"""What is asked and read again: after other calls, beside them, in another process."""
+"""Repeated calls: after other calls, beside them, in another process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _READ = 5
 
 
 class _Asked(NamedTuple):
-    """A call: a name for it, what is said, and the options."""
+    """A call: its name, its conversation, and its options."""
 
     name: str
     context: Context
@@ -61,7 +61,7 @@ class _Asked(NamedTuple):
 
 
 def check_same_requests(subject: Subject) -> None:
-    """A call is the same request after other calls and in another process, and changes nothing."""
+    """A call makes the same request after other calls and in another process."""
     if not (subject.speaks_http or subject.binding.hook.convert_messages.get_hookimpls()):
         raise DoesNotApply("it sends no request that could be looked at")
     calls = list(_calls())
@@ -154,7 +154,7 @@ def _ordered() -> tuple[Context, list[list[str]]]:
 
 
 def check_order_is_kept(subject: Subject) -> None:
-    """Turns, parts, tools, calls, results and stop sequences go out in the order they are given."""
+    """Turns, parts, tools, calls, results and stop sequences are sent in their order."""
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     context, orders = _ordered()
@@ -187,7 +187,7 @@ _PASSING = (StreamErrorKind.OVERLOADED, StreamErrorKind.NETWORK)
 
 
 def check_retries_are_alike(subject: Subject) -> None:
-    """A request that is made again after a failure is the same request."""
+    """A retried request is the same request."""
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
 
@@ -213,7 +213,7 @@ def check_retries_are_alike(subject: Subject) -> None:
 
 
 def check_side_by_side(subject: Subject) -> None:
-    """Answers that are read at the same time, or one after the other, have nothing in common."""
+    """Answers that are read concurrently or consecutively do not affect each other."""
     recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))[:_READ]
 
     async def read() -> None:

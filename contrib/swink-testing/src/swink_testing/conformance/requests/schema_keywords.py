@@ -1,4 +1,4 @@
-"""Level 3, what is sent: schemas whose fields are called as schemas call what is their own."""
+"""Schemas with fields named like keywords of JSON Schema."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NAMES = (
     "minimum", "maxItems", "minLength", "format", "pattern", "type", "properties", "required",
     "additionalProperties", "items", "enum", "const", "anyOf", "default", "title", "description",
 )  # fmt: skip
-"""What a field may be called, and a schema calls its own words."""
+"""Names of fields that are keywords of JSON Schema."""
 
 
 def check_schemas_keep_names(subject: Subject) -> None:
-    """A field called `minimum` or `properties` stays, and what is `required` is there."""
+    """Fields named `minimum` or `properties` stay, and all `required` fields exist."""
     if not subject.speaks_http:
         raise DoesNotApply("it sends no HTTP request that could be looked at")
     id = subject.model.id
@@ -59,7 +59,7 @@ def _is_told(outcome: Outcome) -> bool:
 
 
 def _calls() -> Iterator[tuple[str, str, Context, dict[str, Any]]]:
-    """Yield what is asked: its name, what it says of the field, the conversation, the options."""
+    """Yield calls: the name, the description of the field, the conversation, the options."""
     for name in _NAMES:
         said = f"nonce_{name}."
         schema = {

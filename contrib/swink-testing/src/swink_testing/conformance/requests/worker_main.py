@@ -1,4 +1,4 @@
-"""What the other process does that `worker_process` asks: it makes the requests of a subject."""
+"""The process behind `worker_process`, which makes the requests of a subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another process, whose hashes are others and whose clock goes on: what it sends must not tell.
+"""Another process, with other hashes and a later time, whose requests must be the same.
 
 One process serves all subjects of a run, because starting one takes longer than most checks.
 """

@@ -1,0 +1,133 @@
+"""Try the sixty faults of the three example packages with the kit, and with langchain-tests.
+
+    python -m lab.mutants.packages [PYTHON]
+
+`PYTHON` is that of an environment with langchain-tests; without it, only the kit is run. Prints the
+table of the page, and fails where the kit finds fewer than 54, misses a fault about credentials, or
+takes more than five seconds of the processor for a package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import msgspec
+
+from lab.mutants.providers import ROOT, subject_of
+from swink_testing.conformance import PROVIDER_CHECKS, consistency_line, run_checks
+from swink_testing.mutants import edited, killed_by, would_find
+
+MUTANTS = Path(__file__).with_name("three_packages.toml")
+
+PACKAGES = {
+    "swink_provider_kiln": ("kiln", "Kiln", ROOT / "examples/job_provider/src"),
+    "swink_provider_tarn": ("tarn", "Tarn", ROOT / "examples/token_provider/src"),
+    "swink_provider_loom": ("loom", "Loom", ROOT / "examples/result_provider/src"),
+}
+
+LEAST = 54
+"""Faults that the kit has to find."""
+
+MOST_SECONDS = 5.0
+
+
+class Row(msgspec.Struct):
+    """A fault: `was` stands in the module once, and `now` replaces it."""
+
+    module: str
+    about: str
+    name: str
+    was: str
+    now: str
+
+    @property
+    def edit(self) -> dict[str, str]:
+        """The arguments of `edited`."""
+        return {"name": self.name, "module": self.module, "was": self.was, "now": self.now}
+
+
+def rows_of(module: str) -> list[Row]:
+    """Return the faults of a package."""
+    rows = msgspec.toml.decode(MUTANTS.read_bytes(), type=dict[str, list[Row]])["mutants"]
+    return [row for row in rows if row.module == module]
+
+
+def found_by_kit(module: str, rows: Sequence[Row]) -> list[str | None]:
+    """Return the check that finds each fault. Raises SystemExit for a package that is not sound."""
+    name, cls, _ = PACKAGES[module]
+    begun = time.process_time()
+    results = run_checks(PROVIDER_CHECKS, subject_of(name, f"{module}:{cls}"))
+    seconds = time.process_time() - begun
+    print(f"{name}: {consistency_line(results)}; {seconds:.1f} s of the processor")
+    if seconds > MOST_SECONDS or any(not result.holds for result in results):
+        raise SystemExit(f"{name} is not consistent, or takes too long")
+    found: list[str | None] = []
+    for row in rows:
+        mutant = edited(**row.edit)
+        with mutant.installed(), redirect_stdout(StringIO()):
+            found.append(killed_by(subject_of(name, f"{module}:{cls}")))
+        if found[-1] is None:
+            print(f"survives: {name}: {row.name} ({row.about}): {would_find(mutant)}")
+    return found
+
+
+def found_by_langchain(python: str, module: str, rows: Sequence[Row]) -> list[str | None]:
+    """Return the test of langchain-tests that finds each fault."""
+    sources = [
+        "",
+        *(f"contrib/swink-{each}/src" for each in ("testing", "recorder", "judge", "cli")),
+    ]
+    path = [str(ROOT / source) for source in sources]
+    path += [str(source) for _, _, source in PACKAGES.values()]
+    lines = "\n".join(json.dumps(row) for row in [{}, *(row.edit for row in rows)])
+    done = subprocess.run(
+        [python, str(Path(__file__).with_name("langchain_mutants.py"))],
+        input=lines,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(path),
+             "MODEL": PACKAGES[module][0]},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )  # fmt: skip
+    sound, *found = map(json.loads, done.stdout.splitlines())
+    if sound is not None:
+        raise SystemExit(f"langchain-tests fail without a mutant: {sound}")
+    return found
+
+
+def main() -> int:
+    """Try all faults, and print the table."""
+    sys.path[:0] = [str(source) for _, _, source in PACKAGES.values()]
+    python = sys.argv[1] if len(sys.argv) > 1 else None
+    made: Counter[str] = Counter()
+    by_kit: Counter[str] = Counter()
+    by_langchain: Counter[str] = Counter()
+    for module in PACKAGES:
+        rows = rows_of(module)
+        for row, finder in zip(rows, found_by_kit(module, rows), strict=True):
+            made[row.about] += 1
+            by_kit[row.about] += finder is not None
+        if python is not None:
+            for row, test in zip(rows, found_by_langchain(python, module, rows), strict=True):
+                by_langchain[row.about] += test is not None
+    print("\n| faults about | made | the kit | langchain-tests |\n|---|---|---|---|")
+    for about in [*sorted(made), ""]:
+        counts = [made, by_kit, by_langchain]
+        cells = [each[about] if about else each.total() for each in counts]
+        last = cells[2] if python is not None else "-"
+        print(f"| {about or 'all'} | {cells[0]} | {cells[1]} | {last} |")
+    about = "credentials"
+    return int(by_kit.total() < LEAST or by_kit[about] < made[about])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
