@@ -166,13 +166,14 @@ def command(
             if source is not None:
                 shared = SharedConfig(source.text)
             with _told_why(host, port):
-                sock = given["sock"] = of_all.enter_context(listen(host, port))
+                sock = of_all.enter_context(listen(host, port))
             try:
                 worker = fork_workers(workers, sock, _forget)
             except SystemExit as ended:
                 if not ended.code:
                     _say_stopped()
                 raise
+            given["shared"] = sock, worker.room
             of_parent.pop_all()
         if source is not None and shared is not None:
             source = evolve(source, text=shared.read())

@@ -27,8 +27,9 @@ from swink_gateway.policy.routing import Routing
 from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.bodies import MOST_BODY_BYTES
 from swink_gateway.protocols.table import PROTOCOLS, Endpoint
+from swink_gateway.serving.accepting import SharedSite
 from swink_gateway.serving.access_log import AccessLog
-from swink_gateway.serving.calls import OWNER, Calls
+from swink_gateway.serving.calls import OWNER, UNAVAILABLE, Calls
 from swink_gateway.serving.connections import Connections
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.model_routes import ModelRoutes
@@ -36,7 +37,7 @@ from swink_gateway.serving.operator_routes import OperatorRoutes
 from swink_gateway.serving.page import page
 from swink_gateway.serving.refusals import is_unserved, refusal, refused_key, unserved
 from swink_gateway.serving.responses import ResponsesRoutes
-from swink_gateway.serving.workers import MOST_WAITING
+from swink_gateway.serving.workers import Room
 
 if TYPE_CHECKING:
     from swink_gateway.serving.metrics import Monitor
@@ -91,14 +92,14 @@ class Gateway:
         config: Config | None = None,
         ledger: Ledger | None = None,
         monitor: Monitor | None = None,
-        sock: socket.socket | None = None,
+        shared: tuple[socket.socket, Room] | None = None,
         access_log: AccessLog | None = None,
     ) -> None:
         self.guard = Guard(keys, [host, *hosts])
         self.client = client
         tiers = {n: tuple((Upstream(model=m),) for m in c) for n, c in (routes or {}).items()}
         self._routes = {name: Route(tiers=chain) for name, chain in tiers.items()}
-        self._host, self._port, self._sock = host, port, sock
+        self._host, self._port, self._shared = host, port, shared
         self._access_log = access_log
         self.draining = False
         routing, ledger = Routing(client, Config()), ledger or MemoryLedger()
@@ -160,17 +161,18 @@ class Gateway:
     @property
     def url(self) -> str:
         """Where the gateway listens."""
-        host, port = self._runner.addresses[0][:2]
+        if self._shared is None:
+            host, port = self._runner.addresses[0][:2]
+        else:
+            host, port = self._shared[0].getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        if self._sock is None:
+        if self._shared is None:
             await web.TCPSite(self._runner, self._host, self._port).start()
         else:
-            most, one_at_a_time = MOST_WAITING, 1  # the rest is for others who serve the socket
-            await web.SockSite(self._runner, self._sock, backlog=one_at_a_time).start()
-            self._sock.listen(most)
+            await SharedSite(self._runner, *self._shared, self._calls.limits.clock).start()
         return self
 
     async def __aexit__(self, *raised: object) -> None:
@@ -198,7 +200,7 @@ class Gateway:
         app.router.add_get("/", self._page)
         app.router.add_get("/health", _fine)
         app.router.add_get("/ready", self._ready)
-        app.on_response_prepare.append(self._close_if_draining)
+        app.on_response_prepare.append(self._close_if_others_serve)
         self._models.add_to(app)
         self._operators.add_to(app)
         for row in PROTOCOLS.values():
@@ -234,8 +236,11 @@ class Gateway:
             return web.json_response({"status": "draining"}, status=503)
         return await _fine(request)
 
-    async def _close_if_draining(self, request: web.Request, response: web.StreamResponse) -> None:
-        if self.draining:
+    async def _close_if_others_serve(
+        self, request: web.Request, response: web.StreamResponse
+    ) -> None:
+        is_refusal = response.status == UNAVAILABLE and not self._runner.has_room(0)
+        if self.draining or (is_refusal and self._shared is not None):
             response.headers["Connection"] = "close"
             response.force_close()
 
