@@ -54,7 +54,8 @@ class Call:
     `ended_at` (`None`: it has not ended) are seconds of `clock`; further times are the attempt's.
     `totals` sums all attempts, `shared_totals` those of all calls of the client. `counter` counts
     the tokens of prompts, see `Client`; `None`: they are estimated. `gates` admit its
-    attempts after those of the client.
+    attempts after those of the client. Each of `guards` is called with the body of a request that
+    `convert` made and returns the body to send, or raises what a wrapper of `convert_messages` may.
     `size` is about how many characters of text and media `context` has, files included; 0 before
     the first attempt.
     `tenant` names whose call it is, where one client serves several: caches keep their answers
@@ -72,6 +73,7 @@ class Call:
     http: HTTPClient | None = field(default=None, repr=False)
     counter: TokenCounter | None = field(default=None, repr=False)
     gates: Sequence[Any] = field(default=(), repr=False)
+    guards: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] = field(default=(), repr=False)
     attempts: int = 0
     size: int = 0
     tenant: str = ""
@@ -169,6 +171,8 @@ class Call:
             self.attempt.tell_changes(notices)
         if not isinstance(body, dict):
             raise ProviderFailure(not_a_body(target.binding.converters(), body))
+        for guard in self.guards:
+            body = guard(body)
         return body
 
     def tap(self, data: bytes, leg: Leg | None = None) -> None:

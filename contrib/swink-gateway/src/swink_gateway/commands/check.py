@@ -8,7 +8,7 @@ from attrs import asdict
 
 from swink_cli.terminal import table
 from swink_gateway.policy.charging import allowance_of
-from swink_gateway.policy.config import Key, Route, When
+from swink_gateway.policy.config import Config, Key, Route, When
 from swink_gateway.policy.limits.ledger import counted
 from swink_gateway.policy.routing import Routing
 from swink_gateway.policy.rules import is_named
@@ -26,6 +26,7 @@ def lines_of(routing: Routing) -> Iterator[str]:
         ("ROUTE", "ASKS"): [(name, _tiers(route)) for name, route in config.routes.items()],
         ("ALIAS", "MEANS"): [*config.aliases.items()],
         ("REQUESTS", "ASK"): [(_when(rule.when), rule.to) for rule in config.rules],
+        ("GUARD", "CHECKS"): [(name, _guarded(name, config)) for name in config.guards],
         ("KEY", "MAY TAKE"): [(name, _key(key)) for name, key in config.keys.items()],
     }
     for headings, rows in sections.items():
@@ -52,6 +53,12 @@ def _tiers(route: Route) -> str:
         return " | ".join(f"{one.model} ({one.weight:g})" for one in models)
 
     return ", then ".join(map(tier, range(len(route.tiers))))
+
+
+def _guarded(name: str, config: Config) -> str:
+    holders = [f"keys.{key}" for key, one in config.keys.items() if name in one.guards]
+    holders += [f"routes.{route}" for route, one in config.routes.items() if name in one.guards]
+    return ", ".join(holders) or "nothing: no key or route names it"
 
 
 def _when(when: When) -> str:

@@ -32,6 +32,7 @@ from swink_core import (
 from swink_core.providers import Attempt, reservation
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.config.values import TAG
+from swink_gateway.policy.guards import CallGuards
 from swink_gateway.policy.limits import (
     Allowance,
     Entry,
@@ -109,12 +110,14 @@ class Payer:
 class KeyCharge:
     """A gate that charges the attempts of one call.
 
-    `call` is the id of the call, set when the call is made.
+    `call` is the id of the call, and `guards` are those of the call if it has any; both are set
+    when the call is made. Rows get the tags of guards that acted.
     """
 
     _ledger: Ledger
     _payer: Payer
     call: str = ""
+    guards: CallGuards | None = None
     _ticket: Ticket | None = None
     _is_used: bool = False
     _charge: Charge = field(factory=Charge)
@@ -201,6 +204,9 @@ class KeyCharge:
             ticket.entry.outcome = NOT_SENT
         if self._ended is not None:  # the row is filled and charged in one step
             _fill(ticket.entry, *self._ended)
+            if self.guards is not None:
+                tags = [ticket.entry.tags, *self.guards.tags()]
+                ticket.entry.tags = TAG_SEPARATOR.join(filter(None, tags))
             self._ended = None
         charge = self._charge
         await self._ledger.settle(ticket, charge.tokens, charge.cost, ends=ends)

@@ -36,6 +36,7 @@ from swink_core import (
 from swink_core.providers import prompt_of
 from swink_gateway.policy.charging import KeyCharge, Payer, charged, stated_tags
 from swink_gateway.policy.config import Key
+from swink_gateway.policy.guards import CallGuards
 from swink_gateway.policy.limits import Entry, Ledger, StoreUnavailable
 from swink_gateway.policy.passthrough import Spoken, addressed, answerable
 from swink_gateway.policy.routing import Chain, Routing, persistent
@@ -44,7 +45,7 @@ from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.bodies import least_memory
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
-from swink_gateway.serving.access_log import STREAM
+from swink_gateway.serving.access_log import STREAM, AccessLog
 from swink_gateway.serving.answers import OneAnswer, respond
 from swink_gateway.serving.bodies import read_body, receive_body, size_of
 from swink_gateway.serving.descriptors import affordable_streams
@@ -133,6 +134,7 @@ class Calls:
 
     `routing` says whom; another may take its place at any time. `ledger` has what they took, and
     `counters` count by name. `heard` is called with each row of the ledger that is settled.
+    `access_log` writes a line for each request; `None`: nothing does.
     """
 
     client: Client
@@ -142,6 +144,7 @@ class Calls:
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
     heard: Callable[[Entry], None] = lambda entry: None
+    access_log: AccessLog | None = None
     _spoken: Spoken = field(default=Factory(lambda self: Spoken(self.client), takes_self=True))
     _names: Names = field(default=Factory(lambda self: Names(self.client), takes_self=True))
     _streams: WeakSet[EventStream] = field(factory=WeakSet)
@@ -248,6 +251,7 @@ class Calls:
         routing = self.routing
         with refusing():
             chain, request = routing.routed(asked, owner)
+            guards = routing.guards(asked, owner)
         key = routing.config.keys.get(owner)
         account: Any = nullcontext()
         if key is not None:
@@ -263,9 +267,14 @@ class Calls:
             with refusing():
                 stream, facts = self._stream(protocol, chain, request, owner)
             asked.dropped = request.dropped
+            guarding = CallGuards(owner, stream.call, guards) if guards else None
+            if guarding is not None:
+                stream.call.guards = (guarding,)
+                stream.call.gates = (guarding,)
             if charge is not None:
                 charge.call = stream.call.id
-                stream.call.gates = (charge,)
+                charge.guards = guarding
+                stream.call.gates = (*stream.call.gates, charge)
             async with stream:
                 claims = None if key is None else Claims(self.ledger, owner)
                 yield UpstreamCall(stream, facts, len(chain), routing, claims)

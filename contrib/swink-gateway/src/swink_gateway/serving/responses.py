@@ -14,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import copy
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses.protocol import PREFIX, ResponsesProtocol
 from swink_gateway.protocols.responses.requests import as_input
+from swink_gateway.serving.access_log import WEBSOCKET, LogLine
 from swink_gateway.serving.bodies import size_of, within
 from swink_gateway.serving.calls import OWNER, Calls
 from swink_gateway.serving.conversation_store import ConversationStore
@@ -43,6 +44,9 @@ from swink_gateway.serving.relay import Line, hold_little, relayed
 __all__ = ["ResponsesRoutes"]
 
 log = logging.getLogger(__name__)
+
+DONE = 200
+"""The status in the access log of a turn that was answered."""
 
 UPGRADE = 426
 """What a client that asks for a WebSocket takes for: use HTTP."""
@@ -105,7 +109,7 @@ class ResponsesRoutes:
             )
         await socket.prepare(request)
         line = _SocketLine(socket, request, self._calls)
-        connection = _Connection(line, self._of_sockets, self._most_bytes, request[OWNER])
+        connection = _Connection(line, self._of_sockets, self._most_bytes, request)
         answering = asyncio.ensure_future(connection.answer())
         try:
             async with time_limit(self._calls.limits.clock, SOCKET_SECONDS):
@@ -180,10 +184,11 @@ class _Connection:
     """One WebSocket, whose requests are answered one after the other."""
 
     def __init__(
-        self, line: _SocketLine, kept: ConversationStore, most_bytes: int, owner: str
+        self, line: _SocketLine, kept: ConversationStore, most_bytes: int, request: web.Request
     ) -> None:
         self._line = line
-        self._owner = owner
+        self._request = request
+        self._owner = request[OWNER]
         self._calls = line.calls
         self._protocol = ResponsesProtocol()
         self._kept = kept
@@ -229,12 +234,23 @@ class _Connection:
         await self._refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
 
     async def _answer(self, body: Any, size: int, lane: str | None) -> None:
+        access_log = self._calls.access_log
+        writing = access_log and access_log.line(self._request, WEBSOCKET)
+        with writing or nullcontext(LogLine()) as log_line:
+            log_line.owner = self._owner
+            await self._answer_logged(body, size, lane, log_line)
+
+    async def _answer_logged(
+        self, body: Any, size: int, lane: str | None, log_line: LogLine
+    ) -> None:
         try:
             with self._calls.place(size):
                 asked = await within(partial(self._read, body), size)
                 size = _go_on(asked, size, self._most_bytes, self._kept, self)
-                await self._create(asked, size, lane)
+                await self._create(asked, size, lane, log_line)
+                log_line.status = DONE
         except Refused as refusal:
+            log_line.status = refusal.status
             await self._refuse(refusal, lane)
         except ConnectionResetError:
             raise
@@ -242,6 +258,7 @@ class _Connection:
             log.exception("the gateway failed at a frame of a WebSocket")
             failed = Error(error_message="the gateway failed to answer")
             failed.error_kind = StreamErrorKind.INTERNAL
+            log_line.status = status_of(failed)
             await self._refuse(Refused(failed, status_of(failed)), lane)
 
     def _read(self, body: Any) -> Asked:
@@ -251,13 +268,14 @@ class _Connection:
             raise BadRequest("the frame is not of the type response.create")
         return asked_of(self._protocol, {**body, LANE: None}, {}, {})
 
-    async def _create(self, asked: Asked, size: int, lane: str | None) -> None:
+    async def _create(self, asked: Asked, size: int, lane: str | None, log_line: LogLine) -> None:
         asked.stream = True
         if not asked.said["generate"]:
             await self._warm_up(asked, size, lane)
             return
         async with self._calls.begun(self._protocol, asked, self._owner) as begun:
             stream, facts, line = begun.stream, begun.facts, self._line.of(lane, begun.models)
+            log_line.stream = stream
             encoder, heard = self._protocol.encoder(asked, facts), begun.hear
             wait = begun.routing.config.head_wait
             if await relayed(stream, encoder, line, self._protocol.name, heard, wait):

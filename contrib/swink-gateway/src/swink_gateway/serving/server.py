@@ -28,7 +28,7 @@ from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.bodies import MOST_BODY_BYTES
 from swink_gateway.protocols.table import PROTOCOLS, Endpoint
 from swink_gateway.serving.accepting import SharedSite
-from swink_gateway.serving.access_log import AccessLog
+from swink_gateway.serving.access_log import STREAM, AccessLog
 from swink_gateway.serving.calls import OWNER, UNAVAILABLE, Calls
 from swink_gateway.serving.connections import Connections
 from swink_gateway.serving.limits import Limits
@@ -100,12 +100,12 @@ class Gateway:
         tiers = {n: tuple((Upstream(model=m),) for m in c) for n, c in (routes or {}).items()}
         self._routes = {name: Route(tiers=chain) for name, chain in tiers.items()}
         self._host, self._port, self._shared = host, port, shared
-        self._access_log = access_log
         self.draining = False
         routing, ledger = Routing(client, Config()), ledger or MemoryLedger()
         counters = Counter[str]() if monitor is None else monitor.counters
         retry, limits = retry or RetryPolicy.none(), limits or Limits()
         self._calls = Calls(client, routing, ledger, retry, limits, counters)
+        self._calls.access_log = access_log
         if monitor is not None:
             self._calls.heard = monitor.hear
         self._operators = OperatorRoutes(self._calls, monitor)
@@ -252,15 +252,16 @@ class Gateway:
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         with self._runner.answering(request.transport):
-            if self._access_log is None:
+            access_log = self._calls.access_log
+            if access_log is None:
                 return await self._answer(request, handler)
-            began, status = self._access_log.clock(), None
-            try:
-                response = await self._answer(request, handler)
-                status = response.status
-                return response
-            finally:
-                self._access_log.write(request, request.get(OWNER), began, status)
+            with access_log.line(request, request.method) as line:
+                try:
+                    response = await self._answer(request, handler)
+                    line.status = response.status
+                    return response
+                finally:
+                    line.owner, line.stream = request.get(OWNER), request.get(STREAM)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):

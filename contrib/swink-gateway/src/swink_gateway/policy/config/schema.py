@@ -12,7 +12,8 @@ from swink_gateway.policy.limits import Store
 
 __all__ = [
     "OPTION_NAMES", "Amount", "Config", "Count", "Digest", "Dollars", "Key", "OptionName",
-    "Options", "Price", "Route", "Rule", "Tag", "Transforms", "Upstream", "When",
+    "Options", "Pattern", "Price", "RequestGuard", "Route", "Rule", "Settings", "Tag",
+    "Transforms", "Upstream", "When",
 ]  # fmt: skip
 
 Amount = NewType("Amount", float)
@@ -32,6 +33,12 @@ Digest = NewType("Digest", bytes)
 
 Tag = NewType("Tag", str)
 """A word for the ledger, of at most 64 characters: letters, digits and `-_.:/@`."""
+
+Pattern = NewType("Pattern", str)
+"""A regular expression of Python's."""
+
+Settings = NewType("Settings", dict[str, Any])
+"""Values by name, as a plugin takes them."""
 
 OptionName = NewType("OptionName", str)
 """An option that a client may say, or `tools`."""
@@ -77,13 +84,15 @@ class Route:
 
     `tiers` are asked one after the other, until one answers. A tier is a model, or a list of models
     among which `weight` chooses; the rest of them are asked next. `options` are those of all its
-    models and go before the client's. `time_limits` are in seconds, `false` for none.
+    models and go before the client's. `time_limits` are in seconds, `false` for none. `guards` are
+    names of guards for all requests to this route.
     """
 
     tiers: tuple[tuple[Upstream, ...], ...]
     options: Options = field(factory=lambda: Options({}), repr=False)
     time_limits: Timeouts | None = None
     transforms: Transforms = field(factory=Transforms)
+    guards: tuple[str, ...] = ()
 
 
 @define(frozen=True, kw_only=True)
@@ -129,7 +138,8 @@ class Key:
     All keys share the vendors' accounts. `vendor_ids` are patterns of the ids of files, vector
     stores, containers and conversations at a vendor that the key may name, in addition to the ids
     in its answers. `allowed_fields` are fields of requests to a vendor that the gateway does not
-    know, and that a key with limited models or a budget may set all the same.
+    know, and that a key with limited models or a budget may set all the same. `guards` are names of
+    guards for all requests of the key.
     """
 
     key: tuple[Digest, ...] = field(repr=False)
@@ -144,6 +154,7 @@ class Key:
     tags: tuple[Tag, ...] = ()
     vendor_ids: tuple[str, ...] = ()
     allowed_fields: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
 
     @property
     def is_limited(self) -> bool:
@@ -170,13 +181,32 @@ class Price:
 
 
 @define(frozen=True, kw_only=True)
+class RequestGuard:
+    """A check of requests before they go out to a vendor, for the keys and routes that name it.
+
+    `redact` are regular expressions; each match is replaced with `replacement`. `block` are
+    words, in any case, that refuse a request. `max_prompt_tokens` is the longest prompt, estimated.
+    `plugin` names an installed plugin of the group `swink.guards`, and `settings` are for it. A
+    request that a guard cannot check is refused.
+    """
+
+    redact: tuple[Pattern, ...] = ()
+    replacement: str = "[removed]"
+    block: tuple[str, ...] = ()
+    max_prompt_tokens: Count | None = None
+    plugin: str | None = None
+    settings: Settings = field(factory=lambda: Settings({}), repr=False)
+
+
+@define(frozen=True, kw_only=True)
 class Config:
     """What a file says.
 
     `aliases` are other names of routes and models, `routes` names with a chain of models each,
     `rules` decide by what a request asks for, `keys` are those that clients show, by the names of
     their owners, `prices` by patterns of `provider/model` go before the catalogue's (the first that
-    fits counts), and `store` is where limits and the ledger are kept. A streamed answer's status
+    fits counts), `guards` check requests of keys and routes that name them, and `store` is where
+    limits and the ledger are kept. A streamed answer's status
     waits for the provider's first words or failure, but no longer than `head_wait` seconds; from
     then on the client gets signs of life.
     """
@@ -188,4 +218,5 @@ class Config:
     rules: tuple[Rule, ...] = ()
     keys: Mapping[str, Key] = field(factory=dict)
     prices: Mapping[str, Price] = field(factory=dict)
+    guards: Mapping[str, RequestGuard] = field(factory=dict)
     store: Store = field(factory=Store)
