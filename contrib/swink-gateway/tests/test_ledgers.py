@@ -30,7 +30,8 @@ from swink_gateway.policy.limits import (
     open_ledger,
 )
 from swink_gateway.policy.limits.ledger import counted
-from swink_gateway.policy.limits.redis import DATA_LOST, SIGN_SECONDS, RedisLedger
+from swink_gateway.policy.limits.redis import SIGN_SECONDS, RedisLedger
+from swink_gateway.policy.limits.remembered import DATA_LOST
 from swink_gateway.policy.limits.scripts import ALIVE_SECONDS
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_testing.clock import ManualClock
@@ -52,7 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a server that answers late is not lost."""
-    monkeypatch.setattr("swink_gateway.policy.limits.redis.ANSWER_SECONDS", 3600.0)
+    monkeypatch.setattr("swink_gateway.policy.limits.connection.ANSWER_SECONDS", 3600.0)
 
 
 @pytest.fixture
@@ -359,10 +360,16 @@ class Torn(RedisLedger):
 
     cut: str = ""
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        server: Any = self._server
+        self._reached = server.run
+        server.run = self._run
+
     async def _run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
         if self.cut == "before":
             raise ConnectionError("cut off")
-        reply = await super()._run(script, keys, *arguments)
+        reply = await self._reached(script, keys, *arguments)
         if self.cut == "after":
             raise ConnectionError("cut off")
         return reply
@@ -400,7 +407,7 @@ async def test_no_limit_is_passed_by_more_than_a_call_a_process_whenever_redis_g
                         one.cut = cut
                 case small if small < 0.2:
                     ledger.cut = ""
-                    if ledger._is_lost:
+                    if ledger._server.is_lost:
                         await ledger._come_back()
                 case _:
                     answer = await ledger.admit(key, allowance, 100, 1.0)
@@ -611,10 +618,10 @@ async def test_a_lost_server_is_looked_for_without_being_asked(
     ledger = RedisLedger(mortal.url)
     await ledger.admit("a", Allowance(), 1, 0.5)
     mortal.kill()
-    await until(lambda: ledger._is_lost)
+    await until(lambda: ledger._server.is_lost)
     await ledger.admit("a", Allowance(), 1, 0.5)
     mortal.start()
-    await until(lambda: not ledger._is_lost)
+    await until(lambda: not ledger._server.is_lost)
     assert (await taken(ledger, "a")).dollars_today == 1.0
     await ledger.aclose()
 
@@ -624,7 +631,7 @@ async def test_redis_counts_by_its_own_clock_and_knows_the_calendar(server: Redi
     for day in days:
         ledger = RedisLedger(server.url, ManualClock(began=day))
         await ledger.admit(f"on {day}", Allowance(), 0, 1.0)
-        raw: Any = await ledger._redis.hgetall(f"swink:gateway:dollars:on {day}")
+        raw: Any = await ledger._server.redis.hgetall(f"swink:gateway:dollars:on {day}")
         assert {*raw} == {f"{day:%Y-%m-%d}".encode(), f"{day:%Y-%m}".encode(), b"id"}
         await ledger.aclose()
     ledger = RedisLedger(server.url)
@@ -693,7 +700,7 @@ async def test_budgets_in_redis_never_expire(server: RedisServer, clock: ManualC
     ticket = await ledger.admit(key, Allowance(dollars_a_day=1), 0, 0.5)
     assert isinstance(ticket, Ticket)
     await ledger.settle(ticket, 0, 0.25)
-    assert await ledger._redis.ttl(f"swink:gateway:dollars:{key}") == -1
+    assert await ledger._server.redis.ttl(f"swink:gateway:dollars:{key}") == -1
     await ledger.aclose()
 
 
@@ -702,17 +709,17 @@ async def test_a_redis_that_may_delete_budgets_is_told_of(
 ) -> None:
     ledger = RedisLedger(server.url)
     try:
-        await ledger._check_eviction()
+        await ledger._server.check_eviction()
         assert caplog.messages == []
-        await ledger._redis.config_set("maxmemory", "1gb")
-        await ledger._redis.config_set("maxmemory-policy", "allkeys-lru")
-        await ledger._check_eviction()
+        await ledger._server.redis.config_set("maxmemory", "1gb")
+        await ledger._server.redis.config_set("maxmemory-policy", "allkeys-lru")
+        await ledger._server.check_eviction()
         [message] = caplog.messages
         assert "allkeys-lru" in message
         assert "noeviction" in message
     finally:
-        await ledger._redis.config_set("maxmemory", "0")
-        await ledger._redis.config_set("maxmemory-policy", "noeviction")
+        await ledger._server.redis.config_set("maxmemory", "0")
+        await ledger._server.redis.config_set("maxmemory-policy", "noeviction")
         await ledger.aclose()
 
 
@@ -726,7 +733,7 @@ async def test_a_redis_that_was_flushed_is_told_its_budgets_again(
     await ledger.settle(ticket, 0, 0.25)
     await taken(ledger, key)
     await ledger._mark()
-    await ledger._redis.flushall()
+    await ledger._server.redis.flushall()
     await ledger._mark()
     spent = await taken(ledger, key)
     assert (spent.dollars_today, spent.streams) == (0.25, 0)

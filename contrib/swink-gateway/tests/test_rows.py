@@ -28,7 +28,8 @@ from swink_gateway.policy.limits import (
     audited,
 )
 from swink_gateway.policy.limits.files import CARRIED_OVER, open_rows
-from swink_gateway.policy.limits.redis import DATA_LOST, RedisLedger
+from swink_gateway.policy.limits.redis import RedisLedger
+from swink_gateway.policy.limits.remembered import DATA_LOST
 from swink_gateway.policy.limits.rows import NOT_SENT, RESERVED
 from swink_gateway.policy.limits.scripts import GRACE_SECONDS
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
@@ -52,7 +53,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a server that answers late is not lost; nothing happens by itself."""
-    monkeypatch.setattr("swink_gateway.policy.limits.redis.ANSWER_SECONDS", 3600.0)
+    monkeypatch.setattr("swink_gateway.policy.limits.connection.ANSWER_SECONDS", 3600.0)
     monkeypatch.setattr(RedisLedger, "_watch", lambda ledger: asyncio.sleep(0))
     monkeypatch.setattr("swink_gateway.policy.limits.redis.MOST_LOOKS", 1)
     monkeypatch.setattr("swink_gateway.policy.limits.audit.LOOK_SECONDS", 0.0)
@@ -377,17 +378,17 @@ async def test_a_budget_that_redis_loses_is_restored_by_who_remembers_it(
     await ledgers[0].settle(ticket, 0, 0.75)
     for ledger in ledgers:
         assert await spent_on(ledger, key) == 0.75
-        assert ledger._counters[DATA_LOST] == 1
+        assert ledger._budgets._counters[DATA_LOST] == 1
         await ledger.aclose()
 
 
 async def lose(ledger: RedisLedger, key: str, what: str) -> None:
     names = [f"swink:gateway:dollars:{key}"]
     if what == "everything":
-        await ledger._redis.flushall()
+        await ledger._server.redis.flushall()
     elif what == "the budget and the index":
         names.append("swink:gateway:budgets")
-    await ledger._redis.delete(*names)
+    await ledger._server.redis.delete(*names)
 
 
 async def test_who_does_not_remember_a_lost_budget_refuses_its_key(

@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from swink_gateway.policy.limits.ledger import MOST_AHEAD_SECONDS, WINDOW_SECONDS
 
-__all__ = ["ADMIT", "ALIVE_SECONDS", "CHARGE", "ENTER", "FAIL", "GRACE_SECONDS", "LOOK", "MARK"]
+__all__ = [
+    "ADMIT",
+    "ALIVE_SECONDS",
+    "ALL",
+    "CHARGE",
+    "ENTER",
+    "FAIL",
+    "GRACE_SECONDS",
+    "LOOK",
+    "MARK",
+]
 
 ALIVE_SECONDS = 15
 """Seconds after its last sign for which a process still counts."""
@@ -291,3 +301,6 @@ redis.call('EXPIRE', KEYS[1], life)
 """
 )  # fmt: skip
 """Record a failed attempt (now, calls to count, threshold, rest, kind, message, probe)."""
+
+ALL = (LOOK, ADMIT, CHARGE, MARK, ENTER, FAIL)
+"""Every script."""

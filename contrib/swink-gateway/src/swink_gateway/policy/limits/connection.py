@@ -1,0 +1,119 @@
+"""A connection to a Redis server: its address, its scripts, and whether it can be reached."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from swink_core.providers import Clock
+from swink_gateway.policy.limits.ledger import StoreError
+
+__all__ = ["ANSWER_SECONDS", "LOST", "Connection"]
+
+log = logging.getLogger(__name__)
+
+LOST = "swink_gateway_store_lost_total"
+"""Counts how often the server could not be reached."""
+
+ANSWER_SECONDS = 1.0
+"""After which a server that does not answer is lost."""
+
+MOST_CONNECTIONS = 16
+
+_ADDRESS = re.compile(r"unix://.+|rediss?://[^/?\s]*(/[0-9]*)?(\?\S*)?")
+
+
+class Connection:
+    """A pool of connections to the Redis server at `url`, on which scripts run.
+
+    `clock` replaces the server's clock in tests. `counters` count under `LOST` how often the server
+    was lost, and `on_loss` is called each time, with the error. `redis` is the client, and
+    `failures` are the exceptions of a server that cannot be reached. Raises StoreError without the
+    extra, and for an invalid address.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        scripts: Collection[str],
+        clock: Clock | None,
+        counters: Counter[str],
+        on_loss: Callable[[Exception], None],
+    ) -> None:
+        try:
+            from redis import RedisError
+            from redis import asyncio as redis
+            from redis.asyncio.retry import Retry
+            from redis.backoff import NoBackoff
+        except ImportError as error:
+            raise StoreError(
+                "limits cannot be shared: redis is not installed",
+                resolution="pip install 'swink-gateway[redis]'",
+            ) from error
+        try:
+            if not _ADDRESS.fullmatch(url):  # redis would read another address from it
+                raise ValueError(url)
+            pool = redis.BlockingConnectionPool.from_url(
+                url, max_connections=MOST_CONNECTIONS, timeout=ANSWER_SECONDS,
+                socket_timeout=ANSWER_SECONDS, socket_connect_timeout=ANSWER_SECONDS,
+                retry=Retry(NoBackoff(), 0),
+            )  # fmt: skip
+            pool.connection_class(**pool.connection_kwargs)  # checks the parameters of the address
+        except (ValueError, TypeError):  # its message may contain a part of the password
+            raise StoreError(
+                "limits cannot be shared: the store's url is not the address of a Redis server",
+                resolution="Give an address such as redis://localhost:6379.",
+            ) from None
+        self.failures = (RedisError, OSError)
+        self.redis: Any = redis.Redis.from_pool(pool)
+        self.where = urlsplit(url).hostname or "its socket"
+        self.is_lost = False
+        self._losses = 0
+        self._counters = counters
+        self._on_loss = on_loss
+        self._now = None if clock is None else clock.now
+        self._scripts = {text: self.redis.register_script(text) for text in scripts}
+
+    async def ask(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
+        """Return the reply of a script; `None` while the server is lost."""
+        if self.is_lost:
+            return None
+        losses = self._losses
+        try:
+            reply = await self.run(script, keys, *arguments)
+        except self.failures as error:
+            self.lose(error)
+        return reply if losses == self._losses else None  # a late reply does not count
+
+    async def run(self, script: str, keys: Sequence[str], *arguments: Any) -> Any:
+        """Return the reply of a script. Raises one of `failures`."""
+        now = "" if self._now is None else self._now().timestamp()
+        reply = await self._scripts[script](keys=keys, args=[now, *arguments])
+        return reply if reply is not None else []
+
+    def lose(self, error: Exception) -> None:
+        """Record that the server cannot be reached, until `is_lost` is cleared."""
+        if self.is_lost:
+            return
+        self.is_lost = True
+        self._losses += 1
+        self._counters[LOST] += 1
+        self._on_loss(error)
+
+    async def check_eviction(self) -> None:
+        """Warn of a server that may delete budgets when its memory is full."""
+        try:
+            found = await self.redis.config_get("maxmemory*")
+        except self.failures:
+            return  # it is lost, which is logged elsewhere, or hides its settings
+        policy, most = found.get("maxmemory-policy", "noeviction"), found.get("maxmemory", "0")
+        if policy != "noeviction" and int(most):
+            log.warning(
+                "Redis at %s deletes keys when its memory is full (maxmemory-policy %s), budgets "
+                "among them: set maxmemory-policy noeviction",
+                self.where, policy,
+            )  # fmt: skip

@@ -1,0 +1,85 @@
+"""The budgets that a process remembers, so that it can write again those that Redis has lost.
+
+A budget has an id, which is lost with it. A key whose budget is lost and that no process remembers
+is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+
+from swink_gateway.policy.limits.ledger import Spending
+
+__all__ = ["DATA_LOST", "Budget", "RememberedBudgets"]
+
+log = logging.getLogger(__name__)
+
+DATA_LOST = "swink_gateway_store_data_lost_total"
+"""Counts how often the server had lost what it kept."""
+
+Budget = tuple[str, float, float, float]
+"""The id of a budget, when it was seen, and its dollars of the day and the month then."""
+
+_UNKNOWN: Budget = ("", 0.0, 0.0, 0.0)
+
+
+class RememberedBudgets:
+    """The budgets of keys as the Redis server `where` last had them.
+
+    `counters` count lost budgets under `DATA_LOST`.
+    """
+
+    def __init__(self, where: str, counters: Counter[str]) -> None:
+        self._where = where
+        self._counters = counters
+        self._budgets: dict[str, Budget] = {}
+        self._missing: set[str] = set()
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys whose budgets are remembered."""
+        return [*self._budgets]
+
+    def of(self, key: str) -> Budget:
+        """Return the budget of a key; one with an empty id is not remembered."""
+        return self._budgets.get(key, _UNKNOWN)
+
+    def update(self, key: str, taken: Spending, id: str, reserved: float = 0.0) -> None:
+        """Remember a budget as Redis has it, and what was reserved since.
+
+        `id` is empty if Redis has lost the budget.
+        """
+        before = self.of(key)[0]
+        if not id or (before and before != id):
+            self._log_loss(key, is_restored=bool(id))
+        if id:
+            self._missing.discard(key)
+            today, this_month = taken.dollars_today, taken.dollars_this_month
+            self._budgets[key] = id, taken.at, today + reserved, this_month + reserved
+
+    def lose_all(self) -> None:
+        """Log that the server has lost its data."""
+        self._counters[DATA_LOST] += 1
+        log.error(
+            "Redis at %s has lost its data: this process writes the budgets that it remembers "
+            "again",
+            self._where,
+        )  # fmt: skip
+        self._missing.update(self._budgets)  # so that each of them is not logged again
+
+    def _log_loss(self, key: str, is_restored: bool) -> None:
+        if key in self._missing:
+            return
+        self._counters[DATA_LOST] += 1
+        if is_restored:
+            log.error(
+                "Redis at %s has lost the budget of %r: it is written again", self._where, key
+            )
+            return
+        self._missing.add(key)
+        log.error(
+            "Redis at %s has lost the budget of %r, which this process does not remember: the key "
+            "is refused until a process that does writes it again, or you do",
+            self._where, key,
+        )  # fmt: skip
