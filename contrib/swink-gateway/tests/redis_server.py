@@ -38,6 +38,12 @@ class RedisServer:
     def url(self) -> str:
         return f"unix://{self._socket}"
 
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start the server, and wait until it listens."""
         self._process = subprocess.Popen(
