@@ -185,12 +185,7 @@ class Calls:
 
         def hold(memory: int) -> None:
             nonlocal held
-            if memory > self.limits.memory:
-                raise _too_much(memory, self.limits.memory)
-            if self._memory + memory - held > self.limits.memory:
-                raise self._refusal(f"requests of {_megabytes(self._memory)} MB are")
-            self._memory += memory - held
-            held = memory
+            held = self.hold(held, memory)
 
         if counters[ACTIVE] >= most:
             raise self._refusal("1 answer is" if most == 1 else f"{most} answers are")
@@ -201,8 +196,29 @@ class Calls:
             yield hold
         finally:
             counters[ACTIVE] -= 1
-            self._memory -= held
+            self.hold(held, 0)
             self._ended.set()
+
+    def hold(self, held: int, memory: int) -> int:
+        """Hold `memory` bytes for a request in place of those `held`, and return it.
+
+        Raises Refused where the request, or all requests together, would take too much.
+        """
+        if memory > self.limits.memory:
+            raise _too_much(memory, self.limits.memory)
+        if memory > held and self._memory + memory - held > self.limits.memory:
+            raise self._refusal(f"requests of {_megabytes(self._memory)} MB are")
+        self._memory += memory - held
+        return memory
+
+    @contextmanager
+    def holding(self, memory: int) -> Iterator[None]:
+        """Hold `memory` bytes in the block. Raises Refused where that is too much."""
+        held = self.hold(0, memory)
+        try:
+            yield
+        finally:
+            self.hold(held, 0)
 
     def _refusal(self, what: str) -> Refused:
         self.counters[REJECTED] += 1
@@ -345,11 +361,19 @@ class Calls:
         self, request: web.Request, protocol: ClientProtocol, hold: Holding
     ) -> Asked:
         """Return what a request asks for. Raises Refused."""
-        body = await self.read(request, hold)
+        memory = 0
+
+        def holding(size: int) -> None:
+            nonlocal memory
+            hold(size)
+            memory = size
+
+        body = await self.read(request, holding)
         path = {**request.query, **request.match_info}
         asked = await read_body(protocol, body, path, request.headers)
         asked.patience = stated_patience(request.headers)
         asked.tags = stated_tags(request.headers)
+        asked.memory = memory
         return asked
 
     async def read(self, request: web.Request, hold: Holding) -> bytes:

@@ -13,17 +13,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
 from functools import partial
 from typing import Any
 
+import msgspec
 from aiohttp import WSMsgType, web
+from attrs import define
 
 from swink_core import AssistantMessage, Error, Message, StreamErrorKind, ToolResultMessage, replace
 from swink_gateway.protocols import Asked, BadRequest, Facts
-from swink_gateway.protocols.bodies import MOST_BLOCKS, asked_of, json_of
+from swink_gateway.protocols.bodies import COPIES, MOST_BLOCKS, asked_of, json_of
 from swink_gateway.protocols.failures import (
     Refused,
     of_bad_request,
@@ -35,11 +37,12 @@ from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses.protocol import PREFIX, ResponsesProtocol
 from swink_gateway.protocols.responses.requests import as_input
 from swink_gateway.serving.access_log import WEBSOCKET, LogLine
-from swink_gateway.serving.bodies import size_of, within
+from swink_gateway.serving.bodies import memory_needed, size_of, within
 from swink_gateway.serving.calls import OWNER, Calls
-from swink_gateway.serving.conversation_store import ConversationStore
+from swink_gateway.serving.conversation_store import ConversationStore, Kept
 from swink_gateway.serving.limits import time_limit
 from swink_gateway.serving.relay import Line, hold_little, relayed
+from swink_gateway.serving.stored_responses import StoredResponses, items_of
 
 __all__ = ["ResponsesRoutes"]
 
@@ -80,6 +83,7 @@ class ResponsesRoutes:
         self._protocol = ResponsesProtocol()
         self._kept = ConversationStore()
         self._of_sockets = ConversationStore(MOST_OF_SOCKETS)
+        self.stored = StoredResponses(self._kept)
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """Answer one request over HTTP."""
@@ -88,15 +92,19 @@ class ResponsesRoutes:
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
         owner = request[OWNER]
         try:
-            size = _go_on(asked, size_of(request), self._most_bytes, self._kept, owner)
+            size, before = _go_on(asked, size_of(request), self._most_bytes, self._kept, owner)
         except Refused as refusal:
             return web.json_response({"error": _error_of(refusal)}, status=refusal.status)
 
         def done(message: Any, facts: Facts) -> None:
             if asked.said["store"]:
-                _keep(self._kept, asked, message, facts, size, owner)
+                encoder = self._protocol.encoder(asked, facts)
+                response = msgspec.json.decode(encoder.whole(message))
+                items = items_of(asked.said["input"])
+                _keep(self._kept, asked, message, facts, size, owner, response, items)
 
-        return await self._calls.answer_to(request, self._protocol, asked, done)
+        with self._calls.holding(before):
+            return await self._calls.answer_to(request, self._protocol, asked, done)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Open a WebSocket; anything else is told to."""
@@ -180,6 +188,15 @@ class _SocketLine(Line):
         await self._wait(sent, self._transport)
 
 
+@define
+class _Turn:
+    """A waiting request: the size and the memory of the frame in bytes, and the parsed body."""
+
+    size: int
+    memory: int = 0
+    body: Any = None
+
+
 class _Connection:
     """One WebSocket, whose requests are answered one after the other."""
 
@@ -193,39 +210,47 @@ class _Connection:
         self._protocol = ResponsesProtocol()
         self._kept = kept
         self._most_bytes = most_bytes
-        self._held = 0  # bytes that wait
-        self._waiting: asyncio.Queue[tuple[Any, int]] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[_Turn] = asyncio.Queue(MOST_WAITING)
 
     async def take(self, frame: str) -> None:
         """Have a request wait for its turn; reading goes on, so that a close is seen."""
-        size = len(frame)
-        body: Any
+        turn = _Turn(len(frame))
         try:
-            body = await within(lambda: json_of(frame.encode()), size)
+            data = frame.encode()
+            turn.memory = self._calls.hold(0, await memory_needed(data))
+            turn.body = await within(lambda: json_of(data), turn.size)
         except Refused as refusal:
-            body = refusal
-        lane = _lane(body)
-        if isinstance(body, dict) and body.get("type") == STEER:
-            await self._say(_given_back(body), lane)
-        elif self._waiting.full() or self._held + size > self._most_bytes:
+            turn.body = refusal
+        lane = _lane(turn.body)
+        if isinstance(turn.body, dict) and turn.body.get("type") == STEER:
+            self._release(turn)
+            await self._say(_given_back(turn.body), lane)
+        elif self._waiting.full():
+            self._release(turn)
             busy = Error(error_message="too many requests of this connection wait already")
             busy.error_kind = StreamErrorKind.THROTTLED
             await self._refuse(Refused(busy, status_of(busy)), lane)
         else:
-            self._held += size
-            self._waiting.put_nowait((body, size))
+            self._waiting.put_nowait(turn)
 
     async def answer(self) -> None:
         """Answer what waits, for as long as the connection is there."""
-        while True:
-            body, size = await self._waiting.get()
-            self._held -= size
-            try:
-                await self._answer(body, size, _lane(body))
-            except ConnectionResetError:
-                return
-            finally:
-                self._waiting.task_done()
+        try:
+            while True:
+                turn = await self._waiting.get()
+                try:
+                    await self._answer(turn, _lane(turn.body))
+                except ConnectionResetError:
+                    return
+                finally:
+                    self._release(turn)
+                    self._waiting.task_done()
+        finally:
+            while not self._waiting.empty():
+                self._release(self._waiting.get_nowait())
+
+    def _release(self, turn: _Turn) -> None:
+        turn.memory = self._calls.hold(turn.memory, 0)
 
     async def end(self) -> None:
         """Have answered what was asked, and say that no more is."""
@@ -233,21 +258,21 @@ class _Connection:
         why = f"the connection has been open for {SOCKET_SECONDS:g} s: open another"
         await self._refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
 
-    async def _answer(self, body: Any, size: int, lane: str | None) -> None:
+    async def _answer(self, turn: _Turn, lane: str | None) -> None:
         access_log = self._calls.access_log
         writing = access_log and access_log.line(self._request, WEBSOCKET)
         with writing or nullcontext(LogLine()) as log_line:
             log_line.owner = self._owner
-            await self._answer_logged(body, size, lane, log_line)
+            await self._answer_logged(turn, lane, log_line)
 
-    async def _answer_logged(
-        self, body: Any, size: int, lane: str | None, log_line: LogLine
-    ) -> None:
+    async def _answer_logged(self, turn: _Turn, lane: str | None, log_line: LogLine) -> None:
         try:
-            with self._calls.place(size):
-                asked = await within(partial(self._read, body), size)
-                size = _go_on(asked, size, self._most_bytes, self._kept, self)
-                await self._create(asked, size, lane, log_line)
+            with self._calls.place(0):
+                asked = await within(partial(self._read, turn.body), turn.size)
+                asked.memory = turn.memory
+                size, before = _go_on(asked, turn.size, self._most_bytes, self._kept, self)
+                with self._calls.holding(before):
+                    await self._create(asked, size, lane, log_line)
                 log_line.status = DONE
         except Refused as refusal:
             log_line.status = refusal.status
@@ -286,7 +311,8 @@ class _Connection:
         facts = Facts(self._calls.new_id(), int(time.time()))
         for event in self._protocol.nothing(asked, facts):
             await self._say(event, lane)
-        self._kept.keep(PREFIX + facts.id, asked.context.messages, size, self)
+        kept = Kept([*asked.context.messages], size, asked.memory)
+        self._kept.keep(PREFIX + facts.id, kept, self)
 
     async def _refuse(self, refusal: Refused, lane: str | None) -> None:
         said = _error_of(refusal)
@@ -316,14 +342,17 @@ def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
     return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
-def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: object) -> int:
-    """Put what came before in front of what is asked; return the size of it all, in bytes.
+def _go_on(
+    asked: Asked, size: int, most: int, kept: ConversationStore, owner: object
+) -> tuple[int, int]:
+    """Put what came before in front of what is asked.
 
-    Raises Refused for an unknown id, and for a conversation that grew larger than `most`.
+    Return the size of it all, and the memory that its first part takes on the way to a provider, in
+    bytes. Raises Refused for an unknown id, and for a conversation that grew larger than `most`.
     """
     previous = asked.said["previous"]
     if previous is None:
-        return size
+        return size, 0
     found = kept.find(previous, owner)
     if found is None:
         why = (
@@ -331,7 +360,7 @@ def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: o
             "workers and gateways keep their own, so send the whole conversation"
         )
         raise Refused(of_bad_request(why), 400, "previous_response_not_found")
-    messages, before = found
+    messages, before = found.messages, found.size
     if before + size > most or len(messages) > MOST_BLOCKS:
         grown = Error(error_message="the conversation up to here is too long to go on from")
         grown.error_kind = StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
@@ -339,7 +368,8 @@ def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: o
     asked.context = replace(
         asked.context, messages=[*messages, *_named(asked.context.messages, messages)]
     )
-    return before + size
+    asked.memory += found.memory
+    return before + size, COPIES * before
 
 
 def _named(messages: Iterable[Message], before: Iterable[Message]) -> Iterator[Message]:
@@ -359,9 +389,13 @@ def _keep(
     facts: Facts,
     size: int,
     owner: object,
+    response: dict[str, Any] | None = None,
+    items: Sequence[dict[str, Any]] | None = None,
 ) -> None:
     messages = [*asked.context.messages, as_input(message)]
-    size += len(message.text) + len(message.thinking)
-    size += sum(len(call.raw_arguments or "") for call in message.tool_calls)
+    said = len(message.text) + len(message.thinking)
+    said += sum(len(call.raw_arguments or "") for call in message.tool_calls)
+    memory = asked.memory + COPIES * said
+    one = Kept(messages, size + said, memory, response, items)
     for id in {message.response_id or PREFIX + facts.id, PREFIX + facts.id}:
-        kept.keep(id, messages, size, owner)
+        kept.keep(id, one, owner)

@@ -214,6 +214,7 @@ class Gateway:
             responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES)
             app.router.add_post(endpoint.path, responses.post)
             app.router.add_get(endpoint.path, responses.get, allow_head=False)
+            responses.stored.add_to(app, endpoint.path)
         elif endpoint.counts is not None:
             app.router.add_post(endpoint.path, self._count(protocol, endpoint.counts))
         else:
