@@ -32,6 +32,8 @@ SYSTEM = ("bin", "sbin", "lib", "lib64", "usr")
 
 CHROOT = shutil.which("chroot") or "/usr/sbin/chroot"
 
+FOLDERS = ("/", "/etc", "/opt/swink", "/tmp", "/usr", "/wheels")
+
 TEAM = '[keys.a]\nkey = "${TEAM_KEY}"\n[routes.best]\ntiers = "echo/echo"\n'
 KEY = "key-of-the-team"
 PORT = 8117
@@ -57,7 +59,7 @@ def build_wheels(needed: list[str], folder: Path) -> None:
 
 
 def script(said: dict[str, list[str]], root: Path, wheels: Path) -> str:
-    """Return what a shell runs in the namespace."""
+    """Return the shell script for the namespace."""
     python = Path(sys.base_prefix)
     binds = [f"/{one}" for one in SYSTEM if Path(f"/{one}").is_dir()]
     binds += [str(python)] if not python.is_relative_to("/usr") else []
@@ -116,15 +118,14 @@ def is_healthy(probe: list[str]) -> bool:
     return done.returncode == 0
 
 
-def written(pid: int) -> set[str]:
-    """Return the folders outside /tmp, /dev and /proc that the user of a process may write."""
-    root = Path(f"/proc/{pid}/root")
-    test = f"for at in / /opt/swink /etc /var /usr; do test -w {root}$at && echo $at; done; true"
-    found = subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", test],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return {*found.stdout.split()}
+def written(pid: int, user: str) -> set[str]:
+    """Find out which of FOLDERS the user of a process may write."""
+    test = f"for at in {' '.join(FOLDERS)}; do test -w $at && echo $at; done; true"
+    enter = ["nsenter", f"--target={pid}", "--mount", "--root", f"--setuid={user}"]
+    done = subprocess.run(
+        [*enter, f"--setgid={user}", "sh", "-c", test], capture_output=True, text=True, check=True
+    )
+    return {*done.stdout.split()}
 
 
 def main() -> int:
@@ -156,11 +157,12 @@ def main() -> int:
                 line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
             )
             user = fields["Uid"].split()[0]
-            print(f"user {user}, may write {written(pid) or 'nothing'} outside /tmp")
+            folders = written(pid, user)
+            print(f"user {user} may write {folders}")
             os.kill(pid, getattr(signal, said["STOPSIGNAL"][0]))
             code = gateway.wait(60)
             print(f"{said['STOPSIGNAL'][0]}: exit code {code}")
-            return int(code != 0 or user == "0")
+            return int(code != 0 or user == "0" or folders != {"/tmp"})
         finally:
             gateway.kill()
 

@@ -62,7 +62,7 @@ class RedisServer:
             time.sleep(0.01)
 
     def ask(self, *words: str) -> list[str]:
-        """Send a command to the server, and return the words of its answer."""
+        """Send a command, and return the list that the server replies."""
         with socket.socket(socket.AF_UNIX) as asking, asking.makefile("rb") as answer:
             asking.connect(str(self._socket))
             asking.sendall(f"{' '.join(words)}\r\n".encode())

@@ -44,7 +44,7 @@ from swink_gateway.policy.limits import (
 from swink_gateway.policy.limits.rows import NOT_SENT, TAG_SEPARATOR
 from swink_gateway.policy.routing import Chain
 from swink_gateway.protocols import Asked
-from swink_gateway.protocols.failures import Refused, of_bad_request
+from swink_gateway.protocols.failures import LIMIT, Refused, of_bad_request
 
 __all__ = ["TAGS_HEADER", "KeyCharge", "Payer", "allowance_of", "charged", "most_of", "stated_tags"]
 
@@ -60,8 +60,11 @@ TAGS_HEADER = "x-swink-tags"
 MOST_TAGS = 8
 """Tags of one request."""
 
-LIMIT = "limit"
-"""The core's code of an attempt that a limit refused, which says nothing about its target."""
+AGAIN_SECONDS = 5.0
+"""Between two tries to store a charge."""
+
+_SETTLING: set[asyncio.Task[None]] = set()
+"""Tasks that store charges late; the event loop alone would not keep them."""
 
 _PRICED = ("max_tokens", "response_format", "extra", "cache")
 
@@ -173,7 +176,23 @@ class KeyCharge:
                 if isinstance(found, Ticket):
                     self._hold(found)
             self._admitting = None
-        await self._settle(ends=True)
+        try:
+            await self._settle(ends=True)
+        except StoreUnavailable as error:  # the answer is the client's all the same
+            log.error("a charge of %r cannot be stored yet: %s", self._payer.owner, error)
+            task = asyncio.ensure_future(self._settle_later())
+            _SETTLING.add(task)
+            task.add_done_callback(_SETTLING.discard)
+
+    async def _settle_later(self) -> None:
+        """Try again until the charge is stored: until then the reservation counts."""
+        while True:
+            await asyncio.sleep(AGAIN_SECONDS)
+            try:
+                await self._settle(ends=True)
+            except StoreUnavailable:
+                continue
+            return
 
     async def _admit(self, most: Charge, model: Model, begins: bool) -> Refusal | None:
         payer = self._payer
