@@ -1,26 +1,25 @@
-"""Chaos before two gateways of several workers that share one Redis: `chaos.py --minutes 10`.
+"""Chaos test of two gateways with several workers and one Redis: `chaos.py --minutes 10`.
 
-Workers are killed, Redis is killed or hangs, and comes back, an upstream flaps and hangs, the disk
-of the ledger is full for seconds, bodies of many small objects come at once, and the configuration
-is written anew every second, now and then as one that cannot be used. One gateway may open few
-files. Meanwhile clients ask over two protocols and read strictly. Before all that, 1,000 slow
-streams come to two workers of 512. It exits with 1 where
+First, 1,000 slow streams run at two workers of 512. Then the script kills workers, kills, stops and
+restarts Redis, makes an upstream fail and hang, fills the disk of the ledger, sends bodies that take
+much memory, and rewrites the configuration every second, sometimes with a fault. One of the gateways
+may open few files. At the same time, clients send requests over two protocols and check the answers
+strictly. The exit code is 1 if one of these happens:
 
-* an answer looks complete and is not, or a frame or a chunk of HTTP is not what its protocol says;
-* an answer is cut off, or nobody answers, although no worker was killed that had the connection;
-* an answer fails in words although its upstream did not break off after the first word of it;
-* a key without limits is refused, or a new configuration is never used;
+* an answer looks complete but is not, or a frame or an HTTP chunk violates its protocol;
+* an answer is cut off, or no gateway answers, although no worker with the connection was killed;
+* an answer fails with an error although its upstream did not break off after the first output;
+* a key without limits is refused, or a new configuration never takes effect;
 * one of the 1,000 slow streams is refused;
-* a gateway, its workers together, takes more than 512 MiB;
-* a call is in an upstream's record and not in the ledger, although no worker was killed that had it
-  (each kill may lose a second of rows);
-* a key gets more calls in a minute, more answers at a time, or more dollars than it may, by more
-  than a call a process; before the chaos begins, by any.
+* the processes of a gateway take more than 512 MiB;
+* calls are missing in the ledger, beyond those of killed workers;
+* a key exceeds its requests per minute, concurrent requests or dollars by more than one call per
+  process; or, before the chaos begins, by any call.
 
-What reached the upstreams is what counts: they are this process's own. A client whose worker was
-killed asks again, as clients do; before the first word of an answer that must succeed. No verdict
-is about how fast anything was: a call was admitted some time between its being sent and its coming
-to an upstream, and too many came in a minute only if they must have.
+The upstreams, which run in this process, count the calls. A client whose worker was killed retries,
+like real clients; an answer that must succeed is retried only before its first output. No check
+depends on speed: a call was admitted at some time between its start and its arrival at an upstream,
+and a limit per minute counts as exceeded only if every possible time exceeds it.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ DISK_A_MINUTE = 8
 MODEL = "gpt-4.1-mini"
 TOKENS = {"prompt_tokens": 5, "completion_tokens": 1000, "total_tokens": 1005}
 DOLLARS = 5 * 0.4e-6 + 1000 * 1.6e-6
-"""What such an answer costs, which is no more than who asks for so many tokens has to expect."""
+"""The cost of an answer, which equals the reservation for that many tokens."""
 
 WORDS = [f" word{number}" for number in range(20)]
 TEXT = "".join(WORDS)
@@ -83,7 +82,7 @@ REQUESTS_A_MINUTE = 60
 STREAMS = 4
 BUDGET = 60 * DOLLARS
 BUDGETS = 8
-"""Keys that are used one after the other, so that a budget comes to its end ever again."""
+"""Keys that are used one after the other, so that budgets are used up again and again."""
 
 CALM = 20
 KEYS = {
@@ -95,7 +94,7 @@ KEYS = {
 }
 SHOWN = {name: f"secret-of-{name}" for name in KEYS}
 TEMPERATURES = (0.5, 0.6, 0.7)
-"""Of the configurations that can be used."""
+"""A number that identifies each valid configuration."""
 
 ATTEMPTS = 6
 
@@ -105,7 +104,7 @@ FIRST_EVENT_SECONDS = 3.0
 
 
 class Broken(Exception):
-    """What a client must not see."""
+    """A violation that a client observed."""
 
 
 class Cut(Exception):
@@ -117,7 +116,7 @@ class Cut(Exception):
 
 @define
 class Upstream:
-    """Answers in OpenAI's Chat Completions; `mood` is how it fails."""
+    """An upstream with OpenAI's Chat Completions; `mood` selects its failure."""
 
     name: str
     mood: str = "well"
@@ -211,11 +210,11 @@ def _chunk(data: bytes) -> bytes:
 
 @define
 class Record:
-    """What reached the upstreams, and what the clients saw."""
+    """The calls that reached the upstreams, and the observations of the clients."""
 
     sent: dict[str, float] = field(factory=dict)
     came: dict[str, float] = field(factory=dict)
-    """When each call was sent, and when it first came to an upstream."""
+    """The times at which each call was sent and first reached an upstream."""
     paid: Counter[str] = field(factory=Counter)
     at_a_time: Counter[str] = field(factory=Counter)
     most_at_a_time: Counter[str] = field(factory=Counter)
@@ -228,7 +227,7 @@ class Record:
 
     @contextmanager
     def under_way(self, call: str) -> Iterator[Callable[[], None]]:
-        """Count an answer for as long as it is one; what is yielded ends it with all it costs."""
+        """Count an answer as active; call the yielded function to end it and count its cost."""
         self.came.setdefault(call, time.monotonic())
         key, ended = call.split()[0], False
         self.at_a_time[key] += 1
@@ -255,7 +254,7 @@ class Record:
 
 
 async def _exchange(port: int, path: str, key: str, body: bytes) -> tuple[int, int, bytes, bool]:
-    """Return the client's own port, a status, a body, and whether it came to its end."""
+    """Return the client's port, the status, the body, and whether the body is complete."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError as error:
@@ -278,7 +277,7 @@ async def _exchange(port: int, path: str, key: str, body: bytes) -> tuple[int, i
             size = int(line, 16)
             data += await reader.readexactly(size)
             if await reader.readexactly(2) != b"\r\n":
-                raise Broken("a chunk does not end where it says")
+                raise Broken("a chunk has another length than announced")
             if size == 0:
                 return own, status, data, True
     except asyncio.IncompleteReadError:
@@ -292,7 +291,7 @@ async def _exchange(port: int, path: str, key: str, body: bytes) -> tuple[int, i
 
 
 def _chat(data: bytes) -> tuple[str, bool, str]:
-    """Return the text, whether it is complete, and the failure in words."""
+    """Return the text, whether it is complete, and the error message."""
     text, finished, failure = "", False, ""
     frames = [frame for frame in _frames(data) if not frame.startswith(":")]
     if not frames or frames.pop() != "data: [DONE]":
@@ -308,7 +307,7 @@ def _chat(data: bytes) -> tuple[str, bool, str]:
             continue
         for choice in said["choices"]:
             if finished:
-                raise Broken("something after a finish")
+                raise Broken("a frame after a finish")
             text += choice["delta"].get("content") or ""
             finished = choice.get("finish_reason") == "stop"
     return text, finished, failure
@@ -329,7 +328,7 @@ def _messages(data: bytes) -> tuple[str, bool, str]:
         lines = dict(line.split(": ", 1) for line in frame.split("\n"))
         said = json.loads(lines["data"])
         if said["type"] != lines["event"]:
-            raise Broken("an event that is called otherwise")
+            raise Broken("an event name that differs from its type")
         events += said["type"] + " "
         if said["type"] == "error":
             failure = said["error"]["message"]
@@ -338,14 +337,14 @@ def _messages(data: bytes) -> tuple[str, bool, str]:
         elif said["type"] == "content_block_delta":
             text += said["delta"]["text"]
     if not (failure or MESSAGE.match(events)):
-        raise Broken(f"not in this order: {events[:2000]}")
+        raise Broken(f"wrong order of events: {events[:2000]}")
     return text, not failure, failure
 
 
 def _frames(data: bytes) -> list[str]:
     frames = data.decode().split("\n\n")
     if frames.pop() != "":
-        raise Broken("the last frame does not end")
+        raise Broken("the last frame is incomplete")
     return frames
 
 
@@ -354,7 +353,7 @@ PROTOCOLS = {"/v1/chat/completions": _chat, "/v1/messages": _messages}
 
 @define
 class Client:
-    """Asks one call after the other."""
+    """A client that sends one call after the other."""
 
     number: int
     ports: list[int]
@@ -379,9 +378,9 @@ class Client:
                 self.found.fault(f"{path} {call}: {error!r}")
                 return
             except Cut:
-                self.found.seen["found nobody at one gateway"] += 1
+                self.found.seen["refused by one gateway"] += 1
             await asyncio.sleep(0.05)
-        self.found.fault(f"{path} {call}: nobody answers")
+        self.found.fault(f"{path} {call}: no gateway answers")
 
     async def _once(self, port: int, path: str, name: str, call: str) -> bool:
         said = {
@@ -413,9 +412,9 @@ class Client:
         if complete and text == TEXT:
             seen[f"{name}: answered"] += 1
         elif complete:
-            raise Broken(f"complete, and says {text!r}")
+            raise Broken(f"complete, but the text is {text!r}")
         elif call not in self.found.broken:
-            raise Broken(f"failed for no reason: {failure}")
+            raise Broken(f"failed without a cause: {failure}")
         else:
             seen["failed in words, as its upstream did"] += 1
         return True
@@ -429,7 +428,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _clients_of(pid: int, port: int) -> set[tuple[int, int]]:
-    """Return the gateway's port and the clients' for the connections that a process has open."""
+    """Return the ports of the gateway and of the clients for the open connections of a process."""
     inodes = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
@@ -475,7 +474,7 @@ HANGS = 0.3
 
 @define
 class Chaos:
-    """What happens to whom; `happened` counts."""
+    """The disturbances; `happened` counts them."""
 
     found: Record
     redis: RedisServer
@@ -495,7 +494,7 @@ class Chaos:
             if len(workers := _children(parent)) < WORKERS:
                 continue
             pid = random.choice(workers)
-            with suppress(ProcessLookupError, FileNotFoundError):  # it ended by itself
+            with suppress(ProcessLookupError, FileNotFoundError):  # it has already exited
                 os.kill(pid, signal.SIGSTOP)
                 self.found.doomed |= _clients_of(pid, self.parents[parent])
                 os.kill(pid, signal.SIGKILL)
@@ -658,7 +657,7 @@ async def run(minutes: float, folder: Path, disk: Path) -> int:
     with suppress(FileNotFoundError, ProcessLookupError):
         redis.kill()
     if any(codes):
-        found.fault(f"the gateways ended with {codes}")
+        found.fault(f"the gateways exited with {codes}")
     _hold_to_limits(found)
     _hold_to_ledger(found, ledger, chaos.happened["workers killed"])
     print(f"{chaos.most_memory / 2**20:6.0f} MiB of a gateway at most")
@@ -712,7 +711,7 @@ async def _drain(stream: asyncio.StreamReader, last: deque[bytes]) -> None:
 
 
 def _hold_to_limits(found: Record) -> None:
-    """Find limits that were passed by more than a call a process."""
+    """Report limits that were exceeded by more than one call per process."""
     _hold("calls of a key in a minute", _in_a_minute(found, "rated"), REQUESTS_A_MINUTE, found)
     _hold("calls of a key in a minute, in calm", _in_a_minute(found, "calm"), CALM, found, 0)
     _hold("answers of a key at a time", found.most_at_a_time["busy"], STREAMS, found)
@@ -731,7 +730,7 @@ def _hold(what: str, taken: int, most: float, found: Record, more: int = PROCESS
 
 
 def _in_a_minute(found: Record, key: str) -> int:
-    """Return how many calls of a key were admitted within a minute at the very least."""
+    """Return the minimum number of a key's calls that were admitted within some minute."""
     calls = [(found.sent[call], at) for call, at in found.came.items() if call.split()[0] == key]
     return max(
         (sum(first <= sent and came < first + 60 for sent, came in calls) for first, _ in calls),

@@ -221,8 +221,8 @@ FAULTS = [
     ('[guards.a]\nredact = "a*"', "it matches an empty text"),
     ('[guards.a]\nplugin = "absent"', "no plugin 'absent' is installed"),
     ('[guards."a b"]\nblock = "x"', "letters, digits"),
-    ('[routes.r]\ntiers = "echo/echo"\nguards = "a"', "there is no 'a' here"),
-    ('[keys.k]\nkey = "${A}"\nguards = "a"', "there is no 'a' here"),
+    ('[routes.r]\ntiers = "echo/echo"\nguards = "a"', "unknown name 'a'"),
+    ('[keys.k]\nkey = "${A}"\nguards = "a"', "unknown name 'a'"),
 ]
 
 

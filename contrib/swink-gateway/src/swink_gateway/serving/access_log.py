@@ -1,8 +1,8 @@
-"""A line for each request: whose it was, what for, how long it took, how much, and how it ended.
+"""The access log: a line for each request with key, model, duration, tokens, cost and outcome.
 
 Each turn over a WebSocket has a line with the method `WEBSOCKET`, and its connection one at its
-end. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They hold the name
-of a key and of a model, and no text of a prompt, an answer or a credential.
+end. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They contain the
+names of the key and the model, but no text of a prompt or an answer, and no credentials.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WEBSOCKET = "WEBSOCKET"
 """The method in the line of a turn over a WebSocket."""
 
 STREAM = web.RequestKey("stream", EventStream)
-"""Of a request: the call that was made for it, if one was."""
+"""The request key for the call that was made for it, if any."""
 
 FORMATS = ("text", "json")
 
@@ -47,7 +47,7 @@ class LogLine:
 
 @define(frozen=True)
 class AccessLog:
-    """Writes the lines in a format; `clock` counts seconds."""
+    """Writes log lines in one format; `clock` measures seconds."""
 
     format: str = "text"
     clock: Callable[[], float] = time.monotonic
@@ -100,7 +100,7 @@ def _of_call(stream: EventStream | None) -> dict[str, Any]:
 
 
 def _word(value: object) -> str:
-    """Write a value as one word of a line of text."""
+    """Format a value as one word of a text line."""
     if value is None or value == "":
         return "-"
     text = ",".join(value) if isinstance(value, list) else str(value)
