@@ -1,10 +1,10 @@
 """Chaos test of two gateways with several workers and one Redis: `chaos.py --minutes 10`.
 
 First, 1,000 slow streams run at two workers of 512. Then the script kills workers, kills, stops and
-restarts Redis, makes an upstream fail and hang, fills the disk of the ledger, sends bodies that take
-much memory, and rewrites the configuration every second, sometimes with a fault. One of the gateways
-may open few files. At the same time, clients send requests over two protocols and check the answers
-strictly. The exit code is 1 if one of these happens:
+restarts Redis, makes an upstream fail and hang, fills the disk of the ledger, sends bodies that
+take much memory, and rewrites the configuration every second, sometimes with a fault. One of the
+gateways may open few files. At the same time, clients send requests over two protocols and check
+the answers strictly. The exit code is 1 if one of these happens:
 
 * an answer looks complete but is not, or a frame or an HTTP chunk violates its protocol;
 * an answer is cut off, or no gateway answers, although no worker with the connection was killed;

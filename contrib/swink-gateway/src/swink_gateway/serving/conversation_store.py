@@ -27,7 +27,7 @@ class Kept:
     """An answer: the messages up to it, it included, their `size` as text and in memory, in bytes.
 
     `response` is the answer in the client's protocol and `items` its input; both are `None` for
-    answers over WebSockets, which nobody reads again.
+    answers over WebSockets.
     """
 
     messages: Sequence[Message] = field(repr=False)
