@@ -163,3 +163,67 @@ async def test_the_vendor_is_told_apart_which_team_asks() -> None:
             sent = [json.loads(each.body) for each in vendor.state.record.exchanges]
             assert len({one["prompt_cache_key"] for one in sent}) == 2
             assert "the same" not in json.dumps(sent)
+
+
+BELOW = (("GET", ""), ("GET", "/input_items"), ("POST", "/cancel"), ("DELETE", ""))
+STEPS = 25
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_responses_are_for_the_team_that_made_them_whatever_the_order(seed: int) -> None:
+    """Each reply about an id of the other team is the reply about an id that does not exist."""
+    chance = random.Random(seed)
+    kept: dict[str, list[str]] = {"alice": [], "bob": []}
+    async with Vendor() as vendor:
+        openai = {"base_url": f"{vendor.url}/v1", "api_key": "key-alpha"}
+        config = Source("t", TEXT).config(VALUES)
+        async with (
+            swink.Client(providers={"openai": openai}, retry=False) as client,
+            Gateway(client, config=config) as gateway,
+            aiohttp.ClientSession() as session,
+        ):
+            rig = Rig(vendor, gateway, session)
+            url, generated = f"{gateway.url}/v1/responses", 0
+
+            async def ask(method: str, path: str, name: str) -> tuple[int, str]:
+                headers = {"Authorization": f"Bearer key-of-{name}"}
+                async with session.request(method, url + path, headers=headers) as response:
+                    return response.status, await response.text()
+
+            async def create(name: str, previous: str | None) -> tuple[int, Any]:
+                body = {"model": "openai/gpt-5.4-mini", "input": f"I am {name}."}
+                if previous is not None:
+                    body["previous_response_id"] = previous
+                return await rig.post(url, body, f"key-of-{name}")
+
+            for _ in range(STEPS):
+                name = chance.choice([*kept])
+                [other] = {*kept} - {name}
+                whose = chance.choice([name, other])
+                if not kept[whose]:
+                    status, made = await create(name, None)
+                    assert status == 200, made
+                    kept[name].append(made["id"])
+                    generated += 1
+                    continue
+                id = chance.choice(kept[whose])
+                if chance.random() < 0.3:
+                    status, made = await create(name, id)
+                    assert status == (200 if whose == name else 400), made
+                    if whose == name:
+                        kept[name].append(made["id"])
+                        generated += 1
+                    continue
+                method, below = chance.choice(BELOW)
+                status, text = await ask(method, f"/{id}{below}", name)
+                if whose == name:
+                    assert status == (400 if below == "/cancel" else 200)
+                    if method == "DELETE":
+                        kept[name].remove(id)
+                else:
+                    unknown = "x" * len(id)
+                    expected = await ask(method, f"/{unknown}{below}", name)
+                    assert (status, text.replace(id, unknown)) == expected
+                    assert status == 404
+            await vendor.idle()
+            assert len(vendor.state.record.exchanges) == generated

@@ -54,6 +54,8 @@ class Call:
     `started_at` and `ended_at` (`None` while the call runs) are seconds of `clock`. `totals` sums
     all attempts, `shared_totals` those of all calls of the client. `counter` counts the tokens of
     prompts, see `Client` (`None`: estimates). `gates` admit its attempts after those of the client.
+    Each of `guards` is called with the body that `convert` made and returns the body to send, or
+    raises what a wrapper of `convert_messages` may raise.
     `size` is the approximate number of characters of text and media in `context`, including files;
     0 before the first attempt. `tenant` identifies the owner of the call if one client serves
     several; caches store their answers separately. `headers` are sent with every request of the
@@ -70,6 +72,7 @@ class Call:
     http: HTTPClient | None = field(default=None, repr=False)
     counter: TokenCounter | None = field(default=None, repr=False)
     gates: Sequence[Any] = field(default=(), repr=False)
+    guards: Sequence[Callable[[dict[str, Any]], dict[str, Any]]] = field(default=(), repr=False)
     attempts: int = 0
     size: int = 0
     tenant: str = ""
@@ -167,6 +170,8 @@ class Call:
             self.attempt.tell_changes(notices)
         if not isinstance(body, dict):
             raise ProviderFailure(not_a_body(target.binding.converters(), body))
+        for guard in self.guards:
+            body = guard(body)
         return body
 
     def tap(self, data: bytes, leg: Leg | None = None) -> None:

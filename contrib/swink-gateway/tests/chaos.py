@@ -1,13 +1,18 @@
 """Chaos test of two gateways with several workers and one Redis: `chaos.py --minutes 10`.
 
-The script kills workers, kills and restarts Redis, makes an upstream fail, and rewrites the
-configuration every second, sometimes with a fault. At the same time, clients send requests over two
-protocols and check the answers strictly. The exit code is 1 if one of these happens:
+First, 1,000 slow streams run at two workers of 512. Then the script kills workers, kills, stops and
+restarts Redis, makes an upstream fail and hang, fills the disk of the ledger, sends bodies that
+take much memory, and rewrites the configuration every second, sometimes with a fault. One of the
+gateways may open few files. At the same time, clients send requests over two protocols and check
+the answers strictly. The exit code is 1 if one of these happens:
 
 * an answer looks complete but is not, or a frame or an HTTP chunk violates its protocol;
 * an answer is cut off, or no gateway answers, although no worker with the connection was killed;
 * an answer fails with an error although its upstream did not break off after the first output;
 * a key without limits is refused, or a new configuration never takes effect;
+* one of the 1,000 slow streams is refused;
+* the processes of a gateway take more than 512 MiB;
+* calls are missing in the ledger, beyond those of killed workers;
 * a key exceeds its requests per minute, concurrent requests or dollars by more than one call per
   process; or, before the chaos begins, by any call.
 
@@ -25,13 +30,16 @@ import json
 import os
 import random
 import re
+import resource
 import signal
+import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +54,21 @@ WORKERS = 2
 GATEWAYS = 2
 CLIENTS = 24
 PROCESSES = WORKERS * GATEWAYS
+
+CROWD = 1000
+CROWD_SECONDS = 120
+"""For how long it may take until all are under way, on a busy machine."""
+
+FEW_FILES = 512
+"""The limit of descriptors of the second gateway."""
+
+MEMORY_BYTES = 512 * 1024 * 1024
+FAT_BODIES = 12
+FAT_BYTES = 8_000_000
+
+DISK_MEGABYTES = 64
+DISK_A_MINUTE = 8
+"""Megabytes of the ledger's disk, and how many more for each minute."""
 
 MODEL = "gpt-4.1-mini"
 TOKENS = {"prompt_tokens": 5, "completion_tokens": 1000, "total_tokens": 1005}
@@ -74,6 +97,10 @@ TEMPERATURES = (0.5, 0.6, 0.7)
 """A number that identifies each valid configuration."""
 
 ATTEMPTS = 6
+
+HANGING_SECONDS = 30.0
+FIRST_EVENT_SECONDS = 3.0
+"""For how long an upstream that hangs says nothing, and for how long the gateway waits for it."""
 
 
 class Broken(Exception):
@@ -127,8 +154,28 @@ class Upstream:
             return True
         if mood == "hangs up":
             return False
+        if call.startswith("crowd"):
+            return await self._stay(writer)
+        if mood == "hangs":
+            with suppress(asyncio.CancelledError):  # at the end of the run
+                await asyncio.sleep(HANGING_SECONDS)
+            return False
         with self._found.under_way(call) as ends:
             return await self._stream(call, mood, writer, ends)
+
+    async def _stay(self, writer: asyncio.StreamWriter) -> bool:
+        """Say a word, and the rest when the crowd is there."""
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        _frame(writer, choices=[{"index": 0, "delta": {"content": TEXT}}])
+        await writer.drain()
+        await self._found.crowd_may_end.wait()
+        _frame(writer, choices=[{"index": 0, "delta": {}, "finish_reason": "stop"}], usage=TOKENS)
+        writer.write(_chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+        await writer.drain()
+        return True
 
     async def _stream(
         self, call: str, mood: str, writer: asyncio.StreamWriter, ends: Callable[[], None]
@@ -173,6 +220,7 @@ class Record:
     most_at_a_time: Counter[str] = field(factory=Counter)
     temperatures: Counter[float] = field(factory=Counter)
     broken: set[str] = field(factory=set)
+    crowd_may_end: asyncio.Event = field(factory=asyncio.Event)
     doomed: set[tuple[int, int]] = field(factory=set)
     seen: Counter[str] = field(factory=Counter)
     faults: list[str] = field(factory=list)
@@ -352,6 +400,9 @@ class Client:
             seen[f"{name}: refused"] += 1
             await asyncio.sleep(random.uniform(0.2, 1.0))
             return True
+        if status == 503 and b"MB are under way" in data:
+            seen["told to come again for want of memory"] += 1
+            return False
         if status in (502, 503) and call in self.found.broken:
             seen["failed with a status, as its upstream did"] += 1
             return True
@@ -392,6 +443,35 @@ def _clients_of(pid: int, port: int) -> set[tuple[int, int]]:
     return found
 
 
+def _memory_of(pid: int) -> int:
+    """Return the memory of a process in bytes; a page that several share counts in parts."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+@contextmanager
+def _small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """Mount a disk in memory, where that is allowed; elsewhere the disk is never full."""
+    place = folder / "disk"
+    place.mkdir()
+    options = ["-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(place)]
+    mounted = subprocess.run(["mount", *options], check=False).returncode == 0
+    if not mounted:
+        print("no disk can be mounted here: none is full")
+    try:
+        yield place
+    finally:
+        if mounted:
+            subprocess.run(["umount", str(place)], check=False)
+
+
+HANGS = 0.3
+"""The part of Redis's failures in which it hangs, and does not die."""
+
+
 @define
 class Chaos:
     """The disturbances; `happened` counts them."""
@@ -403,8 +483,9 @@ class Chaos:
     """The port of each gateway, by its parent's process id."""
     config: Path
     texts: list[str]
+    disk: Path
     happened: Counter[str] = field(factory=Counter)
-    killing: bool = True
+    most_memory: int = 0
 
     async def kill_workers(self) -> None:
         while True:
@@ -422,13 +503,56 @@ class Chaos:
     async def kill_redis(self) -> None:
         while True:
             await asyncio.sleep(random.uniform(8.0, 15.0))
+            if random.random() < HANGS:
+                os.kill(self.redis.pid, signal.SIGSTOP)
+                self.happened["times Redis hung"] += 1
+                await asyncio.sleep(random.uniform(1.0, 6.0))
+                os.kill(self.redis.pid, signal.SIGCONT)
+                continue
             self.redis.kill()
             self.happened["times Redis was killed"] += 1
             await asyncio.sleep(random.uniform(1.0, 6.0))
             await asyncio.to_thread(self.redis.start)
 
+    async def fill_disk(self) -> None:
+        """Leave no room on the ledger's disk for some seconds."""
+        while True:
+            await asyncio.sleep(random.uniform(10.0, 20.0))
+            filler = self.disk / "filler"
+            with filler.open("wb", buffering=0) as file, suppress(OSError):
+                while file.write(bytes(1024 * 1024)):
+                    pass
+            self.happened["times the disk was full"] += 1
+            await asyncio.sleep(random.uniform(1.0, 6.0))
+            filler.unlink()
+
+    async def send_fat_bodies(self) -> None:
+        """Send bodies of small objects, which take much more memory than bytes, all at once."""
+        objects = b",".join([b'{"k":"v"}'] * (FAT_BYTES // 10))
+        body = b'{"model":"best","messages":[],"metadata":{"a":[' + objects + b"]}}"
+        while True:
+            await asyncio.sleep(random.uniform(5.0, 10.0))
+            port = random.choice([*self.parents.values()])
+            path = "/v1/chat/completions"
+            sending = (_exchange(port, path, SHOWN["free"], body) for _ in range(FAT_BODIES))
+            for answer in await asyncio.gather(*sending, return_exceptions=True):
+                status = answer[1] if isinstance(answer, tuple) else 0
+                self.happened[f"fat bodies answered with {status or 'nothing'}"] += 1
+                if status not in (0, 400, 413, 503):
+                    self.found.fault(f"a fat body was answered with {status}")
+
+    async def weigh(self) -> None:
+        """Watch the memory of each gateway: what its processes have, shared pages in parts."""
+        while True:
+            await asyncio.sleep(0.25)
+            for parent in self.parents:
+                size = sum(map(_memory_of, (parent, *_children(parent))))
+                self.most_memory = max(self.most_memory, size)
+                if size > MEMORY_BYTES:
+                    self.found.fault(f"a gateway takes {size / 1e6:.0f} MB")
+
     async def flap(self) -> None:
-        moods = ["well", "overloaded", "throttled", "hangs up", "breaks off"]
+        moods = ["well", "overloaded", "throttled", "hangs up", "breaks off", "hangs"]
         while True:
             self.upstream.mood = random.choice(moods)
             self.happened["moods of the upstream"] += 1
@@ -446,7 +570,7 @@ class Chaos:
             self.happened["configurations"] += 1
 
 
-def _texts(ports: list[int], redis: str) -> list[str]:
+def _texts(ports: list[int], redis: str, ledger: Path) -> list[str]:
     tiers = ", ".join(
         f'{{ model = "openai/{MODEL}", options = {{ api_key = "k", settings = {{ api = "chat" }}, '
         f'base_url = "http://127.0.0.1:{port}/v1" }} }}'
@@ -457,13 +581,15 @@ def _texts(ports: list[int], redis: str) -> list[str]:
         f'[keys.{name}]\nkey = "${{{name.upper()}}}"\n{limits}\n' for name, limits in KEYS.items()
     )
     good = (
-        f'[store]\nengine = "redis"\nurl = "{redis}"\n[routes.best]\ntiers = [{tiers}]\n'
+        f'[store]\nengine = "redis"\nurl = "{redis}"\nledger = "{ledger}"\n'
+        f"[routes.best]\ntiers = [{tiers}]\n"
+        f"time_limits = {{ first_event = {FIRST_EVENT_SECONDS} }}\n"
         f"options = {{ temperature = %s, {quick} }}\n{keys}"
     )
     return [*(good % one for one in TEMPERATURES), "[routes.best]\ntiers = 5\n"]
 
 
-async def run(minutes: float, folder: Path) -> int:
+async def run(minutes: float, folder: Path, disk: Path) -> int:
     found = Record()
     flapping, steady = Upstream("flapping"), Upstream("steady")
     await flapping.serve(found)
@@ -472,12 +598,13 @@ async def run(minutes: float, folder: Path) -> int:
     (folder / "redis").mkdir()
     redis.start()
     config = folder / "team.toml"
-    texts = _texts([flapping.port, steady.port], redis.url)
+    ledger = disk / "ledger.db"
+    texts = _texts([flapping.port, steady.port], redis.url, ledger)
     config.write_text(texts[0])
     environment = clean_environment(folder)
     environment |= {"PYTHONWARNINGS": ""} | {name.upper(): secret for name, secret in SHOWN.items()}
     processes = []
-    for _ in range(GATEWAYS):
+    for number in range(GATEWAYS):
         processes.append(
             await asyncio.create_subprocess_exec(
                 *swink_command(
@@ -486,6 +613,7 @@ async def run(minutes: float, folder: Path) -> int:
                 env=environment,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
+                preexec_fn=_few_files if number else None,
             )
         )
     parents: dict[int, int] = {}
@@ -493,20 +621,29 @@ async def run(minutes: float, folder: Path) -> int:
     readers = []
     for process in processes:
         assert process.stdout is not None
-        line = await process.stdout.readline()
-        if b"serving" not in line:
-            print((line + await process.stdout.read()).decode())
-            return 1
+        while b"serving" not in (line := await process.stdout.readline()):
+            print(line.decode().rstrip(), flush=True)
+            if not line:
+                return 1
         parents[process.pid] = int(line.rsplit(b":", 1)[1])
         readers.append(asyncio.ensure_future(_drain(process.stdout, last)))
     clients = [Client(number, [*parents.values()], found) for number in range(CLIENTS)]
     await asyncio.gather(
         *(client.call("calm", f"calm {n}-{client.number}") for client in clients for n in range(2))
     )
-    chaos = Chaos(found, redis, flapping, parents, config, texts)
+    await _crowd(found, next(iter(parents.values())))
+    chaos = Chaos(found, redis, flapping, parents, config, texts, disk)
     under_way = [
         asyncio.ensure_future(one())
-        for one in (chaos.kill_workers, chaos.kill_redis, chaos.flap, chaos.reload)
+        for one in (
+            chaos.kill_workers,
+            chaos.kill_redis,
+            chaos.flap,
+            chaos.reload,
+            chaos.fill_disk,
+            chaos.send_fat_bodies,
+            chaos.weigh,
+        )
     ]
     await asyncio.gather(*(client.run(minutes * 60) for client in clients))
     for task in under_way:
@@ -522,12 +659,50 @@ async def run(minutes: float, folder: Path) -> int:
     if any(codes):
         found.fault(f"the gateways exited with {codes}")
     _hold_to_limits(found)
+    _hold_to_ledger(found, ledger, chaos.happened["workers killed"])
+    print(f"{chaos.most_memory / 2**20:6.0f} MiB of a gateway at most")
     for name, count in [*sorted(chaos.happened.items()), *sorted(found.seen.items())]:
         print(f"{count:6} {name}")
     if found.faults:
         print(b"".join(last).decode())
     print(f"{len(found.faults)} faults")
     return 1 if found.faults else 0
+
+
+def _few_files() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
+
+
+async def _crowd(found: Record, port: int) -> None:
+    """Have many slow streams under way at one gateway, none of which may be refused."""
+    said = {
+        "model": "best", "stream": True, "messages": [{"role": "user", "content": "crowd"}],
+    }  # fmt: skip
+    body = json.dumps(said).encode()
+    asking = [
+        asyncio.ensure_future(_exchange(port, "/v1/chat/completions", SHOWN["free"], body))
+        for _ in range(CROWD)
+    ]
+    for _ in range(CROWD_SECONDS):
+        await asyncio.sleep(1.0)
+        if found.temperatures.total() >= CROWD or any(one.done() for one in asking):
+            break
+    found.crowd_may_end.set()
+    statuses = Counter(status for _, status, *_ in await asyncio.gather(*asking))
+    print(f"{CROWD:6} slow streams at one gateway: {dict(statuses)}", flush=True)
+    if statuses != {200: CROWD}:
+        found.fault(f"of {CROWD} slow streams, these had another status: {dict(statuses)}")
+
+
+def _hold_to_ledger(found: Record, ledger: Path, kills: int) -> None:
+    """Find calls that are missing in the ledger: each kill may lose a second of rows."""
+    with closing(sqlite3.connect(ledger)) as database:
+        [[rows, calls]] = database.execute("SELECT count(*), count(DISTINCT call) FROM attempts")
+    print(f"{rows:6} rows of {calls} calls in the ledger")
+    answered = sum(count for name, count in found.seen.items() if name.endswith(": answered"))
+    print(f"{answered:6} calls were answered, and {kills} workers killed")
+    if calls < answered - kills * CLIENTS:
+        found.fault(f"{answered} calls were answered, and {calls} are in the ledger")
 
 
 async def _drain(stream: asyncio.StreamReader, last: deque[bytes]) -> None:
@@ -570,7 +745,9 @@ def main() -> int:
     asked = parser.parse_args()
     random.seed(asked.seed)
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
-        return asyncio.run(run(asked.minutes, Path(folder)))
+        megabytes = DISK_MEGABYTES + int(DISK_A_MINUTE * asked.minutes)
+        with _small_disk(Path(folder), megabytes) as disk:
+            return asyncio.run(run(asked.minutes, Path(folder), disk))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ import os
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO, Self
 
 import pytest
 
@@ -26,11 +28,13 @@ class RedisServer:
     """A server with a socket in `folder`.
 
     With `keeps`, the server writes each change to disk before it answers.
+    `options` replace the options of persistence.
     """
 
-    def __init__(self, folder: Path, keeps: bool = True) -> None:
+    def __init__(self, folder: Path, keeps: bool = True, options: Sequence[str] = ()) -> None:
         self._folder = folder
-        self._keeps = "yes" if keeps else "no"
+        kept = ("--appendonly", "yes" if keeps else "no", "--appendfsync", "always", "--save", "")
+        self._options = options or kept
         self._socket = folder / "s"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -38,19 +42,39 @@ class RedisServer:
     def url(self) -> str:
         return f"unix://{self._socket}"
 
+    @property
+    def pid(self) -> int:
+        """The process id of the server."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start the server, and wait until it listens."""
         self._process = subprocess.Popen(
             [
                 program(), "--port", "0", "--unixsocket", str(self._socket), "--dir",
-                str(self._folder), "--appendonly", self._keeps, "--appendfsync", "always",
-                "--save", "",
+                str(self._folder), *self._options,
             ],
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
         while not self._listens():
             assert self._process.poll() is None, "the Redis server exited at the start"
             time.sleep(0.01)
+
+    def ask(self, *words: str) -> list[str]:
+        """Send a command, and return the list that the server replies."""
+        with socket.socket(socket.AF_UNIX) as asking, asking.makefile("rb") as answer:
+            asking.connect(str(self._socket))
+            asking.sendall(f"{' '.join(words)}\r\n".encode())
+            count = int(answer.readline()[1:])
+            return [_word(answer) for _ in range(count)]
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.kill()
 
     def kill(self, *, forgets: bool = False) -> None:
         """Kill the server; with `forgets`, delete its data as well."""
@@ -70,3 +94,8 @@ class RedisServer:
                 return asking.recv(5) == b"+PONG"
             except OSError:
                 return False
+
+
+def _word(answer: BinaryIO) -> str:
+    size = int(answer.readline()[1:])
+    return answer.read(size + 2)[:size].decode()

@@ -6,6 +6,7 @@ import json
 import logging
 from typing import Any
 
+import aiohttp
 import pytest
 from serving import Scripted, ask, serving
 
@@ -72,3 +73,38 @@ async def test_a_line_has_the_failure_of_a_call(caplog: pytest.LogCaptureFixture
 async def test_a_request_without_a_key_has_a_line(caplog: pytest.LogCaptureFixture) -> None:
     [line] = await lines(caplog, ANSWER, "text", headers={"Authorization": "Bearer wrong"})
     assert line == f"key=- method=POST path={PATH} status=401 seconds=0.0"
+
+
+async def test_each_turn_over_a_websocket_has_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    turn = {"type": "response.create", "model": "echo/echo", "input": "A secret question"}
+    with caplog.at_level(logging.INFO, ACCESS_LOGGER):
+        async with (
+            serving(
+                Scripted(ANSWER), config=CONFIG, access_log=AccessLog("json", lambda: 1.0)
+            ) as gateway,
+            aiohttp.ClientSession() as session,
+            session.ws_connect(f"{gateway.url}/v1/responses", headers=ALICE) as socket,
+        ):
+            for asked in (turn, turn, {**turn, "previous_response_id": "nobody"}):
+                await socket.send_json(asked)
+                while (await socket.receive_json())["type"] not in ("response.completed", "error"):
+                    pass
+    rows = [json.loads(one.getMessage()) for one in caplog.records if one.name == ACCESS_LOGGER]
+    turns = [row for row in rows if row["method"] == "WEBSOCKET"]
+    assert [(row["key"], row["status"], row.get("ended")) for row in turns] == [
+        ("alice", 200, "stop"), ("alice", 200, "stop"), ("alice", 400, None),
+    ]  # fmt: skip
+    assert (turns[0]["path"], turns[0]["output"], turns[0]["dollars"]) == ("/v1/responses", 5, 0.25)
+    assert [(row["method"], row["status"]) for row in rows if row not in turns] == [("GET", 101)]
+    assert "secret" not in caplog.text
+
+
+async def test_a_line_names_the_guards_that_acted(caplog: pytest.LogCaptureFixture) -> None:
+    text = '[guards.words]\nblock = "secret"\n[keys.alice]\nkey = "${A}"\nguards = "words"'
+    config = Source("t", text).config({"A": "key-of-alice"})
+    with caplog.at_level(logging.INFO, ACCESS_LOGGER):
+        async with serving(config=config, access_log=AccessLog("text")) as gateway:
+            await ask(gateway, PATH, ASKED, headers=ALICE)
+    [line] = [one.getMessage() for one in caplog.records if one.name == ACCESS_LOGGER]
+    assert "status=400" in line
+    assert "guards=words ended=content_filtered" in line

@@ -104,6 +104,28 @@ async def test_a_body_beyond_the_memory_limit_gets_413() -> None:
     assert "--memory" in refused.json["error"]["message"]
 
 
+async def test_frames_of_a_websocket_hold_the_memory_that_they_take() -> None:
+    turn = {"type": "response.create", "model": "echo/echo", "input": "Hi"}
+    large = {**turn, "metadata": {"a": [{"b": "c"}] * 500}}
+    upstream, held = Thinking(), memory_of(json.dumps(turn).encode())
+    limits = Limits(memory=2 * held)
+    async with (
+        serving(upstream, limits=limits) as gateway,
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{gateway.url}/v1/responses") as socket,
+    ):
+        await socket.send_json(large)
+        refused = await socket.receive_json()
+        assert (refused["type"], refused["status"]) == ("error", 413)
+        assert gateway._calls._memory == 0
+        for _ in range(3):
+            await socket.send_json(turn)
+        await upstream.asked.wait()
+        assert gateway._calls._memory == 2 * held  # the third was refused
+        await socket.close()
+        await until(lambda: gateway._calls._memory == 0)
+
+
 SHAPES: dict[str, Any] = {
     "a text": "x" * 100_000,
     "a text with one wide character": "x" * 100_000 + "\N{WATER WAVE}",

@@ -17,11 +17,12 @@ import swink_core as swink
 from swink_core.providers import cost_of, prompt_of, reservation
 from swink_gateway.policy.charging import most_of
 from swink_gateway.policy.config import Source
-from swink_gateway.policy.limits import MemoryLedger
+from swink_gateway.policy.limits import MemoryLedger, Refusal, Ticket
 from swink_gateway.protocols import Asked
 from swink_gateway.serving.calls import ACTIVE
 from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 MODEL = "openai/gpt-5.4-mini"
 PROMPT = "word " * 8_000
@@ -260,3 +261,35 @@ async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
                 with_cases += bool(info.prices.cases)
     assert wrong == []
     assert rows > with_cases > 0
+
+
+async def test_a_fallback_that_the_budget_refuses_has_the_status_of_the_limit() -> None:
+    """The failure of the model before it does not make the limit one of the gateway."""
+    file = """
+[keys.alice]
+key = "${A}"
+dollars_per_day = 0.01
+[routes.best]
+tiers = ["openai/gpt-4.1-mini", "openai/gpt-4.1"]
+"""
+    body = {"model": "best", "max_tokens": 1000, "messages": [{"role": "user", "content": "Hi"}]}
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "busy"}}, 503))
+    async with serving(
+        http=http,
+        providers={"openai": {"api_key": "k", "api": "chat"}},
+        config=Source("t", file).config({"A": "a"}),
+        ledger=OnlyOnce(),
+    ) as gateway:
+        answer = await ask(
+            gateway, "/v1/chat/completions", body, headers={"Authorization": "Bearer a"}
+        )
+    assert (answer.status, answer.json["error"]["code"]) == (429, "insufficient_quota")
+
+
+class OnlyOnce(MemoryLedger):
+    """A ledger whose budget is spent after the first attempt."""
+
+    async def admit(self, *given: Any, begins: bool = True, **more: Any) -> Ticket | Refusal:
+        if begins:
+            return await super().admit(*given, begins=begins, **more)
+        return Refusal("0.01 US dollars a day", 3600.0, spent=True)

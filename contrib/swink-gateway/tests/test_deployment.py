@@ -10,11 +10,13 @@ import re
 import shlex
 import shutil
 import subprocess
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from redis_server import RedisServer
 
 from swink_gateway.commands.gateway import command
 
@@ -105,3 +107,58 @@ def test_the_manifests_are_consistent_and_leave_time_to_drain() -> None:
 def test_a_wrong_option_would_be_noticed() -> None:
     with pytest.raises(click.UsageError):
         options_of(["--nothing"])
+
+
+# -- compose ---------------------------------------------------------------------------------------
+
+
+def services() -> dict[str, Any]:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    composed: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    for name, service in composed["services"].items():
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            assert source.startswith("./") or source in composed["volumes"], name
+    return dict(composed["services"])
+
+
+def test_compose_runs_the_gateway_read_only_within_its_memory_and_time() -> None:
+    gateway = services()["gateway"]
+    line = json.loads(dict(instructions())["ENTRYPOINT"])[2:] + gateway["command"]
+    said = options_of(line)
+    assert (said["host"], said["workers"]) == ("0.0.0.0", 2)
+    assert said["names"] == ("gateway",)  # as Prometheus names it
+    assert gateway["stop_grace_period"] == f"{said['drain'] + said['notice'] + 10:.0f}s"
+    assert gateway["mem_limit"] == "512m"
+    assert gateway["read_only"]
+    assert gateway["build"]["dockerfile"] == "Containerfile"
+
+
+def test_a_redis_with_the_options_of_compose_keeps_all_that_it_is_told(tmp_path: Path) -> None:
+    _, *options = services()["redis"]["command"]
+    with RedisServer(tmp_path, options=options) as server:
+        found = {
+            name: server.ask("CONFIG", "GET", name)[1]
+            for name in ("appendonly", "maxmemory-policy", "maxmemory")
+        }
+    assert found == {
+        "appendonly": "yes",
+        "maxmemory-policy": "noeviction",
+        "maxmemory": str(256 * 1024 * 1024),
+    }
+
+
+@pytest.mark.skipif(not shutil.which("promtool"), reason="Prometheus is not installed")
+def test_prometheus_takes_its_configuration_with_the_alerts(tmp_path: Path) -> None:
+    prometheus = services()["prometheus"]
+    assert "--config.file=/etc/prometheus/prometheus.yml" in prometheus["command"]
+    shutil.copy(DEPLOY / "prometheus.yml", tmp_path)
+    shutil.copy(str(files("swink_gateway") / "alerts.yml"), tmp_path)
+    (tmp_path / "operator.key").write_text("key")
+    done = subprocess.run(
+        ["promtool", "check", "config", tmp_path / "prometheus.yml"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    targets = (DEPLOY / "prometheus.yml").read_text()
+    assert "gateway:8117" in targets

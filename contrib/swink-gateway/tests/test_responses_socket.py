@@ -16,7 +16,7 @@ from swink_core import AssistantMessage, StopReason, SystemMessage, TextBlock, U
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.protocols.responses.protocol import ResponsesEncoder
-from swink_gateway.serving.conversation_store import ConversationStore
+from swink_gateway.serving.conversation_store import ConversationStore, Kept
 from swink_gateway.serving.responses import MOST_WAITING
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
@@ -276,9 +276,9 @@ async def test_over_http_a_client_can_continue_only_from_stored_answers() -> Non
 def test_stored_conversations_are_bounded_in_number_and_bytes() -> None:
     kept = ConversationStore(most=2, most_bytes=100)
     for id in ("a", "b", "c"):
-        kept.keep(id, [UserMessage(id)], 10)
+        kept.keep(id, Kept([UserMessage(id)], 10, 10))
     assert [kept.find(id) is not None for id in ("a", "b", "c")] == [False, True, True]
-    kept.keep("d", [UserMessage("d")], 95)
+    kept.keep("d", Kept([UserMessage("d")], 95, 95))
     assert [kept.find(id) is not None for id in ("b", "c", "d")] == [False, False, True]
 
 

@@ -20,6 +20,7 @@ import pytest
 from serving import ask, serving, until
 
 import swink_core as swink
+from swink_gateway.commands.gateway import MEMORY_FOLDER
 from swink_gateway.serving.server import Gateway
 from swink_gateway.serving.shutdown import TOGETHER_SECONDS, Shutdown, serve_until_stopped
 from swink_testing.command_line import swink_command
@@ -221,7 +222,8 @@ async def test_a_dead_worker_is_replaced_and_all_exit_together(
         for pid in first:
             assert f"worker {pid} exited with status -9; starting another one\n" in said
         assert said.endswith("stopped\n")
-        assert [name for name in os.listdir(tmp_path) if "swink" in name] == []
+        left = [*os.listdir(tmp_path), *os.listdir(MEMORY_FOLDER)]
+        assert [name for name in left if f"swink-gateway-{parent.pid}-" in name] == []
 
 
 @LINUX
@@ -259,6 +261,8 @@ async def test_workers_do_not_outlive_their_parent(swink_environment: dict[str, 
         workers = children(parent.pid)
         parent.kill()
         await until(lambda: not any(is_running(pid) for pid in workers))
+    left = os.listdir(MEMORY_FOLDER)
+    assert [name for name in left if f"swink-gateway-{parent.pid}-" in name] == []
 
 
 KEY = '[keys.a]\nkey = "${TEAM_KEY}"\n'

@@ -8,7 +8,7 @@ from attrs import asdict
 
 from swink_cli.terminal import table
 from swink_gateway.policy.charging import allowance_of
-from swink_gateway.policy.config import Key, Route, When
+from swink_gateway.policy.config import Config, Key, Route, When
 from swink_gateway.policy.limits.ledger import counted
 from swink_gateway.policy.routing import Routing
 from swink_gateway.policy.rules import is_named
@@ -29,6 +29,7 @@ def lines_of(routing: Routing) -> Iterator[str]:
         ("ROUTE", "MODELS"): [(name, _tiers(route)) for name, route in config.routes.items()],
         ("ALIAS", "TARGET"): [*config.aliases.items()],
         ("REQUESTS", "TARGET"): [(_when(rule.when), rule.to) for rule in config.rules],
+        ("GUARD", "USED BY"): [(name, _guarded(name, config)) for name in config.guards],
         ("KEY", "LIMITS"): [(name, _key(key)) for name, key in config.keys.items()],
     }
     for headings, rows in sections.items():
@@ -56,6 +57,12 @@ def _tiers(route: Route) -> str:
         return " | ".join(f"{one.model} ({one.weight:g})" for one in models)
 
     return ", then ".join(map(tier, range(len(route.tiers))))
+
+
+def _guarded(name: str, config: Config) -> str:
+    holders = [f"keys.{key}" for key, one in config.keys.items() if name in one.guards]
+    holders += [f"routes.{route}" for route, one in config.routes.items() if name in one.guards]
+    return ", ".join(holders) or "nothing: no key or route names it"
 
 
 def _when(when: When) -> str:

@@ -53,6 +53,9 @@ PORT = 8117
 
 MEGABYTE = 1024 * 1024
 
+MEMORY_FOLDER = "/dev/shm"
+"""The folder of shared memory that Linux offers."""
+
 
 @click.command("gateway")
 @click.option(
@@ -155,9 +158,10 @@ def command(
     config = given["config"] = Config() if source is None else source.config(environ)
     store = config.store
     worker = shared = None
+    parent = os.getpid()
     with suppress(KeyboardInterrupt), ExitStack() as of_all, ExitStack() as of_parent:
         if workers > 1:
-            folder = mkdtemp(prefix="swink-gateway-")
+            folder = mkdtemp(prefix=f"swink-gateway-{os.getpid()}-", dir=_in_memory())
             of_parent.callback(rmtree, folder, ignore_errors=True)
             os.environ.setdefault(TOGETHER_ENV, folder)
             if store.engine == "memory":
@@ -167,22 +171,33 @@ def command(
             if source is not None:
                 shared = SharedConfig(source.text)
             with _told_why(host, port):
-                sock = given["sock"] = of_all.enter_context(listen(host, port))
+                sock = of_all.enter_context(listen(host, port))
             try:
                 worker = fork_workers(workers, sock, _forget)
             except SystemExit as ended:
                 if not ended.code:
                     _say_stopped()
                 raise
+            given["shared"] = sock, worker.room
             of_parent.pop_all()
         if source is not None and shared is not None:
             source = evolve(source, text=shared.read())
         shutdown = Shutdown(drain, notice, lambda line: _say_below(_of(worker, line)))
         keep = _forget_text if shared is None else shared.write
         asyncio.run(_serve(given, source, environ, store, shutdown, worker, keep))
+        if worker is not None and os.getppid() != parent:  # which would have removed it
+            rmtree(folder, ignore_errors=True)
     if worker is None:
         _say_stopped()
     return 0
+
+
+def _in_memory() -> str | None:
+    """Return a folder in memory; `None` for the usual one.
+
+    The metrics of workers are mapped files: a full disk under them would kill each worker.
+    """
+    return MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK | os.X_OK) else None
 
 
 def _forget_text(text: str) -> None:

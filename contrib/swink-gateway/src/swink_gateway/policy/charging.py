@@ -32,6 +32,7 @@ from swink_core import (
 from swink_core.providers import Attempt, reservation
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.config.values import TAG
+from swink_gateway.policy.guards import CallGuards
 from swink_gateway.policy.limits import (
     Allowance,
     Entry,
@@ -43,7 +44,7 @@ from swink_gateway.policy.limits import (
 from swink_gateway.policy.limits.rows import NOT_SENT, TAG_SEPARATOR
 from swink_gateway.policy.routing import Chain
 from swink_gateway.protocols import Asked
-from swink_gateway.protocols.failures import Refused, of_bad_request
+from swink_gateway.protocols.failures import LIMIT, Refused, of_bad_request
 
 __all__ = ["TAGS_HEADER", "KeyCharge", "Payer", "allowance_of", "charged", "most_of", "stated_tags"]
 
@@ -59,8 +60,11 @@ TAGS_HEADER = "x-swink-tags"
 MOST_TAGS = 8
 """Tags of one request."""
 
-LIMIT = "limit"
-"""The core's code of an attempt that a limit refused, which says nothing about its target."""
+AGAIN_SECONDS = 5.0
+"""Between two tries to store a charge."""
+
+_SETTLING: set[asyncio.Task[None]] = set()
+"""Tasks that store charges late; the event loop alone would not keep them."""
 
 _PRICED = ("max_tokens", "response_format", "extra", "cache")
 
@@ -109,12 +113,14 @@ class Payer:
 class KeyCharge:
     """A gate that charges the attempts of one call.
 
-    `call` is the id of the call, set when the call is made.
+    `call` is the id of the call, and `guards` are those of the call if it has any; both are set
+    when the call is made. Rows get the tags of guards that acted.
     """
 
     _ledger: Ledger
     _payer: Payer
     call: str = ""
+    guards: CallGuards | None = None
     _ticket: Ticket | None = None
     _is_used: bool = False
     _charge: Charge = field(factory=Charge)
@@ -172,8 +178,21 @@ class KeyCharge:
             self._admitting = None
         try:
             await self._settle(ends=True)
-        except StoreUnavailable as error:  # the client has its answer, or its error
-            log.error("an attempt keeps its reservation as its charge: %s", error)
+        except StoreUnavailable as error:  # the answer is the client's all the same
+            log.error("a charge of %r cannot be stored yet: %s", self._payer.owner, error)
+            task = asyncio.ensure_future(self._settle_later())
+            _SETTLING.add(task)
+            task.add_done_callback(_SETTLING.discard)
+
+    async def _settle_later(self) -> None:
+        """Try again until the charge is stored: until then the reservation counts."""
+        while True:
+            await asyncio.sleep(AGAIN_SECONDS)
+            try:
+                await self._settle(ends=True)
+            except StoreUnavailable:
+                continue
+            return
 
     async def _admit(self, most: Charge, model: Model, begins: bool) -> Refusal | None:
         payer = self._payer
@@ -204,6 +223,9 @@ class KeyCharge:
             ticket.entry.outcome = NOT_SENT
         if self._ended is not None:  # the row is filled and charged in one step
             _fill(ticket.entry, *self._ended)
+            if self.guards is not None:
+                tags = [ticket.entry.tags, *self.guards.tags()]
+                ticket.entry.tags = TAG_SEPARATOR.join(filter(None, tags))
             self._ended = None
         charge = self._charge
         await self._ledger.settle(ticket, charge.tokens, charge.cost, ends=ends)

@@ -23,8 +23,16 @@ from swink_core import (
     replace,
 )
 from swink_core.providers import prompt_of, text_of
-from swink_gateway.policy.config import Config, Fault, Route, Source, Transforms
+from swink_gateway.policy.config import (
+    Config,
+    Fault,
+    Route,
+    Source,
+    Transforms,
+)
 from swink_gateway.policy.config.lines import Path, written
+from swink_gateway.policy.config.values import unknown
+from swink_gateway.policy.guards import GUARD_NAME, Guard
 from swink_gateway.policy.limits.stores import ENGINES, Store
 from swink_gateway.policy.passthrough import check_named_by_client
 from swink_gateway.policy.permissions import permitted
@@ -72,8 +80,7 @@ class Routing:
                 f"the key {owner!r} may not use the model {asked.model!r}",
                 resolution="GET /v1/models lists the models that it may use.",
             )
-        name = next((rule.to for rule in self.config.rules if fits(asked, rule.when)), asked.model)
-        name = self.config.aliases.get(name, name)
+        name = self._meant(asked)
         route = self.config.routes.get(name)
         chain = self._chain(name, self._chance(asked, owner, route))
         if name == asked.model and route is None:
@@ -86,6 +93,25 @@ class Routing:
                     asked, lambda model: self.allows(owner, f"{to}/{model}"), key.allowed_fields
                 )
         return chain, _transformed(asked, route.transforms) if route else evolve(asked)
+
+    def guards(self, asked: Asked, owner: str) -> list[Guard]:
+        """List the guards of the key and then of the route of a request."""
+        config = self.config
+        if not config.guards:
+            return []
+        key = config.keys.get(owner)
+        route = config.routes.get(self._meant(asked))
+        names = (*(key.guards if key else ()), *(route.guards if route else ()))
+        return [self._guards[name] for name in dict.fromkeys(names)]
+
+    @cached_property
+    def _guards(self) -> dict[str, Guard]:
+        return {name: Guard.made(name, guard) for name, guard in self.config.guards.items()}
+
+    def _meant(self, asked: Asked) -> str:
+        """Return the name of the route or model that a request is for."""
+        name = next((rule.to for rule in self.config.rules if fits(asked, rule.when)), asked.model)
+        return self.config.aliases.get(name, name)
 
     def allows(self, owner: str, name: str) -> bool:
         """Tell whether the owner of a key may use a model; `""` may use all."""
@@ -118,6 +144,19 @@ class Routing:
             for digest in key.key:
                 if owners.setdefault(digest, name) != name:
                     yield Fault(("keys", name, "key"), f"the same key belongs to {owners[digest]}")
+        for name, guard in config.guards.items():
+            if not GUARD_NAME.fullmatch(name):
+                expected = "a name of at most 58 letters, digits and -_ was expected"
+                yield Fault(("guards", name), expected)
+            try:
+                Guard.made(name, guard)
+            except ValueError as error:
+                yield Fault(("guards", name), str(error))
+        for kind, holders in (("keys", config.keys), ("routes", config.routes)):
+            for name, holder in holders.items():
+                for guard_name in holder.guards:
+                    if guard_name not in config.guards:
+                        yield Fault((kind, name, "guards"), unknown(guard_name, config.guards))
         yield from _faults_of_store(config.store)
 
     def _faults_of(self, name: str, route: Route) -> Iterator[Fault]:

@@ -39,7 +39,7 @@ class Asked:
     encode the answer. `inherited` are options for all calls of the client; its `extra` is merged
     under the body fields of this call. `idle` is a stop reason for an answer that needs no
     provider. `patience` is the client's own time limit in seconds, if it sends one. `tags` are the
-    client's tags for the ledger.
+    client's tags for the ledger. `memory` is the memory of the request in bytes.
     """
 
     model: str
@@ -57,6 +57,7 @@ class Asked:
     idle: str | None = None
     patience: float | None = None
     tags: tuple[str, ...] = ()
+    memory: int = 0
 
 
 class Known(Protocol):

@@ -17,7 +17,7 @@ from swink_core import (
 from swink_core import StreamErrorKind as Kind
 from swink_core.providers import KINDS
 
-__all__ = ["PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
+__all__ = ["LIMIT", "PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
 __all__ += ["for_clients", "header_text", "of_bad_request", "passed_on", "standard_status"]
 __all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 
@@ -106,13 +106,17 @@ class Refused(Exception):
         self.code = code  # the protocol's own code, for an error kind without one
 
 
+LIMIT = "limit"
+"""The code of an attempt that a limit of the key refused. The model may be healthy."""
+
+
 def status_of(error: Error, models: int = 1) -> int:
     """Return the HTTP status of a failure after all of `models` models have failed.
 
     It is the provider's own status, because SDKs choose an exception by it. The exception is a
     status by which the provider refuses the gateway's credentials.
     """
-    if models > 1 and error.error_kind in PASSING:
+    if models > 1 and error.error_kind in PASSING and error.code != LIMIT:
         return 503
     is_of_key = error.error_kind is Kind.AUTH or error.status in (401, 407)
     if error.status is not None and 400 <= error.status <= 599 and not is_of_key:

@@ -1,7 +1,8 @@
 """The access log: a line for each request with key, model, duration, tokens, cost and outcome.
 
-Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They contain the names of
-the key and the model, but no text of a prompt or an answer, and no credentials.
+Each turn over a WebSocket has a line with the method `WEBSOCKET`, and its connection one at its
+end. Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They contain the
+names of the key and the model, but no text of a prompt or an answer, and no credentials.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
@@ -17,11 +19,14 @@ from attrs import define
 
 from swink_core import EventStream, StopReason
 
-__all__ = ["ACCESS_LOGGER", "FORMATS", "STREAM", "AccessLog"]
+__all__ = ["ACCESS_LOGGER", "FORMATS", "STREAM", "WEBSOCKET", "AccessLog", "LogLine"]
 
 ACCESS_LOGGER = "swink_gateway.access"
 
 log = logging.getLogger(ACCESS_LOGGER)
+
+WEBSOCKET = "WEBSOCKET"
+"""The method in the line of a turn over a WebSocket."""
 
 STREAM = web.RequestKey("stream", EventStream)
 """The request key for the call that was made for it, if any."""
@@ -31,6 +36,15 @@ FORMATS = ("text", "json")
 CLIENT_LEFT = "client left"
 
 
+@define
+class LogLine:
+    """The values of a line; `status` is `None` if the client left before an answer."""
+
+    owner: str | None = None
+    status: int | None = None
+    stream: EventStream | None = None
+
+
 @define(frozen=True)
 class AccessLog:
     """Writes log lines in one format; `clock` measures seconds."""
@@ -38,22 +52,25 @@ class AccessLog:
     format: str = "text"
     clock: Callable[[], float] = time.monotonic
 
-    def write(
-        self, request: web.Request, owner: str | None, began: float, status: int | None
-    ) -> None:
-        """Write the line of a request.
+    @contextmanager
+    def line(self, request: web.Request, method: str) -> Iterator[LogLine]:
+        """Write the line of a request, or of a turn over a WebSocket, at the end of the block."""
+        began, line = self.clock(), LogLine()
+        try:
+            yield line
+        finally:
+            self._write(request.path, method, line, self.clock() - began)
 
-        `status` is `None` if the client disconnected before an answer.
-        """
+    def _write(self, path: str, method: str, line: LogLine, seconds: float) -> None:
         row = {
-            "key": owner,
-            "method": request.method,
-            "path": request.path,
-            "status": status,
-            "seconds": round(self.clock() - began, 3),
-            **_of_call(request.get(STREAM)),
+            "key": line.owner,
+            "method": method,
+            "path": path,
+            "status": line.status,
+            "seconds": round(seconds, 3),
+            **_of_call(line.stream),
         }
-        if status is None:
+        if line.status is None:
             row["ended"] = CLIENT_LEFT
         if self.format == "json":
             log.info("%s", json.dumps(row))
@@ -69,6 +86,7 @@ def _of_call(stream: EventStream | None) -> dict[str, Any]:
     ended = str(message.stop_reason) if message.stop_reason else CLIENT_LEFT
     if message.stop_reason is StopReason.ERROR and message.error_kind:
         ended = str(message.error_kind)
+    acted = [name for guard in call.guards for name in getattr(guard, "acted", ())]
     return {
         "model": str(call.model),
         "call": call.id,
@@ -76,6 +94,7 @@ def _of_call(stream: EventStream | None) -> dict[str, Any]:
         "input": usage.input if usage else None,
         "output": usage.output if usage else None,
         "dollars": cost.total if cost else None,
+        **({"guards": acted} if acted else {}),
         "ended": ended,
     }
 
@@ -84,5 +103,5 @@ def _word(value: object) -> str:
     """Format a value as one word of a text line."""
     if value is None or value == "":
         return "-"
-    text = str(value)
+    text = ",".join(value) if isinstance(value, list) else str(value)
     return text if text.isprintable() and " " not in text and '"' not in text else json.dumps(text)

@@ -18,7 +18,7 @@ from swink_gateway.protocols.bodies import (
 )
 from swink_gateway.protocols.failures import Refused, of_bad_request
 
-__all__ = ["read_body", "receive_body", "size_of", "within"]
+__all__ = ["memory_needed", "read_body", "receive_body", "size_of", "within"]
 
 LARGE_BODY_BYTES = 48 * 1024
 
@@ -44,11 +44,15 @@ async def receive_body(request: web.Request, hold: Callable[[int], None]) -> byt
         hold(least_memory(size_of(request)))
     received = bytes(body)
     body.clear()
-    if len(received) > LARGE_BODY_BYTES:
-        hold(await asyncio.to_thread(memory_of, received))
-    else:
-        hold(memory_of(received))
+    hold(await memory_needed(received))
     return received
+
+
+async def memory_needed(body: bytes) -> int:
+    """Return the memory in bytes that a body takes until it is answered."""
+    if len(body) > LARGE_BODY_BYTES:
+        return await asyncio.to_thread(memory_of, body)
+    return memory_of(body)
 
 
 async def within(read: Callable[[], T], size: int) -> T:

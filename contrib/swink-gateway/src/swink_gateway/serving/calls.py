@@ -36,6 +36,7 @@ from swink_core import (
 from swink_core.providers import prompt_of
 from swink_gateway.policy.charging import KeyCharge, Payer, charged, stated_tags
 from swink_gateway.policy.config import Key
+from swink_gateway.policy.guards import CallGuards
 from swink_gateway.policy.limits import Entry, Ledger, StoreUnavailable
 from swink_gateway.policy.passthrough import Spoken, addressed, answerable
 from swink_gateway.policy.routing import Chain, Routing, persistent
@@ -44,7 +45,7 @@ from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.bodies import least_memory
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
-from swink_gateway.serving.access_log import STREAM
+from swink_gateway.serving.access_log import STREAM, AccessLog
 from swink_gateway.serving.answers import OneAnswer, respond
 from swink_gateway.serving.bodies import read_body, receive_body, size_of
 from swink_gateway.serving.descriptors import affordable_streams
@@ -135,6 +136,7 @@ class Calls:
 
     `routing` chooses the models and may be replaced at any time. `ledger` records the spending;
     `counters` count events by name. `heard` is called with each settled row of the ledger.
+    `access_log` writes a line for each request, if there is one.
     """
 
     client: Client
@@ -144,6 +146,7 @@ class Calls:
     limits: Limits = field(factory=Limits)
     counters: Counter[str] = field(factory=Counter)
     heard: Callable[[Entry], None] = lambda entry: None
+    access_log: AccessLog | None = None
     _spoken: Spoken = field(default=Factory(lambda self: Spoken(self.client), takes_self=True))
     _names: Names = field(default=Factory(lambda self: Names(self.client), takes_self=True))
     _streams: WeakSet[EventStream] = field(factory=WeakSet)
@@ -184,14 +187,7 @@ class Calls:
 
         def hold(memory: int) -> None:
             nonlocal held
-            if memory > self.limits.memory:
-                raise _too_much(memory, self.limits.memory)
-            if self._memory + memory - held > self.limits.memory:
-                raise self._refusal(
-                    f"active requests take too much memory ({_megabytes(self._memory)} MB)"
-                )
-            self._memory += memory - held
-            held = memory
+            held = self.hold(held, memory)
 
         if counters[ACTIVE] >= most:
             raise self._refusal(f"too many concurrent requests (limit: {most})")
@@ -202,8 +198,31 @@ class Calls:
             yield hold
         finally:
             counters[ACTIVE] -= 1
-            self._memory -= held
+            self.hold(held, 0)
             self._ended.set()
+
+    def hold(self, held: int, memory: int) -> int:
+        """Hold `memory` bytes for a request in place of those `held`, and return it.
+
+        Raises Refused where the request, or all requests together, would take too much.
+        """
+        if memory > self.limits.memory:
+            raise _too_much(memory, self.limits.memory)
+        if memory > held and self._memory + memory - held > self.limits.memory:
+            raise self._refusal(
+                f"active requests take too much memory ({_megabytes(self._memory)} MB)"
+            )
+        self._memory += memory - held
+        return memory
+
+    @contextmanager
+    def holding(self, memory: int) -> Iterator[None]:
+        """Hold `memory` bytes in the block. Raises Refused where that is too much."""
+        held = self.hold(0, memory)
+        try:
+            yield
+        finally:
+            self.hold(held, 0)
 
     def _refusal(self, why: str) -> Refused:
         self.counters[REJECTED] += 1
@@ -252,6 +271,7 @@ class Calls:
         routing = self.routing
         with refusing():
             chain, request = routing.routed(asked, owner)
+            guards = routing.guards(asked, owner)
         key = routing.config.keys.get(owner)
         account: Any = nullcontext()
         if key is not None:
@@ -267,9 +287,14 @@ class Calls:
             with refusing():
                 stream, facts = self._stream(protocol, chain, request, owner)
             asked.dropped = request.dropped
+            guarding = CallGuards(owner, stream.call, guards) if guards else None
+            if guarding is not None:
+                stream.call.guards = (guarding,)
+                stream.call.gates = (guarding,)
             if charge is not None:
                 charge.call = stream.call.id
-                stream.call.gates = (charge,)
+                charge.guards = guarding
+                stream.call.gates = (*stream.call.gates, charge)
             async with stream:
                 claims = None if key is None else Claims(self.ledger, owner)
                 yield UpstreamCall(stream, facts, len(chain), routing, claims)
@@ -340,11 +365,19 @@ class Calls:
         self, request: web.Request, protocol: ClientProtocol, hold: Holding
     ) -> Asked:
         """Parse a request. Raises Refused."""
-        body = await self.read(request, hold)
+        memory = 0
+
+        def holding(size: int) -> None:
+            nonlocal memory
+            hold(size)
+            memory = size
+
+        body = await self.read(request, holding)
         path = {**request.query, **request.match_info}
         asked = await read_body(protocol, body, path, request.headers)
         asked.patience = stated_patience(request.headers)
         asked.tags = stated_tags(request.headers)
+        asked.memory = memory
         return asked
 
     async def read(self, request: web.Request, hold: Holding) -> bytes:

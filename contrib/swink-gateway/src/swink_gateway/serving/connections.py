@@ -19,7 +19,7 @@ from typing import Any
 
 from aiohttp import web
 
-from swink_gateway.serving.descriptors import descriptors_left
+from swink_gateway.serving.descriptors import affordable_streams, descriptors_left
 from swink_gateway.serving.limits import Limits
 
 __all__ = ["LEFT", "TURNED_AWAY", "Connections"]
@@ -33,6 +33,9 @@ TURNED_AWAY = "swink_connections_turned_away_total"
 LOOKS = 4
 """The number of checks per idle timeout."""
 
+NEW_SECONDS = 10.0
+"""For which a new connection counts as one with a request."""
+
 BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\n"
     b"Retry-After: 1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -44,10 +47,10 @@ class Connections(web.AppRunner):
 
     `answering` marks a connection as busy; `counters` count closed and refused connections.
     `_silent` holds the idle connections, the oldest first, with the unread size of an answer and
-    the start of the idle time.
+    the start of the idle time. `changed` is called when a request comes or has its answer.
     """
 
-    __slots__ = ("_busy", "_cancel_timer", "_counters", "_limits", "_silent")
+    __slots__ = ("_busy", "_cancel_timer", "_counters", "_limits", "_new", "_silent", "changed")
 
     def __init__(
         self, app: web.Application, limits: Limits, counters: Counter[str], **options: Any
@@ -57,6 +60,8 @@ class Connections(web.AppRunner):
         self._counters = counters
         self._busy: set[asyncio.Transport] = set()
         self._silent: dict[asyncio.Transport, tuple[int, float]] = {}
+        self._new: dict[asyncio.BaseTransport, float] = {}
+        self.changed: Callable[[], None] = lambda: None
         self._cancel_timer: Callable[[], None] | None = None
 
     @property
@@ -82,13 +87,39 @@ class Connections(web.AppRunner):
             yield
             return
         self._busy.add(transport)
+        self._new.pop(transport, None)
+        self.changed()
         try:
             yield
         finally:
             self._busy.discard(transport)
             self._note(transport)  # aiohttp forgets it, but it may have unsent data
+            self.changed()
 
     # -- number ------------------------------------------------------------------------------------
+
+    def expect_request(self, transport: asyncio.BaseTransport) -> None:
+        """Count a new connection as one with a request, which comes soon."""
+        self._new[transport] = self._limits.clock.time()
+
+    def has_room(self, connecting: int) -> bool:
+        """Tell whether there is a place for the answer to one more connection.
+
+        `connecting` are accepted connections that are not set up yet.
+        """
+        most = affordable_streams(self._limits.streams)
+        if connecting + len(self._busy) + len(self._new) >= most:
+            since = self._limits.clock.time() - NEW_SECONDS
+            self._new = {
+                one: at for one, at in self._new.items() if at > since and not one.is_closing()
+            }
+        return connecting + len(self._busy) + len(self._new) < most
+
+    def close_idle(self) -> None:
+        """Close the connections that clients keep for a next request."""
+        for transport in list(self._silent):
+            if transport not in self._busy and not transport.get_write_buffer_size():
+                transport.close()
 
     def _admit(self) -> asyncio.BaseProtocol:
         server = super().server

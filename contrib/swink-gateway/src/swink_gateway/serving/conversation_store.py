@@ -1,57 +1,98 @@
-"""Conversations that clients continue by the id of an answer."""
+"""Answers that clients continue, or read again, by their ids."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from typing import Any
+
+from attrs import define, field
 
 from swink_core import Message
 
-__all__ = ["MOST_KEPT", "MOST_KEPT_BYTES", "ConversationStore"]
+__all__ = ["MOST_KEPT", "MOST_KEPT_BYTES", "ConversationStore", "Kept", "Owner"]
 
 MOST_KEPT = 1000
-"""The number of the newest answers to keep."""
+"""The newest answers that are kept."""
 
 MOST_KEPT_BYTES = 64 * 1024 * 1024
-"""The size limit for all kept conversations; data shared by two of them counts twice."""
-
+"""The memory of all kept conversations. A part that two of them share counts twice."""
 
 Owner = object
-"""The only owner who may continue from an answer: a connection, or the owner of a key."""
+"""A connection, or the owner of a key; answers are found by their owner alone."""
+
+
+@define(frozen=True)
+class Kept:
+    """An answer: the messages up to it, it included, their `size` as text and in memory, in bytes.
+
+    `response` is the answer in the client's protocol and `items` its input; both are `None` for
+    answers over WebSockets.
+    """
+
+    messages: Sequence[Message] = field(repr=False)
+    size: int
+    memory: int
+    response: dict[str, Any] | None = field(default=None, repr=False)
+    items: Sequence[dict[str, Any]] | None = field(default=None, repr=False)
 
 
 class ConversationStore:
-    """Conversations by the id of their last answer; the least recently used is evicted first."""
+    """Answers by owner and id, bounded in number and size.
+
+    Over a bound, the owner that takes most loses the answers that it has used longest ago. So an
+    owner with little notices nothing of others.
+    """
 
     def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:
         self._most = most
         self._most_bytes = most_bytes
-        self._bytes = 0
-        self._held: OrderedDict[tuple[Owner, str], tuple[list[Message], int]] = OrderedDict()
+        self._count = 0
+        self._bytes: Counter[Owner] = Counter()
+        self._held: dict[Owner, OrderedDict[str, Kept]] = {}
 
-    def keep(self, id: str, messages: Sequence[Message], size: int, owner: Owner = None) -> None:
-        """Keep a conversation that ends in the answer `id`; `size` is its total size in bytes."""
-        self._drop((owner, id))
-        self._held[owner, id] = (list(messages), size)
-        self._bytes += size
-        while len(self._held) > self._most or self._bytes > self._most_bytes:
-            self._drop(next(iter(self._held)))
+    def keep(self, id: str, kept: Kept, owner: Owner = None) -> None:
+        """Keep an answer."""
+        self.delete(id, owner)
+        self._held.setdefault(owner, OrderedDict())[id] = kept
+        self._bytes[owner] += kept.memory
+        self._count += 1
+        while self._count > self._most:
+            self._drop_oldest(max(self._held, key=lambda one: len(self._held[one])))
+        while self._bytes.total() > self._most_bytes:
+            self._drop_oldest(max(self._bytes, key=self._bytes.__getitem__))
 
-    def find(self, id: str, owner: Owner = None) -> tuple[list[Message], int] | None:
-        """Return the messages up to and including an answer, and their size in bytes.
+    def find(self, id: str, owner: Owner = None) -> Kept | None:
+        """Return an answer; `None` where it is not kept."""
+        held = self._held.get(owner, {})
+        if id in held:
+            self._held[owner].move_to_end(id)
+        return held.get(id)
 
-        `None` if the conversation is not stored.
-        """
-        if (owner, id) not in self._held:
-            return None
-        self._held.move_to_end((owner, id))
-        return self._held[owner, id]
+    def delete(self, id: str, owner: Owner = None) -> bool:
+        """Forget an answer; tell whether it was kept."""
+        held = self._held.get(owner)
+        if held is None or id not in held:
+            return False
+        self._bytes[owner] -= held.pop(id).memory
+        self._count -= 1
+        if not held:
+            del self._held[owner], self._bytes[owner]
+        return True
+
+    def delete_all_of(self, id: str, owner: Owner = None) -> bool:
+        """Forget an answer under all its ids; tell whether it was kept."""
+        kept = self._held.get(owner, {}).get(id)
+        if kept is None:
+            return False
+        for other in [one for one, held in self._held[owner].items() if held is kept]:
+            self.delete(other, owner)
+        return True
 
     def forget(self, owner: Owner) -> None:
-        """Remove the conversations of an owner."""
-        for key in [key for key in self._held if key[0] is owner]:
-            self._drop(key)
+        """Forget all answers of an owner."""
+        for id in [*self._held.get(owner, ())]:
+            self.delete(id, owner)
 
-    def _drop(self, key: tuple[Owner, str]) -> None:
-        if (held := self._held.pop(key, None)) is not None:
-            self._bytes -= held[1]
+    def _drop_oldest(self, owner: Owner) -> None:
+        self.delete(next(iter(self._held[owner])), owner)

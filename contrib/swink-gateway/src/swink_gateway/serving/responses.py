@@ -14,17 +14,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from copy import copy
 from functools import partial
 from typing import Any
 
+import msgspec
 from aiohttp import WSMsgType, web
+from attrs import define
 
 from swink_core import AssistantMessage, Error, Message, StreamErrorKind, ToolResultMessage, replace
 from swink_gateway.protocols import Asked, BadRequest, Facts
-from swink_gateway.protocols.bodies import MOST_BLOCKS, asked_of, json_of
+from swink_gateway.protocols.bodies import COPIES, MOST_BLOCKS, asked_of, json_of
 from swink_gateway.protocols.failures import (
     Refused,
     of_bad_request,
@@ -35,15 +37,20 @@ from swink_gateway.protocols.frames import encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data
 from swink_gateway.protocols.responses.protocol import PREFIX, ResponsesProtocol
 from swink_gateway.protocols.responses.requests import as_input
-from swink_gateway.serving.bodies import size_of, within
+from swink_gateway.serving.access_log import WEBSOCKET, LogLine
+from swink_gateway.serving.bodies import memory_needed, size_of, within
 from swink_gateway.serving.calls import OWNER, Calls
-from swink_gateway.serving.conversation_store import ConversationStore
+from swink_gateway.serving.conversation_store import ConversationStore, Kept
 from swink_gateway.serving.limits import time_limit
 from swink_gateway.serving.relay import Line, hold_little, relayed
+from swink_gateway.serving.stored_responses import StoredResponses, items_of
 
 __all__ = ["ResponsesRoutes"]
 
 log = logging.getLogger(__name__)
+
+DONE = 200
+"""The status in the access log of a turn that was answered."""
 
 UPGRADE = 426
 """The status after which a client switches from WebSockets to HTTP."""
@@ -77,6 +84,7 @@ class ResponsesRoutes:
         self._protocol = ResponsesProtocol()
         self._kept = ConversationStore()
         self._of_sockets = ConversationStore(MOST_OF_SOCKETS)
+        self.stored = StoredResponses(self._kept)
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """Answer a request over HTTP."""
@@ -85,15 +93,19 @@ class ResponsesRoutes:
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
         owner = request[OWNER]
         try:
-            size = _go_on(asked, size_of(request), self._most_bytes, self._kept, owner)
+            size, before = _go_on(asked, size_of(request), self._most_bytes, self._kept, owner)
         except Refused as refusal:
             return web.json_response({"error": _error_of(refusal)}, status=refusal.status)
 
         def done(message: Any, facts: Facts) -> None:
             if asked.said["store"]:
-                _keep(self._kept, asked, message, facts, size, owner)
+                encoder = self._protocol.encoder(asked, facts)
+                response = msgspec.json.decode(encoder.whole(message))
+                items = items_of(asked.said["input"])
+                _keep(self._kept, asked, message, facts, size, owner, response, items)
 
-        return await self._calls.answer_to(request, self._protocol, asked, done)
+        with self._calls.holding(before):
+            return await self._calls.answer_to(request, self._protocol, asked, done)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Open a WebSocket; refuse other requests."""
@@ -111,7 +123,7 @@ class ResponsesRoutes:
             )
         await socket.prepare(request)
         line = _SocketLine(socket, request, self._calls)
-        connection = _Connection(line, self._of_sockets, self._most_bytes, request[OWNER])
+        connection = _Connection(line, self._of_sockets, self._most_bytes, request)
         answering = asyncio.ensure_future(connection.answer())
         try:
             async with time_limit(self._calls.limits.clock, SOCKET_SECONDS):
@@ -182,51 +194,69 @@ class _SocketLine(Line):
         await self._wait(sent, self._transport)
 
 
+@define
+class _Turn:
+    """A waiting request: the size and the memory of the frame in bytes, and the parsed body."""
+
+    size: int
+    memory: int = 0
+    body: Any = None
+
+
 class _Connection:
     """One WebSocket, whose requests are answered one after the other."""
 
     def __init__(
-        self, line: _SocketLine, kept: ConversationStore, most_bytes: int, owner: str
+        self, line: _SocketLine, kept: ConversationStore, most_bytes: int, request: web.Request
     ) -> None:
         self._line = line
-        self._owner = owner
+        self._request = request
+        self._owner = request[OWNER]
         self._calls = line.calls
         self._protocol = ResponsesProtocol()
         self._kept = kept
         self._most_bytes = most_bytes
-        self._held = 0  # bytes in the queue
-        self._waiting: asyncio.Queue[tuple[Any, int]] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[_Turn] = asyncio.Queue(MOST_WAITING)
 
     async def take(self, frame: str) -> None:
         """Queue a request; reading continues, so that a close is noticed."""
-        size = len(frame)
-        body: Any
+        turn = _Turn(len(frame))
         try:
-            body = await within(lambda: json_of(frame.encode()), size)
+            data = frame.encode()
+            turn.memory = self._calls.hold(0, await memory_needed(data))
+            turn.body = await within(lambda: json_of(data), turn.size)
         except Refused as refusal:
-            body = refusal
-        lane = _lane(body)
-        if isinstance(body, dict) and body.get("type") == STEER:
-            await self._say(_given_back(body), lane)
-        elif self._waiting.full() or self._held + size > self._most_bytes:
+            turn.body = refusal
+        lane = _lane(turn.body)
+        if isinstance(turn.body, dict) and turn.body.get("type") == STEER:
+            self._release(turn)
+            await self._say(_given_back(turn.body), lane)
+        elif self._waiting.full():
+            self._release(turn)
             busy = Error(error_message="too many queued requests on this connection")
             busy.error_kind = StreamErrorKind.THROTTLED
             await self._refuse(Refused(busy, status_of(busy)), lane)
         else:
-            self._held += size
-            self._waiting.put_nowait((body, size))
+            self._waiting.put_nowait(turn)
 
     async def answer(self) -> None:
         """Answer queued requests until the connection closes."""
-        while True:
-            body, size = await self._waiting.get()
-            self._held -= size
-            try:
-                await self._answer(body, size, _lane(body))
-            except ConnectionResetError:
-                return
-            finally:
-                self._waiting.task_done()
+        try:
+            while True:
+                turn = await self._waiting.get()
+                try:
+                    await self._answer(turn, _lane(turn.body))
+                except ConnectionResetError:
+                    return
+                finally:
+                    self._release(turn)
+                    self._waiting.task_done()
+        finally:
+            while not self._waiting.empty():
+                self._release(self._waiting.get_nowait())
+
+    def _release(self, turn: _Turn) -> None:
+        turn.memory = self._calls.hold(turn.memory, 0)
 
     async def end(self) -> None:
         """Wait for the queued requests, then report the end of the connection."""
@@ -234,13 +264,24 @@ class _Connection:
         why = f"the connection has been open for {SOCKET_SECONDS:g} s: open another"
         await self._refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
 
-    async def _answer(self, body: Any, size: int, lane: str | None) -> None:
+    async def _answer(self, turn: _Turn, lane: str | None) -> None:
+        access_log = self._calls.access_log
+        writing = access_log and access_log.line(self._request, WEBSOCKET)
+        with writing or nullcontext(LogLine()) as log_line:
+            log_line.owner = self._owner
+            await self._answer_logged(turn, lane, log_line)
+
+    async def _answer_logged(self, turn: _Turn, lane: str | None, log_line: LogLine) -> None:
         try:
-            with self._calls.place(size):
-                asked = await within(partial(self._read, body), size)
-                size = _go_on(asked, size, self._most_bytes, self._kept, self)
-                await self._create(asked, size, lane)
+            with self._calls.place(0):
+                asked = await within(partial(self._read, turn.body), turn.size)
+                asked.memory = turn.memory
+                size, before = _go_on(asked, turn.size, self._most_bytes, self._kept, self)
+                with self._calls.holding(before):
+                    await self._create(asked, size, lane, log_line)
+                log_line.status = DONE
         except Refused as refusal:
+            log_line.status = refusal.status
             await self._refuse(refusal, lane)
         except ConnectionResetError:
             raise
@@ -248,6 +289,7 @@ class _Connection:
             log.exception("internal error while handling a WebSocket frame")
             failed = Error(error_message="the gateway failed to answer")
             failed.error_kind = StreamErrorKind.INTERNAL
+            log_line.status = status_of(failed)
             await self._refuse(Refused(failed, status_of(failed)), lane)
 
     def _read(self, body: Any) -> Asked:
@@ -257,13 +299,14 @@ class _Connection:
             raise BadRequest("the frame has another type than response.create")
         return asked_of(self._protocol, {**body, LANE: None}, {}, {})
 
-    async def _create(self, asked: Asked, size: int, lane: str | None) -> None:
+    async def _create(self, asked: Asked, size: int, lane: str | None, log_line: LogLine) -> None:
         asked.stream = True
         if not asked.said["generate"]:
             await self._warm_up(asked, size, lane)
             return
         async with self._calls.begun(self._protocol, asked, self._owner) as begun:
             stream, facts, line = begun.stream, begun.facts, self._line.of(lane, begun.models)
+            log_line.stream = stream
             encoder, heard = self._protocol.encoder(asked, facts), begun.hear
             wait = begun.routing.config.head_wait
             if await relayed(stream, encoder, line, self._protocol.name, heard, wait):
@@ -274,7 +317,8 @@ class _Connection:
         facts = Facts(self._calls.new_id(), int(time.time()))
         for event in self._protocol.nothing(asked, facts):
             await self._say(event, lane)
-        self._kept.keep(PREFIX + facts.id, asked.context.messages, size, self)
+        kept = Kept([*asked.context.messages], size, asked.memory)
+        self._kept.keep(PREFIX + facts.id, kept, self)
 
     async def _refuse(self, refusal: Refused, lane: str | None) -> None:
         said = _error_of(refusal)
@@ -304,14 +348,17 @@ def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
     return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
-def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: object) -> int:
-    """Prepend the earlier conversation to a request; return the total size in bytes.
+def _go_on(
+    asked: Asked, size: int, most: int, kept: ConversationStore, owner: object
+) -> tuple[int, int]:
+    """Prepend the earlier conversation to a request.
 
+    Return the total size, and the memory that the earlier part takes while it is sent, in bytes.
     Raises Refused for an unknown id, and for a conversation larger than `most`.
     """
     previous = asked.said["previous"]
     if previous is None:
-        return size
+        return size, 0
     found = kept.find(previous, owner)
     if found is None:
         why = (
@@ -319,7 +366,7 @@ def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: o
             "workers and gateways store their own, so send the whole conversation"
         )
         raise Refused(of_bad_request(why), 400, "previous_response_not_found")
-    messages, before = found
+    messages, before = found.messages, found.size
     if before + size > most or len(messages) > MOST_BLOCKS:
         grown = Error(
             error_message="the stored conversation is too long to continue; start a new one"
@@ -329,7 +376,8 @@ def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: o
     asked.context = replace(
         asked.context, messages=[*messages, *_named(asked.context.messages, messages)]
     )
-    return before + size
+    asked.memory += found.memory
+    return before + size, COPIES * before
 
 
 def _named(messages: Iterable[Message], before: Iterable[Message]) -> Iterator[Message]:
@@ -349,9 +397,13 @@ def _keep(
     facts: Facts,
     size: int,
     owner: object,
+    response: dict[str, Any] | None = None,
+    items: Sequence[dict[str, Any]] | None = None,
 ) -> None:
     messages = [*asked.context.messages, as_input(message)]
-    size += len(message.text) + len(message.thinking)
-    size += sum(len(call.raw_arguments or "") for call in message.tool_calls)
+    said = len(message.text) + len(message.thinking)
+    said += sum(len(call.raw_arguments or "") for call in message.tool_calls)
+    memory = asked.memory + COPIES * said
+    one = Kept(messages, size + said, memory, response, items)
     for id in {message.response_id or PREFIX + facts.id, PREFIX + facts.id}:
-        kept.keep(id, messages, size, owner)
+        kept.keep(id, one, owner)

@@ -27,8 +27,9 @@ from swink_gateway.policy.routing import Routing
 from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.bodies import MOST_BODY_BYTES
 from swink_gateway.protocols.table import PROTOCOLS, Endpoint
-from swink_gateway.serving.access_log import AccessLog
-from swink_gateway.serving.calls import OWNER, Calls
+from swink_gateway.serving.accepting import SharedSite
+from swink_gateway.serving.access_log import STREAM, AccessLog
+from swink_gateway.serving.calls import OWNER, UNAVAILABLE, Calls
 from swink_gateway.serving.connections import Connections
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.model_routes import ModelRoutes
@@ -36,7 +37,7 @@ from swink_gateway.serving.operator_routes import OperatorRoutes
 from swink_gateway.serving.page import page
 from swink_gateway.serving.refusals import is_unserved, refusal, refused_key, unserved
 from swink_gateway.serving.responses import ResponsesRoutes
-from swink_gateway.serving.workers import MOST_WAITING
+from swink_gateway.serving.workers import Room
 
 if TYPE_CHECKING:
     from swink_gateway.serving.metrics import Monitor
@@ -91,20 +92,20 @@ class Gateway:
         config: Config | None = None,
         ledger: Ledger | None = None,
         monitor: Monitor | None = None,
-        sock: socket.socket | None = None,
+        shared: tuple[socket.socket, Room] | None = None,
         access_log: AccessLog | None = None,
     ) -> None:
         self.guard = Guard(keys, [host, *hosts])
         self.client = client
         tiers = {n: tuple((Upstream(model=m),) for m in c) for n, c in (routes or {}).items()}
         self._routes = {name: Route(tiers=chain) for name, chain in tiers.items()}
-        self._host, self._port, self._sock = host, port, sock
-        self._access_log = access_log
+        self._host, self._port, self._shared = host, port, shared
         self.draining = False
         routing, ledger = Routing(client, Config()), ledger or MemoryLedger()
         counters = Counter[str]() if monitor is None else monitor.counters
         retry, limits = retry or RetryPolicy.none(), limits or Limits()
         self._calls = Calls(client, routing, ledger, retry, limits, counters)
+        self._calls.access_log = access_log
         if monitor is not None:
             self._calls.heard = monitor.hear
         self._operators = OperatorRoutes(self._calls, monitor)
@@ -160,18 +161,18 @@ class Gateway:
     @property
     def url(self) -> str:
         """The gateway's URL."""
-        host, port = self._runner.addresses[0][:2]
+        if self._shared is None:
+            host, port = self._runner.addresses[0][:2]
+        else:
+            host, port = self._shared[0].getsockname()[:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        if self._sock is None:
+        if self._shared is None:
             await web.TCPSite(self._runner, self._host, self._port).start()
         else:
-            # leave the rest to other processes with the same socket
-            most, one_at_a_time = MOST_WAITING, 1
-            await web.SockSite(self._runner, self._sock, backlog=one_at_a_time).start()
-            self._sock.listen(most)
+            await SharedSite(self._runner, *self._shared, self._calls.limits.clock).start()
         return self
 
     async def __aexit__(self, *raised: object) -> None:
@@ -199,7 +200,7 @@ class Gateway:
         app.router.add_get("/", self._page)
         app.router.add_get("/health", _fine)
         app.router.add_get("/ready", self._ready)
-        app.on_response_prepare.append(self._close_if_draining)
+        app.on_response_prepare.append(self._close_if_others_serve)
         self._models.add_to(app)
         self._operators.add_to(app)
         for row in PROTOCOLS.values():
@@ -213,6 +214,7 @@ class Gateway:
             responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES)
             app.router.add_post(endpoint.path, responses.post)
             app.router.add_get(endpoint.path, responses.get, allow_head=False)
+            responses.stored.add_to(app, endpoint.path)
         elif endpoint.counts is not None:
             app.router.add_post(endpoint.path, self._count(protocol, endpoint.counts))
         else:
@@ -235,8 +237,11 @@ class Gateway:
             return web.json_response({"status": "draining"}, status=503)
         return await _fine(request)
 
-    async def _close_if_draining(self, request: web.Request, response: web.StreamResponse) -> None:
-        if self.draining:
+    async def _close_if_others_serve(
+        self, request: web.Request, response: web.StreamResponse
+    ) -> None:
+        is_refusal = response.status == UNAVAILABLE and not self._runner.has_room(0)
+        if self.draining or (is_refusal and self._shared is not None):
             response.headers["Connection"] = "close"
             response.force_close()
 
@@ -248,15 +253,16 @@ class Gateway:
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         with self._runner.answering(request.transport):
-            if self._access_log is None:
+            access_log = self._calls.access_log
+            if access_log is None:
                 return await self._answer(request, handler)
-            began, status = self._access_log.clock(), None
-            try:
-                response = await self._answer(request, handler)
-                status = response.status
-                return response
-            finally:
-                self._access_log.write(request, request.get(OWNER), began, status)
+            with access_log.line(request, request.method) as line:
+                try:
+                    response = await self._answer(request, handler)
+                    line.status = response.status
+                    return response
+                finally:
+                    line.owner, line.stream = request.get(OWNER), request.get(STREAM)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):

@@ -10,6 +10,7 @@ SIGTERM and SIGHUP, and exits after all workers. Workers exit if the parent dies
 from __future__ import annotations
 
 import logging
+import mmap
 import os
 import signal
 import socket
@@ -18,11 +19,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from attrs import define, field
+from attrs import Factory, define, field
 
 from swink_core import SwinkError
 
-__all__ = ["TOGETHER_ENV", "Worker", "fork_workers", "listen"]
+__all__ = ["TOGETHER_ENV", "Room", "Worker", "fork_workers", "listen"]
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,22 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 @define
+class Room:
+    """Which workers have room for another answer: a byte each in memory that they share."""
+
+    _flags: mmap.mmap
+    slot: int
+
+    def tell(self, has_room: bool) -> None:
+        """Tell the others whether this worker has room."""
+        self._flags[self.slot] = has_room
+
+    def is_elsewhere(self) -> bool:
+        """Tell whether another worker has room."""
+        return any(flag for at, flag in enumerate(self._flags[:]) if at != self.slot)
+
+
+@define
 class Worker:
     """The data that a worker has from its parent: `number` counts all workers, from 0."""
 
@@ -50,6 +67,7 @@ class Worker:
     _ready: int
     alive: int
     """A file descriptor that becomes readable when the parent dies."""
+    room: Room
 
     def ready(self) -> None:
         """Report to the parent that requests are served."""
@@ -82,6 +100,10 @@ class _Parent:
     ended: Callable[[int], None]
     workers: dict[int, int] = field(factory=dict)
     """The descriptor through which each worker reports that it is ready, by process id."""
+    rooms: dict[int, Room] = field(factory=dict)
+    flags: mmap.mmap = field(
+        default=Factory(lambda self: mmap.mmap(-1, self.count), takes_self=True)
+    )
     begun: int = 0
     ready: set[int] = field(factory=set)
     code: int = 0
@@ -105,6 +127,8 @@ class _Parent:
     def _fork(self) -> Worker | None:
         """Fork a worker; return it in the worker, and `None` in the parent."""
         heard, ready = os.pipe()
+        taken = {room.slot for room in self.rooms.values()}
+        room = Room(self.flags, next(at for at in range(self.count) if at not in taken))
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
@@ -117,12 +141,14 @@ class _Parent:
         else:
             os.close(ready)
             self.workers[pid] = heard
+            self.rooms[pid] = room
             self.begun += 1
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
-        return Worker(self.begun, ready, self.alive[0]) if pid == 0 else None
+        return Worker(self.begun, ready, self.alive[0], room) if pid == 0 else None
 
     def _bury(self, pid: int, status: int) -> None:
         code = os.waitstatus_to_exitcode(status)
+        self.rooms.pop(pid).tell(False)
         if self.stops:
             told = -code in _ENDING  # before it handles signals
             self.code = self.code or (0 if told else code if code >= 0 else 1)

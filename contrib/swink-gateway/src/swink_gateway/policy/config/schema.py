@@ -12,7 +12,8 @@ from swink_gateway.policy.limits import Store
 
 __all__ = [
     "OPTION_NAMES", "Amount", "Config", "Count", "Digest", "Dollars", "Key", "OptionName",
-    "Options", "Price", "Route", "Rule", "Tag", "Transforms", "Upstream", "When",
+    "Options", "Pattern", "Price", "RequestGuard", "Route", "Rule", "Settings", "Tag",
+    "Transforms", "Upstream", "When",
 ]  # fmt: skip
 
 Amount = NewType("Amount", float)
@@ -32,6 +33,12 @@ Digest = NewType("Digest", bytes)
 
 Tag = NewType("Tag", str)
 """A tag or team in the ledger: at most 64 letters, digits and `-_.:/@`."""
+
+Pattern = NewType("Pattern", str)
+"""A regular expression of Python's."""
+
+Settings = NewType("Settings", dict[str, Any])
+"""Values by name, as a plugin takes them."""
 
 OptionName = NewType("OptionName", str)
 """The name of an option that a client may set, or `tools`."""
@@ -76,13 +83,15 @@ class Route:
 
     `tiers` are tried in order until one succeeds. A tier is one model or a list. Within a list,
     `weight` chooses the model to try first; the others follow. `options` apply to all models and
-    override the client's. `time_limits` are in seconds; `false` disables one.
+    override the client's. `time_limits` are in seconds; `false` disables one. `guards` are the
+    names of the guards of the route.
     """
 
     tiers: tuple[tuple[Upstream, ...], ...]
     options: Options = field(factory=lambda: Options({}), repr=False)
     time_limits: Timeouts | None = None
     transforms: Transforms = field(factory=Transforms)
+    guards: tuple[str, ...] = ()
 
 
 @define(frozen=True, kw_only=True)
@@ -128,7 +137,7 @@ class Key:
     All keys share the operator's accounts at the vendors. `vendor_ids` are patterns of ids (of
     files, vector stores, containers and conversations) that the key may use, in addition to the ids
     in its own answers. `allowed_fields` are request fields unknown to the gateway that a key with
-    limited models or a budget may still set.
+    limited models or a budget may still set. `guards` are the names of the guards of the key.
     """
 
     key: tuple[Digest, ...] = field(repr=False)
@@ -143,6 +152,7 @@ class Key:
     tags: tuple[Tag, ...] = ()
     vendor_ids: tuple[str, ...] = ()
     allowed_fields: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
 
     @property
     def is_limited(self) -> bool:
@@ -169,13 +179,32 @@ class Price:
 
 
 @define(frozen=True, kw_only=True)
+class RequestGuard:
+    """A check of requests before they go out to a vendor, for the keys and routes that name it.
+
+    `redact` are regular expressions; each match is replaced with `replacement`. `block` are
+    words, in any case, that refuse a request. `max_prompt_tokens` is the longest prompt, estimated.
+    `plugin` names an installed plugin of the group `swink.guards`, and `settings` are for it. A
+    request that a guard cannot check is refused.
+    """
+
+    redact: tuple[Pattern, ...] = ()
+    replacement: str = "[removed]"
+    block: tuple[str, ...] = ()
+    max_prompt_tokens: Count | None = None
+    plugin: str | None = None
+    settings: Settings = field(factory=lambda: Settings({}), repr=False)
+
+
+@define(frozen=True, kw_only=True)
 class Config:
     """The configuration of a gateway.
 
     `aliases` are other names for routes and models. `routes` are names with a fallback chain of
     models each. `rules` choose a route by the properties of a request. `keys` are clients' keys by
     the names of their owners. `prices`, by patterns of `provider/model`, override the catalog's;
-    the first pattern that matches applies. `store` holds limits and the ledger. For a streamed
+    the first pattern that matches applies. `guards` check requests before they are sent to a
+    vendor. `store` holds limits and the ledger. For a streamed
     answer, the gateway sends the HTTP status after the provider's first output or failure, or after
     `head_wait` seconds; after that, it sends keep-alives until output arrives.
     """
@@ -187,4 +216,5 @@ class Config:
     rules: tuple[Rule, ...] = ()
     keys: Mapping[str, Key] = field(factory=dict)
     prices: Mapping[str, Price] = field(factory=dict)
+    guards: Mapping[str, RequestGuard] = field(factory=dict)
     store: Store = field(factory=Store)

@@ -25,6 +25,8 @@ from swink_gateway.policy.config.schema import (
     Dollars,
     OptionName,
     Options,
+    Pattern,
+    Settings,
     Tag,
     Upstream,
 )  # fmt: skip
@@ -88,6 +90,8 @@ def converter() -> Converter:
         Dollars: _dollars,
         Tag: _tag,
         Digest: _digest,
+        Pattern: _pattern,
+        Settings: lambda data, _: _table(data),
         Path: lambda data, _: Path(_plain(str, "a string", data, None)),
         OptionName: partial(_one_of, OPTION_NAMES),
         Options: _options,
@@ -177,6 +181,16 @@ def _digest(data: Any, _: Any) -> Any:
     if not _DIGEST.fullmatch(_plain(str, "a string", data, None)):
         raise ValueError('expected "sha256:" and 64 hexadecimal digits, or "${NAME}"')
     return bytes.fromhex(data.removeprefix("sha256:"))
+
+
+def _pattern(data: Any, _: Any) -> Any:
+    try:
+        pattern = re.compile(_plain(str, "a text", data, None))
+    except re.error as error:
+        raise ValueError(f"it is not a regular expression: {error}") from None
+    if pattern.match(""):
+        raise ValueError("it matches an empty text, and so every text")
+    return data
 
 
 def _one_of(known: Iterable[str], data: Any, _: Any) -> Any:

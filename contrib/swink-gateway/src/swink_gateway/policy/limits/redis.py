@@ -12,7 +12,7 @@ import hashlib
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from attrs import evolve
 
 from swink_core.providers import Clock
 from swink_gateway.policy.limits import scripts
+from swink_gateway.policy.limits.changes import Changes
 from swink_gateway.policy.limits.connection import Connection
 from swink_gateway.policy.limits.debts import Debt
 from swink_gateway.policy.limits.leases import Leases, least
@@ -51,11 +52,20 @@ MEMBERS = PREFIX + "members"
 BUDGETS = PREFIX + "budgets"
 """The index of budgets: the last day on which each key was charged, and a mark."""
 
+CHANGED = PREFIX + "changed"
+"""The keys whose accounts have changed in the last minute, with the times."""
+
+WANTED = PREFIX + "wanted"
+"""The keys that were refused in the last minute because of what other processes hold."""
+
 SIGN_SECONDS = 1.0
 """The interval at which a process reads the spending of keys, and looks for a lost server."""
 
 ID_SECONDS = 90 * 86400
 """For which an id of a vendor's is recorded: longer than vendors keep answers."""
+
+AT_A_TIME = 250
+"""Keys in one look, which Redis runs in one step."""
 
 MOST_LOOKS = 6
 """For how many half seconds a call waits for leases that other processes do not need."""
@@ -87,6 +97,7 @@ class RedisLedger:
         self._budgets = RememberedBudgets(self._server.where, counters)
         self._leases = Leases(clock, folder)
         self._seen: dict[str, Spending] = {}
+        self._changes = Changes()
         self._has_marked = False
         self._looking = asyncio.Lock()
         self._watching: asyncio.Task[None] | None = None
@@ -119,7 +130,7 @@ class RedisLedger:
         for look in range(MOST_LOOKS):
             if look:
                 await asyncio.sleep(SIGN_SECONDS / 2)
-            keys = [MEMBERS, *_account(key), _leases(key), BUDGETS]
+            keys = [MEMBERS, *_account(key), _leases(key), BUDGETS, CHANGED, WANTED]
             known = self._budgets.of(key)
             mine = self._name, tokens, dollars, *stated, int(begins), key, *known
             reply = await self._ask(scripts.ADMIT, keys, *mine)
@@ -152,7 +163,7 @@ class RedisLedger:
         more = tokens - ticket.tokens, (dollars or 0.0) - ticket.dollars
         was_lost = self._server.is_lost
         charged = self._name, "HINCRBY", -int(ends), ticket.at, 0, *more, ticket.key
-        keys = [*_account(ticket.key), BUDGETS]
+        keys = [*_account(ticket.key), BUDGETS, CHANGED]
         known = self._budgets.of(ticket.key)
         if await self._ask(scripts.CHARGE, keys, *charged, *known) is None:
             await self._leases.settle(ticket, tokens, dollars, ends)
@@ -244,13 +255,27 @@ class RedisLedger:
             with suppress(*self._server.failures):
                 if self._server.is_lost:
                     await self._come_back()
+                    await self._look([*self._seen])
                 else:
                     await self._mark()  # before a look, which would forget as the server has
                     await self._leases.debts.pay(self._pay)
-            await self._look([*self._seen])
+            await self._look_at_changes()
+
+    async def _look_at_changes(self) -> None:
+        """Look at the keys that any process has used, and at some of the others."""
+        since = self._changes.since
+        reply = await self._ask(scripts.CHANGES, [CHANGED, WANTED], since)
+        if reply is not None:
+            now, changed, wanted = reply
+            self._changes.add(float(now), _names(changed), _names(wanted))
+            await self._look(self._changes.due(self._seen))
 
     async def _look(self, keys: Sequence[str]) -> None:
         """Report the leases of keys, and read their spending and the new leases."""
+        for at in range(0, max(1, len(keys)), AT_A_TIME):
+            await self._look_at(keys[at : at + AT_A_TIME])
+
+    async def _look_at(self, keys: Sequence[str]) -> None:
         leases = self._leases
         names = [name for key in keys for name in (*_account(key), _leases(key))]
         async with self._looking:
@@ -308,11 +333,15 @@ class RedisLedger:
 
     async def _pay(self, debt: Debt, written_again: bool = False) -> None:
         id, key, *owed = debt
-        keys = [*_account(key), BUDGETS, f"{PREFIX}paid:{id}"]
+        keys = [*_account(key), BUDGETS, CHANGED, f"{PREFIX}paid:{id}"]
         counts_anew = self._server.is_lost or written_again
         streams = ("HSET", self._leases.streams[key]) if counts_anew else ("HINCRBY", 0)
         known = self._budgets.of(key)
         await self._server.run(scripts.CHARGE, keys, self._name, *streams, *owed, key, *known)
+
+
+def _names(keys: Iterable[bytes]) -> list[str]:
+    return [key.decode() for key in keys]
 
 
 def _account(key: str) -> list[str]:

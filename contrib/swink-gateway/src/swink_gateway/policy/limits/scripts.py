@@ -12,6 +12,7 @@ __all__ = [
     "ADMIT",
     "ALIVE_SECONDS",
     "ALL",
+    "CHANGES",
     "CHARGE",
     "ENTER",
     "FAIL",
@@ -25,6 +26,9 @@ ALIVE_SECONDS = 15
 
 GRACE_SECONDS = 5
 """Seconds after a loss of all data in which no key is taken for a new one."""
+
+CHANGED_SECONDS = 60
+"""For which a change of an account is listed for processes to read."""
 
 MONTH_SECONDS = 32 * 86400
 
@@ -224,8 +228,12 @@ for i = 1, 5 do
   end
   room[i] = limit and limit - row[i] - more[i] - others[i] or math.huge
 end
-if id == '' then admitted = -2 end
+if id == '' then
+  admitted = -2
+  redis.call('ZADD', KEYS[8], now, ARGV[11])
+end
 if admitted == 1 then
+  redis.call('ZADD', KEYS[7], now, ARGV[11])
   local day, month = periods(now)
   for _, name in ipairs(redis.call('HKEYS', KEYS[3])) do
     local period = string.gsub(name, 'restored:', '')
@@ -238,6 +246,7 @@ if admitted == 1 then
   redis.call('EXPIRE', KEYS[4], 86400)
   redis.call('HSET', KEYS[5], 'allowance', cjson.encode({unpack(ARGV, 5, 9)}))
 elseif admitted == -1 then
+  redis.call('ZADD', KEYS[8], now, ARGV[11])
   for i = 1, 5 do row[i] = row[i] + (i < 4 and math.ceil(others[i]) or others[i]) end
 end
 return {admitted, redis.call('ZCARD', KEYS[1]), told(row), exact(room), id}
@@ -255,13 +264,27 @@ CHARGE = (
 local known = {ARGV[10], ARGV[11], ARGV[12], ARGV[13]}
 budget(KEYS[4], KEYS[2], ARGV[9], ARGV[2], known, true)
 redis.call(ARGV[3], KEYS[3], ARGV[2], ARGV[4])
-if not KEYS[5] or redis.call('SET', KEYS[5], 1, 'NX', 'EX', 86400) then
+redis.call('ZADD', KEYS[5], now, ARGV[9])
+if not KEYS[6] or redis.call('SET', KEYS[6], 1, 'NX', 'EX', 86400) then
   add(KEYS[4], ARGV[9], KEYS[1], KEYS[2], tonumber(ARGV[5]), ARGV[6], ARGV[7], ARGV[8])
 end
 """
 )  # fmt: skip
 """Add to an account (now, me, how to count streams of mine, and how many, at, requests, tokens,
 dollars, the key's name, and what I know of its budget); what a debt's key names, once."""
+
+CHANGES = (
+    _NOW + f"""
+local found = {{string.format('%.6f', now)}}
+for i = 1, 2 do
+  redis.call('ZREMRANGEBYSCORE', KEYS[i], '-inf', now - {CHANGED_SECONDS})
+  found[i + 1] = redis.call('ZRANGEBYSCORE', KEYS[i], ARGV[2], '+inf')
+end
+return found
+"""
+)  # fmt: skip
+"""Return the time, and the keys whose accounts have changed and whose leases others wait for, since
+a time (now, since)."""
 
 MARK = (
     _NOW + """
@@ -302,5 +325,5 @@ redis.call('EXPIRE', KEYS[1], life)
 )  # fmt: skip
 """Record a failed attempt (now, calls to count, threshold, rest, kind, message, probe)."""
 
-ALL = (LOOK, ADMIT, CHARGE, MARK, ENTER, FAIL)
+ALL = (CHANGES, LOOK, ADMIT, CHARGE, MARK, ENTER, FAIL)
 """Every script."""

@@ -96,6 +96,7 @@ class _Reader:
             "previous": said.text("previous_response_id"),
             "store": said.flag("store") is not False,
             "generate": said.flag("generate") is not False,
+            "input": given,
         }
         asked.options = self._options()
         if said.flag("background"):

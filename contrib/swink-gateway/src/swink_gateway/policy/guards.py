@@ -1,0 +1,235 @@
+"""Guards: checks of what goes out to a vendor, named for keys and routes in the file.
+
+A guard sees the whole JSON body of each request that an attempt makes, after conversion: the
+conversation, instructions, tools and fields that the gateway does not know. It changes the body or
+refuses the request. Guards fail closed: if one raises, or a provider does not show its requests,
+nothing is sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from attrs import define, field
+
+from swink_core import (
+    Call,
+    Done,
+    Error,
+    Failure,
+    ProviderFailure,
+    ResponseHead,
+    StreamErrorKind,
+    Target,
+    UsageError,
+)
+from swink_core.providers import prompt_of
+from swink_gateway.policy.config import RequestGuard
+
+__all__ = ["GROUP", "GUARD_NAME", "CallGuards", "Guard", "PluginGuard"]
+
+log = logging.getLogger(__name__)
+
+GROUP = "swink.guards"
+"""The entry points of guards that packages bring; each makes a `PluginGuard` from its settings."""
+
+GUARD_NAME = re.compile(r"[\w-]{1,58}")
+"""Names of guards, which are parts of tags in the ledger."""
+
+CODE = "guard"
+"""The error code of a request that a guard refused."""
+
+PluginGuard = Callable[[dict[str, Any]], dict[str, Any]]
+"""Return the body to send in place of a body; raise ProviderFailure or UsageError to refuse it."""
+
+_OPAQUE = frozenset({"encrypted_content", "model", "role", "signature", "thoughtSignature", "type"})
+"""Fields whose values a vendor gave or fixed: a changed one would be refused."""
+
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+
+
+@define(frozen=True)
+class Guard:
+    """A guard of the file, ready to use. Raises ValueError for one that cannot work."""
+
+    name: str
+    of: RequestGuard
+    _patterns: Sequence[re.Pattern[str]]
+    _words: re.Pattern[str] | None
+    _plugin: PluginGuard | None
+
+    @classmethod
+    def made(cls, name: str, of: RequestGuard) -> Guard:
+        """Make a guard as the file describes it. Raises ValueError."""
+        if not (of.redact or of.block or of.max_prompt_tokens or of.plugin):
+            raise ValueError("redact, block, max_prompt_tokens or plugin was expected")
+        patterns = [re.compile(pattern) for pattern in of.redact]
+        words = _words(of.block) if of.block else None
+        return cls(name, of, patterns, words, _plugin_of(of) if of.plugin else None)
+
+    def check_length(self, call: Call) -> None:
+        """Refuse a prompt that is too long. Raises ProviderFailure."""
+        most, target = self.of.max_prompt_tokens, call.attempt.target
+        if most is None:
+            return
+        tokens = prompt_of(target.info, call.context, target.options).tokens
+        if tokens > most:
+            why = f"the prompt has about {tokens:,.0f} tokens; at most {most:,} are let out"
+            raise self.refusal(why, StreamErrorKind.CONTEXT_WINDOW_EXCEEDED)
+
+    def checked(self, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
+        """Return the body to send, and what was changed, in words.
+
+        Raises ProviderFailure and UsageError for a request that must not go out.
+        """
+        did = ""
+        if self._patterns:
+            redaction = _Redaction(self._patterns, self.of.replacement)
+            body = redaction.of(body)
+            if redaction.count:
+                did = f"removed {redaction.count} texts from a request"
+        if self._words is not None:
+            place = _place_of(self._words, body)
+            if place is not None:
+                raise self.refusal(f"{place}: a blocked word")
+        if self._plugin is not None:
+            before = body
+            body = self._plugin(deepcopy(before))
+            if not isinstance(body, dict):
+                raise TypeError(f"the plugin returned a {type(body).__name__} for a body")
+            if body != before:
+                did = did or "changed a request"
+        return body, did
+
+    def refusal(
+        self, why: str, kind: StreamErrorKind = StreamErrorKind.CONTENT_FILTERED
+    ) -> ProviderFailure:
+        """Return the failure of a refused request."""
+        message = f"the gateway's guard {self.name!r} refused the request: {why}"
+        return ProviderFailure(Failure("connect", kind=kind, code=CODE, message=message))
+
+
+@define
+class CallGuards:
+    """The guards of one call of the owner of a key, an item of `Call.gates` and of `Call.guards`.
+
+    `acted` are the names of guards that changed a request or refused it.
+    """
+
+    owner: str
+    call: Call
+    guards: Sequence[Guard]
+    acted: dict[str, None] = field(factory=dict)
+
+    async def enter(self, target: Target) -> None:
+        """Refuse a target that does not show its requests. Raises ProviderFailure."""
+        if getattr(target.binding.provider, "convert_messages", None) is None:
+            guard = self.guards[0]
+            self._note(guard, "refused a request")
+            raise guard.refusal(f"{target.model.provider} does not show guards what it sends")
+
+    def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
+        """Learn nothing from the end of an attempt."""
+
+    def __call__(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a body as all guards let it out. Raises ProviderFailure and UsageError."""
+        for guard in self.guards:
+            try:
+                guard.check_length(self.call)
+                body, did = guard.checked(body)
+            except (ProviderFailure, UsageError):
+                self._note(guard, "refused a request")
+                raise
+            except Exception as error:
+                self._note(guard, "failed, and so refused a request")
+                log.exception("the guard %r failed", guard.name)
+                why = "the guard failed, so the request was not sent"
+                raise guard.refusal(why, StreamErrorKind.INTERNAL) from error
+            if did:
+                self._note(guard, did)
+        return body
+
+    def tags(self) -> list[str]:
+        """Return a tag for the ledger for each guard that acted."""
+        return [f"guard:{name}" for name in self.acted]
+
+    def _note(self, guard: Guard, what: str) -> None:
+        self.acted[guard.name] = None
+        owner = self.owner or "a key without a name"
+        log.warning("the guard %r %s of %r", guard.name, what, owner)
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    """Return the entry points of installed guards by name."""
+    return {one.name: one for one in entry_points(group=GROUP)}
+
+
+def _plugin_of(of: RequestGuard) -> PluginGuard:
+    entry = _installed().get(str(of.plugin))
+    if entry is None:
+        names = ", ".join(sorted(_installed())) or "none"
+        raise ValueError(f"no plugin {of.plugin!r} is installed; installed: {names}")
+    try:
+        made: PluginGuard = entry.load()(**of.settings)
+    except Exception as error:
+        raise ValueError(f"the plugin {of.plugin!r} cannot be used: {error}") from error
+    return made
+
+
+@define
+class _Redaction:
+    patterns: Iterable[re.Pattern[str]]
+    replacement: str
+    count: int = 0
+
+    def of(self, data: Any, name: str = "") -> Any:
+        """Return data without what the patterns match in its texts."""
+        if isinstance(data, str):
+            return data if name in _OPAQUE else self._of_text(data)
+        if isinstance(data, Mapping):
+            return {key: self.of(value, key) for key, value in data.items()}
+        if isinstance(data, list | tuple):
+            return [self.of(value, name) for value in data]
+        return data
+
+    def _of_text(self, text: str) -> str:
+        for pattern in self.patterns:
+            text, count = pattern.subn(lambda match: self.replacement, text)
+            self.count += count
+        return text
+
+
+def _words(words: Iterable[str]) -> re.Pattern[str]:
+    found = "|".join(re.escape(_plain(word)) for word in words)
+    return re.compile(rf"(?<!\w)(?:{found})(?!\w)")
+
+
+def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
+    """Return the place of the first text or name that a pattern finds."""
+    return next((place for place, text in _texts(body) if pattern.search(_plain(text))), None)
+
+
+def _plain(text: str) -> str:
+    """Return a text without the differences that readers do not see."""
+    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold()
+
+
+def _texts(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(data, str):
+        yield place, data
+    elif isinstance(data, Mapping):
+        for name, value in data.items():
+            at = f"{place}.{name}" if place else str(name)
+            yield place or "the request", str(name)
+            yield from _texts(value, at)
+    elif isinstance(data, list | tuple):
+        for at, value in enumerate(data):
+            yield from _texts(value, f"{place}[{at}]")

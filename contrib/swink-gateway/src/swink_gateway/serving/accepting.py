@@ -1,0 +1,148 @@
+"""Accepting from a socket that several workers share.
+
+A worker accepts while it has room for another answer. A full worker leaves new connections to the
+others, and closes those on which clients keep themselves ready for a next request. Where no worker
+has room, or the others do not accept for a second, it accepts all the same, and refuses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import select
+import socket
+from collections.abc import Callable
+
+from aiohttp import web
+
+from swink_core.providers import Clock
+from swink_gateway.serving.connections import Connections
+from swink_gateway.serving.workers import Room
+
+__all__ = ["SharedSite"]
+
+log = logging.getLogger(__name__)
+
+LOOK_SECONDS = 0.1
+"""How often a full worker looks for connections that no other worker accepts."""
+
+MOST_DEFERRED = 10
+"""For how many of these looks a connection may wait for the others."""
+
+AT_A_TIME = 64
+"""Connections that a full worker accepts in one look."""
+
+AGAIN_SECONDS = 1.0
+"""After a failure to accept, such as a lack of descriptors."""
+
+
+class SharedSite(web.BaseSite):
+    """Serves the connections of a socket that listens; `room` says which workers have room."""
+
+    def __init__(
+        self, connections: Connections, sock: socket.socket, room: Room, clock: Clock
+    ) -> None:
+        super().__init__(connections)
+        self._connections = connections
+        self._sock = sock
+        self._room = room
+        self._clock = clock
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._is_accepting = False
+        self._deferred = 0
+        self._cancel_timer: Callable[[], None] = lambda: None
+
+    @property
+    def name(self) -> str:
+        return f"http://{self._sock.getsockname()}"
+
+    async def start(self) -> None:
+        await super().start()
+        self._sock.setblocking(False)
+        self._connections.changed = self._update
+        self._accept_from_now_on()
+
+    async def stop(self) -> None:
+        self._connections.changed = lambda: None
+        self._pause()
+        self._room.tell(False)
+        self._sock.close()
+        await super().stop()
+
+    # -- room ----------------------------------------------------------------------------------
+
+    def _update(self) -> None:
+        """Accept, or leave it to others, as there is room."""
+        has_room = self._connections.has_room(len(self._connecting))
+        if has_room == self._is_accepting:
+            return
+        if has_room:
+            self._accept_from_now_on()
+        else:
+            self._pause()
+            self._room.tell(False)
+            self._deferred = 0
+            if self._room.is_elsewhere():
+                self._connections.close_idle()
+            self._look_in(LOOK_SECONDS)
+
+    def _accept_from_now_on(self) -> None:
+        self._cancel_timer()
+        self._is_accepting = True
+        self._room.tell(True)
+        asyncio.get_running_loop().add_reader(self._sock, self._accept)
+
+    def _pause(self) -> None:
+        self._cancel_timer()
+        self._is_accepting = False
+        asyncio.get_running_loop().remove_reader(self._sock)
+
+    def _look_in(self, seconds: float) -> None:
+        self._cancel_timer()
+        self._cancel_timer = self._clock.call_at(self._clock.time() + seconds, self._look)
+
+    def _look(self) -> None:
+        """Accept what no other worker does."""
+        self._update()
+        if self._is_accepting:
+            return
+        self._deferred = self._deferred + 1 if _is_waiting(self._sock) else 0
+        if self._deferred and (self._deferred > MOST_DEFERRED or not self._room.is_elsewhere()):
+            for _ in range(AT_A_TIME):
+                if not self._accept():
+                    break
+        self._look_in(LOOK_SECONDS)
+
+    # -- connections ---------------------------------------------------------------------------
+
+    def _accept(self) -> bool:
+        """Accept a connection; tell whether there was one."""
+        try:
+            connection, _ = self._sock.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return False
+        except OSError as error:
+            log.warning("no connection can be accepted for %g s: %s", AGAIN_SECONDS, error)
+            self._pause()
+            self._room.tell(False)
+            self._look_in(AGAIN_SECONDS)
+            return False
+        connection.setblocking(False)
+        task = asyncio.ensure_future(self._connect(connection))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+        self._update()
+        return True
+
+    async def _connect(self, connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        server = self._connections.server
+        transport, _ = await loop.connect_accepted_socket(server, connection)
+        self._connections.expect_request(transport)
+
+
+def _is_waiting(sock: socket.socket) -> bool:
+    """Tell whether a connection waits to be accepted."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))

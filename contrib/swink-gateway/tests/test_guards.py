@@ -1,0 +1,233 @@
+"""Guards see what goes out to a vendor, change it or refuse it, and appear in ledger and log."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from serving import ask, serving
+
+import swink_core as swink
+from swink_gateway.policy import guards
+from swink_gateway.policy.config import Config, ConfigError, Source
+from swink_gateway.policy.limits import MemoryLedger, Query
+from swink_gateway.policy.limits.writer import RowWriter
+from swink_gateway.policy.routing import usable
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+
+FILE = r"""
+[guards.cards]
+redact = '\b\d(?:[ -]?\d){12,18}\b'
+[guards.names]
+block = ["Project Zephyr", "geheim"]
+[guards.short]
+max_prompt_tokens = 100
+[keys.alice]
+key = "${A}"
+guards = ["cards", "names", "short"]
+[keys.bob]
+key = "${B}"
+[routes.best]
+tiers = "openai/gpt-4.1-mini"
+[routes.guarded]
+tiers = "openai/gpt-4.1-mini"
+guards = "names"
+"""
+ALICE, BOB = ({"Authorization": f"Bearer {key}"} for key in "ab")
+CARD = "4111 1111 1111 1111"
+CHAT = "/v1/chat/completions"
+ANSWER = (
+    b'data: {"id":"c","choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":"stop"}]}'
+    b"\n\ndata: [DONE]\n\n"
+)
+HEADERS = {"Content-Type": "text/event-stream"}
+PROVIDERS = {"openai": {"api_key": "k", "api": "chat"}}
+
+
+def config(text: str = FILE) -> Config:
+    return Source("t", text).config({"A": "a", "B": "b"})
+
+
+def asked(content: Any, model: str = "best", **more: Any) -> dict[str, Any]:
+    return {"model": model, "messages": [{"role": "user", "content": content}], **more}
+
+
+class Served:
+    """A guarded gateway, what a vendor was sent, and the ledger."""
+
+    def __init__(self, text: str = FILE) -> None:
+        self.http = MemoryHTTPClient(*(MemoryResponse([ANSWER], headers=HEADERS) for _ in range(9)))
+        self.ledger = MemoryLedger(rows=RowWriter())
+        self._config = config(text)
+
+    async def ask(self, *bodies: dict[str, Any], path: str = CHAT, **more: Any) -> list[Any]:
+        """Ask, and return the answers."""
+        how = {"headers": ALICE, **more}
+        async with serving(
+            http=self.http, providers=PROVIDERS, config=self._config, ledger=self.ledger
+        ) as gateway:
+            return [await ask(gateway, path, body, **how) for body in bodies]
+
+    async def rows(self) -> list[tuple[str, str, float | None]]:
+        entries = await self.ledger.entries(Query())
+        return [(one.outcome, one.tags, one.cost) for one in entries]
+
+
+async def test_what_a_pattern_matches_is_removed_before_it_goes_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    served = Served()
+    tool = {"name": "f", "description": f"for {CARD}", "parameters": {"type": "object"}}
+    body = asked(f"My card is {CARD}.", tools=[{"type": "function", "function": tool}])
+    [answer] = await served.ask(body)
+    assert answer.status == 200, answer.body
+    [sent] = served.http.bodies
+    assert sent["messages"][-1]["content"] == "My card is [removed]."
+    assert sent["tools"][0]["function"]["description"] == "for [removed]"
+    [(outcome, tags, _)] = await served.rows()
+    assert (outcome, tags) == ("stop", "guard:cards")
+    assert "the guard 'cards' removed 2 texts from a request of 'alice'" in caplog.text
+    assert CARD not in caplog.text
+
+
+# (where the word is)
+BLOCKED: list[dict[str, Any]] = [
+    asked("about project zephyr"),
+    asked([{"type": "text", "text": "ＧＥＨＥＩＭ"}]),
+    asked("ge\u200bheim"),
+    {"model": "best", "messages": [{"role": "system", "content": "geheim"}]},
+    asked("Hi", tools=[{"type": "function", "function": {"name": "f", "description": "geheim"}}]),
+    asked("Hi", metadata={"geheim": "x"}),
+]
+
+
+@pytest.mark.parametrize("body", BLOCKED, ids=str)
+async def test_a_blocked_word_refuses_a_request_and_costs_nothing(
+    body: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served()
+    [answer] = await served.ask(body)
+    assert (answer.status, served.http.requests) == (400, [])
+    assert "the gateway's guard 'names' refused the request" in answer.json["error"]["message"]
+    assert await served.rows() == [("content_filtered", "guard:names", 0.0)]
+    assert "the guard 'names' refused a request of 'alice'" in caplog.text
+
+
+async def test_a_part_of_a_longer_word_is_not_blocked() -> None:
+    [answer] = await Served().ask(asked("Geheimnis"))
+    assert answer.status == 200
+
+
+async def test_a_long_prompt_is_refused_as_too_long() -> None:
+    served = Served()
+    short, long = await served.ask(asked("word " * 50), asked("word " * 200))
+    assert (short.status, long.status) == (200, 400)
+    assert long.json["error"]["code"] == "context_length_exceeded"
+    assert len(served.http.requests) == 1
+
+
+async def test_guards_belong_to_keys_and_routes() -> None:
+    served = Served()
+    bodies = [asked("geheim"), asked("geheim", "guarded"), asked(CARD, "guarded")]
+    answers = await served.ask(*bodies, headers=BOB)
+    assert [answer.status for answer in answers] == [200, 400, 200]
+    assert served.http.bodies[-1]["messages"][-1]["content"] == CARD
+
+
+async def test_what_an_earlier_answer_left_is_guarded_too() -> None:
+    """A conversation that goes on by an id goes out in full."""
+    served = Served(FILE.replace('block = ["Project Zephyr", "geheim"]', 'block = ["Hello"]'))
+    first = {"model": "best", "input": "Hi"}
+    async with serving(
+        http=served.http, providers=PROVIDERS, config=served._config, ledger=served.ledger
+    ) as gateway:
+        one = await ask(gateway, "/v1/responses", first, headers=ALICE)
+        again = {**first, "previous_response_id": one.json["id"]}
+        other = await ask(gateway, "/v1/responses", again, headers=ALICE)
+    assert (one.status, other.status) == (200, 400)
+    assert len(served.http.requests) == 1
+
+
+# -- plugins ---------------------------------------------------------------------------------------
+
+
+def upper(suffix: str = "") -> guards.PluginGuard:
+    """A guard that a package might bring."""
+
+    def check(body: dict[str, Any]) -> dict[str, Any]:
+        if "raise" in str(body):
+            raise KeyError("a fault")
+        if "nothing" in str(body):
+            return None  # type: ignore[return-value]  # a plugin without types
+        body["messages"][-1]["content"] = body["messages"][-1]["content"].upper() + suffix
+        return body
+
+    return check
+
+
+PLUGIN = """
+[guards.loud]
+plugin = "upper"
+settings = { suffix = "!" }
+[keys.alice]
+key = "${A}"
+guards = "loud"
+[routes.best]
+tiers = "openai/gpt-4.1-mini"
+"""
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"upper": SimpleNamespace(load=lambda: upper)}
+    monkeypatch.setattr(guards, "_installed", lambda: found)
+
+
+@pytest.mark.usefixtures("installed")
+async def test_a_plugin_changes_what_goes_out() -> None:
+    served = Served(PLUGIN)
+    await served.ask(asked("hi"))
+    assert served.http.bodies[0]["messages"][-1]["content"] == "HI!"
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("how", ["raise", "nothing"])
+async def test_a_guard_that_fails_lets_nothing_out(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served(PLUGIN)
+    [answer] = await served.ask(asked(how))
+    assert (answer.status, served.http.requests) == (500, [])
+    assert "the guard failed, so the request was not sent" in answer.json["error"]["message"]
+    assert await served.rows() == [("internal", "guard:loud", 0.0)]
+    assert "the guard 'loud' failed" in caplog.text
+
+
+async def test_a_provider_that_does_not_show_its_requests_is_not_asked() -> None:
+    target: Any = SimpleNamespace(
+        binding=SimpleNamespace(provider=object()), model=swink.Model("hidden", "m")
+    )
+    call: Any = None
+    guard = guards.Guard.made("names", config().guards["names"])
+    with pytest.raises(swink.ProviderFailure, match="hidden does not show guards what it sends"):
+        await guards.CallGuards("alice", call, [guard]).enter(target)
+
+
+# (what the file has, what is wrong with it)
+FAULTS = [
+    ("[guards.a]", "redact, block, max_prompt_tokens or plugin was expected"),
+    ('[guards.a]\nredact = "("', "it is not a regular expression"),
+    ('[guards.a]\nredact = "a*"', "it matches an empty text"),
+    ('[guards.a]\nplugin = "absent"', "no plugin 'absent' is installed"),
+    ('[guards."a b"]\nblock = "x"', "letters, digits"),
+    ('[routes.r]\ntiers = "echo/echo"\nguards = "a"', "unknown name 'a'"),
+    ('[keys.k]\nkey = "${A}"\nguards = "a"', "unknown name 'a'"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), FAULTS)
+async def test_a_file_whose_guards_cannot_work_is_not_used(text: str, why: str) -> None:
+    async with swink.Client() as client:
+        with pytest.raises(ConfigError, match=why):
+            usable(client, Source("t", text), {"A": "a"})

@@ -1,0 +1,118 @@
+"""Stored responses are read, deleted and continued by the owner of the key that made them alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from made import said
+from serving import Answer, Scripted, ask, serving
+from test_tenancy import ALICE, BOB, KEYS, RESPONSES, VALUES
+
+from swink_core import UserMessage
+from swink_gateway.policy.config import Source
+from swink_gateway.serving.conversation_store import ConversationStore, Kept
+from swink_gateway.serving.server import Gateway
+
+PATH, BODY = RESPONSES
+ITEMS = [{"role": "user", "content": f"{number}"} for number in range(3)]
+
+
+def served() -> Any:
+    return serving(Scripted(said("Hello")), config=Source("t", KEYS).config(VALUES))
+
+
+async def made(gateway: Gateway, **more: Any) -> str:
+    answer = await ask(gateway, PATH, {**BODY, **more}, headers=ALICE)
+    assert answer.status == 200, answer.body
+    if more.get("stream"):
+        return str(answer.frames[-1]["response"]["id"])
+    return str(answer.json["id"])
+
+
+async def read(gateway: Gateway, id: str, method: str = "GET", below: str = "") -> Answer:
+    return await ask(gateway, f"{PATH}/{id}{below}", method=method, headers=ALICE)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_response_is_read_again_as_it_was(stream: bool) -> None:
+    async with served() as gateway:
+        id = await made(gateway, stream=stream, metadata={"a": "b"})
+        found = (await read(gateway, id)).json
+    assert (found["id"], found["object"], found["status"]) == (id, "response", "completed")
+    assert found["output"][0]["content"][0]["text"] == "Hello"
+    assert found["metadata"] == {"a": "b"}
+
+
+async def test_the_input_items_come_in_pages() -> None:
+    async with served() as gateway:
+        id = await made(gateway, input=ITEMS)
+        newest = (await read(gateway, id, below="/input_items?limit=2")).json
+        rest = (await read(gateway, id, below=f"/input_items?after={newest['last_id']}")).json
+        oldest = (await read(gateway, id, below="/input_items?order=asc")).json
+        wrong = [
+            (await read(gateway, id, below=f"/input_items?{query}")).status
+            for query in ("limit=0", "limit=x", "order=up", "after=x")
+        ]
+        text = (await read(gateway, await made(gateway), below="/input_items")).json
+    assert [item["content"] for item in newest["data"]] == ["2", "1"]
+    assert (newest["object"], newest["has_more"]) == ("list", True)
+    assert [item["content"] for item in rest["data"]] == ["0"]
+    assert [item["content"] for item in oldest["data"]] == ["0", "1", "2"]
+    assert len({item["id"] for item in oldest["data"]}) == len(ITEMS)
+    assert wrong == [400] * 4
+    assert text["data"][0]["content"] == [{"type": "input_text", "text": "Hi"}]
+
+
+async def test_a_deleted_response_is_gone_for_continuing_too() -> None:
+    async with served() as gateway:
+        id = await made(gateway)
+        deleted = await read(gateway, id, "DELETE")
+        again = await read(gateway, id, "DELETE")
+        on = await ask(gateway, PATH, {**BODY, "previous_response_id": id}, headers=ALICE)
+    assert deleted.json == {"id": id, "object": "response", "deleted": True}
+    assert again.status == 404
+    assert (on.status, on.json["error"]["code"]) == (400, "previous_response_not_found")
+
+
+async def test_a_response_that_has_ended_cannot_be_cancelled() -> None:
+    async with served() as gateway:
+        refused = await read(gateway, await made(gateway), "POST", "/cancel")
+    assert refused.status == 400
+    assert "background=true" in refused.json["error"]["message"]
+
+
+ROUTES = [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), ("GET", "/input_items")]
+
+
+@pytest.mark.parametrize(("method", "below"), ROUTES)
+async def test_another_owner_gets_the_answer_for_an_id_that_does_not_exist(
+    method: str, below: str
+) -> None:
+    async with served() as gateway:
+        id = await made(gateway)
+        theirs, unknown = [
+            await ask(gateway, f"{PATH}/{one}{below}", method=method, headers=BOB)
+            for one in (id, "x" * len(id))
+        ]
+        mine = await read(gateway, id)
+    assert (theirs.status, unknown.status, mine.status) == (404, 404, 200)
+    assert theirs.body.replace(id.encode(), b"") == unknown.body.replace(b"x" * len(id), b"")
+    assert theirs.headers.keys() == unknown.headers.keys()
+
+
+async def test_a_response_that_was_not_to_be_stored_is_not_found() -> None:
+    async with served() as gateway:
+        assert (await read(gateway, await made(gateway, store=False))).status == 404
+
+
+def test_an_owner_with_little_loses_nothing_to_one_with_much() -> None:
+    kept = ConversationStore(most=10, most_bytes=1000)
+    kept.keep("little", Kept([UserMessage("Hi")], 10, 10), "bob")
+    for number in range(100):
+        kept.keep(f"many{number}", Kept([UserMessage("Hi")], 10, 10), "alice")
+    for number in range(10):
+        kept.keep(f"large{number}", Kept([UserMessage("Hi")], 900, 900), "alice")
+    assert kept.find("little", "bob") is not None
+    assert kept.find("large9", "alice") is not None
+    assert kept.find("many99", "alice") is None
