@@ -29,6 +29,9 @@ KINDS = ("added", "changed", "fixed", "removed")
 ACCEPTED_RANK = 2
 """A query passes if its page has this rank in the search results, or a better one."""
 
+NOT_SEARCHED = "{ data-search-exclude }"
+"""Marks a section that the search leaves out: a changelog contains words of all pages."""
+
 _REMARK = re.compile(r"\A---\n.*?\n---\n|<!--.*?-->\s*", re.DOTALL)
 
 
@@ -43,7 +46,7 @@ def changelog() -> str:
             if file.name.split(".")[1] == kind
         ]
         if texts:
-            parts += [f"### {kind.capitalize()}", "\n".join(f"* {text}" for text in texts)]
+            parts += [f"### {kind.capitalize()} {NOT_SEARCHED}", "\n".join(f"* {text}" for text in texts)]
     _, _, released = (ROOT / "CHANGELOG.md").read_text("utf-8").partition("<!-- releases -->\n")
     return "\n\n".join([*parts, released.strip()]).strip() + "\n"
 
