@@ -1,7 +1,7 @@
 """Each program of the READMEs and of every documentation page runs alone, without a vendor.
 
-Python blocks run as written, and mypy, strict, reads them. Providers that a page names are strict
-servers of ours: their addresses and keys are in the environment, as a reader's would be.
+Python blocks run as written, and are checked by mypy in strict mode. Providers on a page are local
+strict servers: their addresses and keys are in the environment, as a reader's would be.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ BROUGHT_BY = {
     "opentelemetry": "swink-observer-otel",
     "prometheus_client": "swink-observer-prometheus",
 }
-"""What a module comes with that has another name."""
+"""Names of packages that differ from their module."""
 
 
 @pytest.mark.parametrize("page", [p for p in RUNNABLE if ROOT / "docs" in p.parents], ids=name_of)

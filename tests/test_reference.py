@@ -93,7 +93,7 @@ def test_bars_in_a_cell_do_not_end_it() -> None:
     assert row == "| x &#124; y | <code>int &#124; None</code> and `x` |"
 
 
-def test_what_has_no_docstring_is_refused() -> None:
+def test_a_missing_docstring_is_refused() -> None:
     with pytest.raises(ValueError, match="no docstring"):
         reference_parts.about(lambda: None)
 

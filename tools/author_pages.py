@@ -33,7 +33,7 @@ from swink_testing.conformance.failures import listed_errors
 from swink_testing.conformance.subject import WHOLE_ANSWERS
 
 FIRST = ("HTTPProvider", "Parser", "EventWriter", "MessageConverter", "EventSource")
-"""What a provider is made of, in the order in which one is written."""
+"""The parts of a provider, in the order in which one is written."""
 
 OF_CORE = ("Failure", "Classification", "ProviderFailure", "StopReason", "ProviderInfo", "Notice")
 

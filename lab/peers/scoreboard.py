@@ -87,7 +87,7 @@ BRACE = FRAMES[6].replace(b"}\n\n", b"\n\n")
 
 
 class Row(NamedTuple):
-    """What the server does, and whether the whole answer or an error is right (or either).
+    """The server's behaviour, and whether the whole answer or an error is right (or either).
 
     Of several `calls` with one client, with time to spare between them, the last one counts.
     """
@@ -129,7 +129,7 @@ ROWS = [
     Row("429 with 8,000 digits to wait, then good", [_limited("1" * 8000), Fault()], "either"),
     Row("noise between frames (`data: ping`)", [Insert(b"data: ping\n\n", (6,))], "whole"),
     Row("frames after `[DONE]`", [_says(GOOD.body + b"".join(FRAMES[1:4]))], "whole"),
-    Row("a late answer that nobody asked for, then a call", [Late(NOT_ASKED_FOR)], "whole", 2),
+    Row("a late answer without a request, then a call", [Late(NOT_ASKED_FOR)], "whole", 2),
     Row("a content frame with a control character", [_with(6, CONTROL)], "error"),
     Row("a content frame that lost its last brace", [_with(6, BRACE)], "error"),
     Row("`[DONE]` alone", [_says(DONE)], "error"),

@@ -3,13 +3,13 @@
 `normalise` states the rules by which a conversation begun on one provider continues on another;
 no converter changes the context it is given.
 
-1. Whatever another provider marked as its own (thinking, extensions, metadata) is left out: a
-   signature is worth nothing elsewhere, and reasoning is not speech. Text and tool calls stay.
-   An extension that another gave in this one's name is not this one's.
+1. Content that another provider marked as private (thinking, extensions, metadata) is omitted: a
+   signature is invalid elsewhere, and reasoning is not part of the conversation. Text and tool
+   calls stay. An extension that another provider created in this one's name is omitted, too.
 2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
 3. A tool call that was never answered gets an error result, since every API wants one.
-4. A result whose call is gone becomes the user's words, unless the API has a place for it. One
-   without a tool's name takes the name from its call.
+4. A result without its call becomes user text, unless the API has a place for it. A result without
+   a tool name takes the name from its call.
 5. Messages that end up empty are left out.
 6. An instruction inside the conversation becomes a user turn, in `<system>` marks, unless the API
    has a form for it; one between a call and its results comes after these, which APIs want to

@@ -41,7 +41,7 @@ PROGRAMS = {
     *("cd", "eval", "export", "git", "make", "npm", "opentelemetry-instrument"),
     *("pip", "pytest", "python", "rm", "swink"),
 }
-"""What a shell line begins with; other indented blocks are something else."""
+"""The prefix of shell lines; other indented blocks are something else."""
 
 
 def name_of(page: Path) -> str:
@@ -92,7 +92,7 @@ def programs_by_library(page: Path) -> dict[str, dict[str, str]]:
 
 
 def shell_lines(page: Path) -> list[str]:
-    """Return what a page tells its reader to type, in order, without prompts and remarks."""
+    """Return the commands of a page, in order, without prompts and comments."""
     lines = _FENCED.sub("", page.read_text("utf-8")).splitlines()
     indented = [line[4:].removeprefix("$ ") for line in lines if re.match(r"    \S", line)]
     return [re.sub(r"  +(#.*|[a-z].*)$", "", line) for line in indented if _is_typed(line)]
@@ -109,7 +109,7 @@ def _is_typed(line: str) -> bool:
 
 @contextmanager
 def vendors(text: str, environment: dict[str, str]) -> Iterator[None]:
-    """Set the addresses and keys of the providers that a text names to strict servers of ours."""
+    """Set the addresses and keys of the providers in a text to local strict servers."""
     catalog = swink.Client().catalog
     with ExitStack() as servers:
         for provider in sorted({*_MODEL.findall(text)} & Judge().providers):
