@@ -1,4 +1,4 @@
-"""The README's picture of `swink demo`, compared with a run of the command."""
+"""The pictures of the documentation, compared with what they show."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import draw_cut_stream
 from draw_demo import PICTURE
 
 from swink_testing.command_line import clean_environment
@@ -47,3 +48,8 @@ def test_the_picture_shows_the_rows_of_a_run_of_the_command(tmp_path: Path) -> N
     assert shown[0].split() == ["$", "swink", "demo"]
     assert sorted(" ".join(shown[1:first]).split()) == sorted(HEADINGS.split())
     assert [cells(line) for line in shown[first : first + len(rows)]] == rows, "run `make picture`"
+
+
+def test_the_picture_of_a_cut_stream_shows_the_results_of_the_scoreboard() -> None:
+    assert draw_cut_stream.PICTURE.read_text("utf-8") == draw_cut_stream.picture()
+    assert set(draw_cut_stream.results().values()) == {"NetworkError", "silent"}

@@ -65,6 +65,12 @@ def test_every_name_that_callers_get_has_its_place() -> None:
     assert set(swink_package._HOME_OF) - sections <= {"Prompt", "RunEvent"}
 
 
+def test_every_name_of_the_core_is_in_the_reference() -> None:
+    pages = "".join(page.read_text("utf-8") for page in reference.FOLDER.glob("*.md"))
+    for names in (swink.__all__, providers.__all__):
+        assert [name for name in names if f"`{name}" not in pages] == []
+
+
 def test_every_exception_has_its_row() -> None:
     page = reference.PAGES["errors.md"]()
     kinds = [getattr(swink, name) for name in swink.__all__]

@@ -52,8 +52,8 @@ def client() -> str:
     return joined(
         "# The client",
         MARK,
-        "`swink.Client` is this class with typed answers, tools and batches; what it adds is on\n"
-        "the page of [`swink`](swink.md). Its options are on that of [options](options.md).",
+        "`swink.Client` is a subclass of this class, with [typed answers, tools and\n"
+        "batches](swink.md). Both accept the same [options](options.md).",
         section(swink_core.Client, made=True),
         section(swink_core.EventStream, "observe"),
         "## `Call`",
@@ -61,6 +61,7 @@ def client() -> str:
         table(("property", "what"), facts),
         *functions(swink_core, "stream", "complete", "complete_sync"),
         section(Catalog),
+        *of_core("Model", "ModelInfo", "Target", "Host"),
     )
 
 
@@ -69,9 +70,9 @@ def messages() -> str:
     return joined(
         "# Messages and blocks",
         MARK,
-        "A conversation is a string, a list of messages, or a `Context`, which has a\n"
-        "system prompt and tools too. `swink_core.dump` makes JSON data of them, and\n"
-        "`swink_core.load` reads it; a list takes such data in place of messages.",
+        "A conversation is a string, a list of messages, or a `Context`, which also contains a\n"
+        "system prompt and tools. `swink_core.dump` converts them to JSON data, and\n"
+        "`swink_core.load` reads it. A list can contain such data instead of messages.",
         *of_core(*MESSAGES),
         *of_core(*BLOCKS),
         *of_core(*SOURCES),
@@ -85,11 +86,11 @@ def usage_and_cost() -> str:
     return joined(
         "# Usage and cost",
         MARK,
-        "A message has the usage and cost of the attempt that it came from. `stream.call`,\n"
-        "answers, runs, batches and clients sum all attempts, those that came to nothing among\n"
-        "them. `sum()` adds any number of them. Where nothing is known there is `None`, as for\n"
-        "the cost of a model without prices: `sum(m.cost for m in messages if m.cost)`.",
-        *of_core("Usage", "Cost"),
+        "A message has the usage and cost of its attempt. `stream.call`, answers, runs, batches\n"
+        "and clients contain sums over all attempts, including failed ones. `sum()` adds values.\n"
+        "Unknown values are `None`, such as the cost of a model without prices:\n"
+        "`sum(m.cost for m in messages if m.cost)`.",
+        *of_core("Usage", "Cost", "Limits", "Charge"),
         "## `StopReason`",
         about(StopReason),
         ", ".join(code(str(each)) for each in StopReason) + ".",
@@ -112,9 +113,8 @@ def errors() -> str:
         MARK,
         first,
         f"```text\n{tree}\n```",
-        "Every one has a `title`, a `message` and a `resolution`: what happened, to what, what to\n"
-        "do. What each kind of failure means, and what is done about it, is on the page of\n"
-        "[failures](failures.md).",
+        "Every exception has a `title`, a `message` and a `resolution` (advice).\n"
+        "[Failures](failures.md) explains the kinds of failures, and how swink handles them.",
         table(("exception", "kind", "what"), kinds),
         "`swink` has three more, [`BadAnswer`](swink.md#badanswer),\n"
         "[`RunPaused`](swink.md#runpaused) and [`TooManyTurns`](swink.md#toomanyturns).",
@@ -131,7 +131,7 @@ def swink_package() -> str:
     return joined(
         "# swink",
         MARK,
-        "The package that applications install. Its own names, and below those of the core.",
+        "The package that applications install: its names, followed by those of the core.",
         "A [`Prompt`](types.md#prompt) is a string, a [message](messages.md), or a list of\n"
         "strings, media and messages.",
         section(swink_client.Client),
@@ -157,8 +157,8 @@ def swink_package() -> str:
         "## `Outcome`",
         "How a run ended, as a string that type checkers know: "
         + ", ".join(map(code, get_args(run_events.Outcome)))
-        + ".\nThat is with an answer, to wait for approvals, at its limit of turns, with an\n"
-        "error, or because it was closed.",
+        + ".\nThe run has an answer, waits for approvals, reached its limit of turns, failed, or\n"
+        "was closed.",
         *(section(kind) for kind in events if inspect.isclass(kind)),
         section(sync_streams.SyncStream),
         section(sync_streams.SyncAnswerStream),

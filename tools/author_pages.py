@@ -35,7 +35,15 @@ from swink_testing.conformance.subject import WHOLE_ANSWERS
 FIRST = ("HTTPProvider", "Parser", "EventWriter", "MessageConverter", "EventSource")
 """The parts of a provider, in the order in which one is written."""
 
-OF_CORE = ("Failure", "Classification", "ProviderFailure", "StopReason", "ProviderInfo", "Notice")
+OF_CORE = (
+    "Failure",
+    "Classification",
+    "ProviderFailure",
+    "StopReason",
+    "ProviderInfo",
+    "Notice",
+    "ResponseHead",
+)
 
 
 def toolbox() -> str:

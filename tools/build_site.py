@@ -29,6 +29,9 @@ KINDS = ("added", "changed", "fixed", "removed")
 ACCEPTED_RANK = 2
 """A query passes if its page has this rank in the search results, or a better one."""
 
+NOT_SEARCHED = "{ data-search-exclude }"
+"""Marks a section that the search leaves out: a changelog contains words of all pages."""
+
 _REMARK = re.compile(r"\A---\n.*?\n---\n|<!--.*?-->\s*", re.DOTALL)
 
 
@@ -43,7 +46,10 @@ def changelog() -> str:
             if file.name.split(".")[1] == kind
         ]
         if texts:
-            parts += [f"### {kind.capitalize()}", "\n".join(f"* {text}" for text in texts)]
+            parts += [
+                f"### {kind.capitalize()} {NOT_SEARCHED}",
+                "\n".join(f"* {text}" for text in texts),
+            ]
     _, _, released = (ROOT / "CHANGELOG.md").read_text("utf-8").partition("<!-- releases -->\n")
     return "\n\n".join([*parts, released.strip()]).strip() + "\n"
 
@@ -62,7 +68,8 @@ def pages_by_section(nav: Sequence[Any], section: str = "") -> Iterator[tuple[st
 def markdown_of(path: str) -> str:
     """Return the text of a page without front matter and remarks, with the changelog filled in."""
     text = _REMARK.sub("", (DOCS / path).read_text("utf-8")).lstrip()
-    return text.replace('--8<-- "build/changelog.md"', CHANGELOG.read_text("utf-8")).strip() + "\n"
+    changes = CHANGELOG.read_text("utf-8").replace(f" {NOT_SEARCHED}", "")
+    return text.replace('--8<-- "build/changelog.md"', changes).strip() + "\n"
 
 
 def title_and_summary(text: str) -> tuple[str, str]:

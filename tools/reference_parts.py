@@ -117,10 +117,45 @@ ALIASES: dict[str, str] = {
 """Type aliases and typed dictionaries of signatures, and the modules that define them."""
 
 
+PAGES_OF_CLASSES: dict[str, tuple[str, ...]] = {
+    "client.md": ("Call", "Catalog", "EventStream", "Host", "Model", "ModelInfo", "Target"),
+    "events.md": ("Notice",),
+    "messages.md": (
+        *("AssistantMessage", "Context", "SystemMessage", "Tool", "ToolResultMessage"),
+        *("UserMessage", "AudioBlock", "DocumentBlock", "ImageBlock", "ToolCallBlock"),
+    ),
+    "options.md": ("CacheStrategy", "RetryPolicy", "StreamOptions", "ThinkingLevel", "Timeouts"),
+    "provider-toolbox.md": (
+        *("Attempt", "EventWriter", "Exchange", "Failure", "Grant", "HTTPClient", "HTTPRequest"),
+        *("HTTPResponse", "Token"),
+    ),
+    "swink.md": (
+        *(
+            "Answer",
+            "AnswerStream",
+            "Batch",
+            "FunctionTool",
+            "PausedRun",
+            "Run",
+            "SyncAnswerStream",
+        ),
+        *("SyncRun", "SyncStream"),
+    ),
+    "usage-and-cost.md": ("Charge", "Cost", "Limits", "StopReason", "Usage"),
+}
+"""The classes that signatures name, by the page that has a section for them."""
+
+HOMES = {
+    **dict.fromkeys(ALIASES, "types.md"),
+    **{name: page for page, names in PAGES_OF_CLASSES.items() for name in names},
+}
+"""The page that describes a type, by the type's name."""
+
+
 def type_links(written: str) -> str:
-    """Link the aliases that a signature names to the page that defines them."""
-    found = [name for name in ALIASES if re.search(rf"\b{name}\b", written)]
-    return ", ".join(f"[`{name}`](types.md#{name.lower()})" for name in found)
+    """Link the types that a signature names to their descriptions."""
+    found = [name for name in HOMES if re.search(rf"\b{name}\b", written)]
+    return ", ".join(f"[`{name}`]({HOMES[name]}#{name.lower()})" for name in sorted(found))
 
 
 def signature(name: str, function: Callable[..., Any], returned: object = None) -> str:

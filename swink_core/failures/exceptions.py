@@ -1,4 +1,4 @@
-"""The exceptions that callers catch, one for each kind of failure among them.
+"""The exceptions that callers catch, with one class for each kind of failure.
 
 SwinkError                       title, message, resolution
 ├── UsageError (ValueError)      the caller's mistake; raised before the first event

@@ -99,7 +99,7 @@ class ToolCallEnd(AssistantMessageEvent, tag="tool_call_end"):
 
 
 class Extension(AssistantMessageEvent, tag="extension"):
-    """A whole opaque block of `provider`'s own `kind`."""
+    """An opaque block of a `kind` that only `provider` understands."""
 
     content_index: int
     provider: str
@@ -192,4 +192,4 @@ Event: TypeAlias = (
     | Extension | Notice | Retry
     | Done | Error
 )  # fmt: skip
-"""Every event of a stream, so that a `match` can be seen to leave none out."""
+"""All events of a stream, as a union: type checkers can verify that a `match` is exhaustive."""

@@ -91,16 +91,16 @@ class Timeouts(Checked):
 
 @define(frozen=True, kw_only=True)
 class RetryPolicy(Checked):
-    """When a failed attempt is made again.
+    """When and how often failed attempts are retried.
 
-    `retries`, per kind of failure and per target, names only kinds that are not retried as often
-    as the table of failures in the documentation says. `budget` bounds the waits of a call,
-    together, in seconds. The wait grows from `base` by `factor` to `max_delay`, with full jitter; a
-    provider's Retry-After wins up to `retry_after_cap`, beyond which the failure is final.
-    `restart_after_output` allows a restart, announced by a `Retry` event, after the caller has been
-    handed content. In a chain of models, the kinds in `fall_back_on` let the next one be tried,
-    which would end it; one on which `circuit_threshold` calls in a row failed is passed over for as
-    long as the provider asked callers to wait, or else for `circuit_cooldown` seconds.
+    `retries` overrides the number of retries per kind of failure, which is counted for each model;
+    the documentation of failures lists the defaults. `budget` is the maximum sum of the waits of a
+    call, in seconds. The wait grows from `base` by `factor` up to `max_delay`, with full jitter. A
+    provider's Retry-After has precedence up to `retry_after_cap`; a longer one is final.
+    `restart_after_output` also allows retries after content was delivered, announced by a `Retry`
+    event. `fall_back_on` lists kinds after which the next model of a chain is tried although they
+    normally end the chain. After `circuit_threshold` consecutive failed calls, a model is skipped
+    as long as the provider requested, or else for `circuit_cooldown` seconds.
     """
 
     retries: Mapping[StreamErrorKind, NonNegativeInt] = field(factory=dict)
