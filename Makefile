@@ -207,10 +207,11 @@ $(RAY)/.installed: lab/counterparts/ray_cluster.txt $(VENV)/.installed-dev
 		> $$($(@D)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink.pth
 	@touch $@
 
-clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed $(CLIENTS)/sdks/.installed
+clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed $(CLIENTS)/sdks/.installed $(CLIENTS)/older/.installed
 	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 SWINK_GATEWAY_CLIENTS=chat \
 		$(PY) -m pytest -q -n 2 contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
-	$(CLIENTS)/sdks/$(BIN)/python -m lab.clients.sdks $(filter --write,$(CLIENTS_ARGS))
+	$(CLIENTS)/sdks/$(BIN)/python -m lab.clients.sdks $(CLIENTS_ARGS)
+	$(CLIENTS)/older/$(BIN)/python -m lab.clients.sdks $(CLIENTS_ARGS)
 	$(PY) -m lab.clients.drive $(CLIENTS_ARGS)
 
 $(CLIENTS)/npm/.installed: lab/clients/package.json
@@ -227,7 +228,7 @@ $(CLIENTS)/aider/.installed: lab/clients/aider.txt $(VENV)/.checkout
 	@touch $@
 
 # The SDKs and all that they want are the environment's own; swink comes from .venv.
-$(CLIENTS)/sdks/.installed: lab/clients/sdks.txt $(VENV)/.installed-dev
+$(CLIENTS)/sdks/.installed $(CLIENTS)/older/.installed: $(CLIENTS)/%/.installed: lab/clients/%.txt $(VENV)/.installed-dev
 	@echo "installing SDKs and agent frameworks into $(@D)"
 	@$(PY) -m venv $(@D)
 	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check --upgrade -r $< $(OR_FAIL)

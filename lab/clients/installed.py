@@ -174,6 +174,43 @@ def gemini(url: str) -> dict[str, str]:
     return {".gemini/settings.json": json.dumps(told)}
 
 
+def pi(api: str, folder: str = "") -> Callable[[str], dict[str, str]]:
+    """Make the function that writes the model file of pi, for one API."""
+
+    def files(url: str) -> dict[str, str]:
+        own = {
+            "baseUrl": f"{url}{folder}",
+            "api": api,
+            "apiKey": KEY,
+            "models": [{"id": MODEL}],
+        }
+        return {".pi/agent/models.json": json.dumps({"providers": {"swink": own}})}
+
+    return files
+
+
+def continue_(url: str) -> dict[str, str]:
+    """Return the configuration file of Continue. JSON is valid YAML."""
+    own = {
+        "name": "stub",
+        "provider": "openai",
+        "model": MODEL,
+        "apiBase": f"{url}/v1",
+        "apiKey": KEY,
+    }
+    told = {"name": "swink", "version": "1.0.0", "schema": "v1", "models": [own]}
+    return {"work/continue.yaml": json.dumps(told)}
+
+
+def _pi(name: str, protocol: str, api: str, folder: str = "") -> Client:
+    command = [str(BIN / "pi"), "-p", "--offline", "--provider", "swink", "--model", MODEL,
+               "{prompt}"]  # fmt: skip
+    tool = ("bash", {"command": COMMAND})
+    return Client(
+        name, "@mariozechner/pi-coding-agent", protocol, command, {}, pi(api, folder), tool
+    )
+
+
 def _codex(name: str, sockets: bool) -> Client:
     command = [str(BIN / "codex"), "exec", "--json", "--skip-git-repo-check",
                "--dangerously-bypass-approvals-and-sandbox", "{prompt}"]  # fmt: skip
@@ -231,6 +268,28 @@ CLIENTS = [
         [str(BIN / "qwen"), "-p", "{prompt}", "--auth-type", "openai", "--yolo"],
         {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1", "OPENAI_MODEL": MODEL},
         tool=("run_shell_command", {**SHELL, "is_background": False}),
+    ),
+    _pi("pi, Chat", "chat", "openai-completions", "/v1"),
+    _pi("pi, Messages", "messages", "anthropic-messages"),
+    _pi("pi, Responses", "responses", "openai-responses", "/v1"),
+    Client(
+        "Continue",
+        "@continuedev/cli",
+        "chat",
+        [str(BIN / "cn"), "-p", "{prompt}", "--auto", "--config", "continue.yaml"],
+        {"CONTINUE_TELEMETRY_ENABLED": "0"},
+        continue_,
+        ("Bash", {"command": COMMAND}),
+    ),
+    Client(
+        "cline",
+        "cline",
+        "chat",
+        ["sh", "-c",
+         f'{BIN}/cline auth openai -k {KEY} -m {MODEL} -b "$BASE" >/dev/null && '
+         f'exec {BIN}/cline --json "{{prompt}}"'],
+        {"BASE": "{url}/v1"},
+        tool=("run_commands", {"commands": [COMMAND]}),
     ),
     Client(
         "aider",

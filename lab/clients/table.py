@@ -8,6 +8,7 @@ from typing import Any
 
 from lab.clients.installed import CLIENTS, PATIENCE, ROOT, Client, version_of
 from lab.clients.scenes import FAILURES, SCENES, SDK_SCENES
+from lab.clients.sdk_calls import SDKS
 
 __all__ = ["MODEL_SCENE", "PAGE", "read", "scenes_of", "write", "write_sdk"]
 
@@ -35,8 +36,10 @@ the two differ, the gateway's comes second. opencode asks for a title first, whi
 its own; Qwen Code asks for more after an answer.
 
 A failure before the first word has the vendor's own status and `Retry-After`, so that clients wait
-and repeat their requests as they do without the gateway. The gateway repeats nothing by itself. A
-connection that breaks becomes an error in the stream."""
+and repeat their requests as they do without the gateway. The gateway repeats nothing by itself.
+Where the vendor's connection breaks in the middle of a streamed answer, the gateway closes the
+connection of clients that have an exception for this, known by their `User-Agent`; others find an
+error in the stream, after which some of them repeat the request less often."""
 
 OF_SDKS = """\
 SDKs and frameworks play the failures with a streamed call, and repeat requests as they do by
@@ -104,8 +107,7 @@ def _write(rows: Mapping[tuple[str, str], str], versions: Mapping[str, str]) -> 
     known |= versions
     agents = [(c.name, scene) for c in CLIENTS for scene in scenes_of(c)]
     every = {**{key: _absent(*key) for key in agents}, **every}
-    names = dict.fromkeys(name for name, _ in every if name not in {c.name for c in CLIENTS})
-    sdks = [(name, scene) for name in names for scene in [*FAILURES, *SDK_SCENES]]
+    sdks = [(sdk.name, scene) for sdk in SDKS for scene in [*FAILURES, *SDK_SCENES]]
     abouts = {name: scene.about for name, scene in {**SCENES, **SDK_SCENES}.items()}
     abouts[MODEL_SCENE] = "an answer of the tiny model of `swink-provider-local`, which computes"
     scenes = "\n".join(f"| `{name}` | {about} |" for name, about in abouts.items())

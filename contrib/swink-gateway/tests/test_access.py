@@ -133,7 +133,7 @@ async def test_every_route_wants_a_key_in_any_header(headers: dict[str, str], st
 
 GOOGLES = {
     "code": 400,
-    "message": NO_KEY,
+    "message": f"API key not valid. {NO_KEY}",
     "status": "INVALID_ARGUMENT",
     "details": [
         {

@@ -251,9 +251,11 @@ def test_what_swink_has_no_word_for_is_named_or_kept_for_who_has() -> None:
     assert sorted(asked.dropped) == [
         "messages[0].mood",
         "metadata.tenant",
-        "output_config.effort (of an answer without thinking)",
     ]
-    assert asked.own == {"context_management": {"edits": []}}
+    assert asked.own == {
+        "context_management": {"edits": []},
+        "output_config": {"effort": "high"},
+    }
 
 
 REFUSED: list[tuple[list[Any], str]] = [

@@ -127,8 +127,9 @@ _OPENAI = Setup(
 _OPENAI_FIELDS = frozenset({
     "client_metadata", "context_management", "function_call", "functions", "include", "logit_bias",
     "logprobs", "max_tool_calls", "metadata", "moderation", "prediction",
-    "prompt_cache_options", "prompt_cache_retention", "reasoning", "safety_identifier", "store",
-    "stream_options", "text", "top_logprobs", "truncation", "verbosity",
+    "prompt_cache_options", "prompt_cache_retention", "reasoning", "reasoning_effort",
+    "safety_identifier", "store", "stream_options", "text", "tool_choice", "top_logprobs",
+    "truncation", "verbosity",
 })  # fmt: skip
 
 _OPENAI_IDS = frozenset({

@@ -19,6 +19,9 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 _VARIABLE = re.compile(r"\{(\w+):[^{}]*\}")
 _OF_GEMINI = re.compile(r"/v1beta/|/v1/models/[^:]+:\w+$")
 _OF_OLLAMA = re.compile(r"/api/")
+GOOGLES_WORDS = "API key not valid."
+"""The words of Google's API by which clients such as litellm know a refused key."""
+
 _OF_OPENAI = re.compile(r"/v1/(chat|responses|embeddings)\b")
 
 SERVED = ", ".join(
@@ -51,7 +54,9 @@ def refused_key(path: str, why: str) -> web.Response:
             "reason": "API_KEY_INVALID",
             "domain": "googleapis.com",
         }
-        error = {"code": 400, "message": why, "status": "INVALID_ARGUMENT", "details": [reason]}
+        message = f"{GOOGLES_WORDS} {why}"
+        error = {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}
+        error["details"] = [reason]
         return web.json_response({"error": error}, status=400, headers=headers)
     if _OF_OPENAI.match(path):
         error = {"message": why, "type": "invalid_request_error", "param": None}
