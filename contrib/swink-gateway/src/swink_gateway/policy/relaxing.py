@@ -1,8 +1,8 @@
 """Replace options that a model refuses with instructions in the system prompt.
 
-A `tool_choice` that forces a call becomes `auto`. JSON mode becomes an instruction and not a schema,
-because Anthropic's schemas close every object, so that none of them fits any JSON object. Clients
-that prefer the refusal send the header `x-swink-strict: true`.
+A `tool_choice` that forces a call becomes `auto`. JSON mode becomes an instruction and not a
+schema, because Anthropic's schemas close every object, so that none of them fits any JSON object.
+Clients that prefer the refusal send the header `x-swink-strict: true`.
 """
 
 from __future__ import annotations

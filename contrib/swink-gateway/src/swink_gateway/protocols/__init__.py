@@ -39,7 +39,8 @@ class Asked:
     that the client gives to all its calls, over which `extra` lies: the fields of the body that
     this one call says. `idle` is why the answer ends that nobody has to be asked for. `patience` is
     the client's own time limit, in seconds, where it states one. `tags` are the client's words for
-    the ledger. `is_strict` keeps options that the model refuses. `notices` list changes to the request.
+    the ledger. `is_strict` keeps options that the model refuses. `notices` list changes to the
+    request.
     """
 
     model: str
