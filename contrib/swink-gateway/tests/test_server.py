@@ -83,11 +83,11 @@ def test_a_route_to_nowhere_is_found_before_anybody_asks(swink: Any, model: str)
 
 
 UNSERVED = {
-    "/v1/embeddings": "not_found_error",
+    "/v1/images/generations": "not_found_error",
     "/v1/messages/batches": "not_found_error",
-    "/v1beta/models/echo/echo:embedContent": "NOT_FOUND",
-    "/v1/models/echo/echo:embedContent": "NOT_FOUND",
-    "/api/embed": None,
+    "/v1beta/models/echo/echo:predictLongRunning": "NOT_FOUND",
+    "/v1/models/echo/echo:predictLongRunning": "NOT_FOUND",
+    "/api/pull": None,
 }
 """Paths that are not served, each with the word in its API for a missing path."""
 

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from swink_gateway.protocols.failures import NOT_AGAIN
 from swink_gateway.protocols.table import PROTOCOLS
+from swink_gateway.serving.embeddings import PATHS as EMBEDDINGS
 
 __all__ = ["is_unserved", "refusal", "refused_key", "unserved"]
 
@@ -24,11 +25,9 @@ GOOGLES_WORDS = "API key not valid."
 
 _OF_OPENAI = re.compile(r"/v1/(chat|responses|embeddings)\b")
 
-SERVED = ", ".join(
-    _VARIABLE.sub(r"{\1}", endpoint.path)
-    for row in PROTOCOLS.values()
-    for endpoint in row.endpoints
-)
+_PATHS = (*(each.path for row in PROTOCOLS.values() for each in row.endpoints), *EMBEDDINGS)
+
+SERVED = ", ".join(_VARIABLE.sub(r"{\1}", path) for path in _PATHS)
 """The paths to which clients POST, as messages list them."""
 
 
