@@ -14,8 +14,15 @@ An answer of any provider is told to a client in the client's protocol. All that
 is told, but for what the protocol's published schema has no field for: these are the rows below. A
 type has the name that it has in the vendor's own SDK for Python, at which a test looks. What a
 provider wants back, where a protocol has one opaque field, goes sealed into that field and is not
-lost. A request's fields that cannot be carried are named, as paths, in the response header
+lost, although clients cannot read it there: other providers' server-side tools, for example. A
+request's fields that cannot be carried are named, as paths, in the response header
 `x-swink-dropped`.
+
+Generated images are items with a `result` in Responses, inline data in Gemini, and `images` of a
+message in Chat (data URLs, as OpenRouter has them). Code that a provider ran is an item of the code
+interpreter in Responses, and a part in Gemini. A refusal that OpenAI's APIs mark has the field
+`refusal` in Chat, in answers that are not streamed; log probabilities and citations have their
+fields in Chat and Responses.
 
 The table is data: `swink_gateway.protocols.table`. A property test sends answers from each
 protocol through each other one and back, and finds nothing missing but its rows."""

@@ -24,6 +24,8 @@ from swink_gateway.protocols.losses import (
     COUNTS,
     CUT_CALLS,
     EXTENSIONS,
+    EXTENSIONS_AND_IMAGES,
+    GENERATED,
     IDS,
     LAST_TEXT_METADATA,
     ORDER,
@@ -196,6 +198,7 @@ _ROWS = (
         id_fields=frozenset({"container", "file_id", "skill_id", "user_profile_id"}),
         priced_fields=frozenset({"inference_geo", "service_tier", "speed"}),
         losses=(
+            Loss(GENERATED, "Message.content"),
             Loss(LAST_TEXT_METADATA, "TextBlock"),
             Loss(RAW_ARGUMENTS, "ToolUseBlock.input"),
             Loss(ANSWER_METADATA, "Message"),
@@ -283,7 +286,7 @@ _ROWS = (
         losses=(
             Loss(ORDER, "Message.content"),
             Loss(SIGNATURES, "Message"),
-            Loss(EXTENSIONS, "Message"),
+            Loss(EXTENSIONS_AND_IMAGES, "Message"),
             Loss(TEXT_METADATA, "Message"),
             Loss(RAW_ARGUMENTS, "Message.ToolCall.Function.arguments"),
             Loss(IDS, "Message.ToolCall"),

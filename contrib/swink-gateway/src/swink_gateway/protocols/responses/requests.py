@@ -194,6 +194,8 @@ class _Reader:
             said.drop(why=kind)
         elif kind.endswith(ANSWERS):
             self._messages.append(UserMessage([ExtensionBlock(WIRE_FORMAT, kind, said.all())]))
+        elif is_made(said.data("id")):
+            said.all()  # its provider's block is sealed in the item that follows
         else:
             answer = self._answer()
             answer.provider = answer.provider or WIRE_FORMAT
