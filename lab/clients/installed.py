@@ -63,7 +63,7 @@ class Run:
 class Client:
     """A coding agent. `files` are written first, below its home; `tool` is what it can be called
     to run; `protocol` is what it speaks; `answered_by_a_model`: it plays the scene that takes
-    minutes."""
+    minutes; `is_slow`: its scenes take more than ten minutes together."""
 
     name: str
     package: str
@@ -73,6 +73,7 @@ class Client:
     files: Callable[[str], Mapping[str, str]] = lambda url: {}
     tool: Tool | None = None
     answered_by_a_model: bool = False
+    is_slow: bool = False
 
     async def run(self, url: str, patience: float = PATIENCE) -> Run:
         """Give it one prompt, and wait until it has ended, or has not for so many seconds."""
@@ -223,9 +224,9 @@ def _codex(name: str, sockets: bool) -> Client:
 def _opencode(name: str, protocol: str, package: str) -> Client:
     command = [str(BIN / "opencode"), "run", "{prompt}"]
     environ = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-    return Client(
-        name, "opencode-ai", protocol, command, environ, opencode(package), ("bash", SHELL)
-    )
+    files = opencode(package)
+    tool = ("bash", SHELL)
+    return Client(name, "opencode-ai", protocol, command, environ, files, tool, is_slow=True)
 
 
 CLIENTS = [
@@ -268,6 +269,7 @@ CLIENTS = [
         [str(BIN / "qwen"), "-p", "{prompt}", "--auth-type", "openai", "--yolo"],
         {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1", "OPENAI_MODEL": MODEL},
         tool=("run_shell_command", {**SHELL, "is_background": False}),
+        is_slow=True,
     ),
     _pi("pi, Chat", "chat", "openai-completions", "/v1"),
     _pi("pi, Messages", "messages", "anthropic-messages"),
@@ -290,6 +292,7 @@ CLIENTS = [
          f'exec {BIN}/cline --json "{{prompt}}"'],
         {"BASE": "{url}/v1"},
         tool=("run_commands", {"commands": [COMMAND]}),
+        is_slow=True,
     ),
     Client(
         "aider",
@@ -304,6 +307,7 @@ CLIENTS = [
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         },
         answered_by_a_model=True,
+        is_slow=True,
     ),
 ]  # fmt: skip
 """In the order of the table."""

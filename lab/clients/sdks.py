@@ -3,6 +3,8 @@
     python -m lab.clients.sdks                     # all that are installed
     python -m lab.clients.sdks anthropic --write   # one, and write its rows of the page anew
 
+It runs in the environments of `.venv-clients`, each of which plays the clients that it has.
+
 `make clients` installs them into another environment. Clients repeat requests as they do by
 default. Exit code 1 where one ends with another exception through the gateway, with more requests
 at the vendor, or more than 1 s and 10 % later.

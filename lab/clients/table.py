@@ -10,7 +10,7 @@ from lab.clients.installed import CLIENTS, PATIENCE, ROOT, Client, version_of
 from lab.clients.scenes import FAILURES, SCENES, SDK_SCENES
 from lab.clients.sdk_calls import SDKS
 
-__all__ = ["MODEL_SCENE", "PAGE", "read", "scenes_of", "write", "write_sdk"]
+__all__ = ["MODEL_SCENE", "PAGE", "read", "scenes_of", "write", "write_sdk", "write_suites"]
 
 PAGE = ROOT / "docs" / "reference" / "real-clients.md"
 
@@ -44,6 +44,13 @@ error in the stream, after which some of them repeat the request less often."""
 OF_SDKS = """\
 SDKs and frameworks play the failures with a streamed call, and repeat requests as they do by
 default. *ends with* is the exception, with its status if it has one."""
+
+OF_SUITES = """\
+The test suites of OpenAI's and Anthropic's SDKs, of chat, messages, responses, models and
+embeddings, run through the gateway with `lab/vendor` behind it. *result* is the reason for which
+tests fail. `python -m lab.clients.suites FOLDER` runs them from checkouts of the SDKs."""
+
+_SUITES = re.compile(r"^\| suite \|.*(?:\n\|.*)*", re.M)
 
 _ROW = re.compile(r"^\| ([^|]+) \| `([\w-]+)` \| ", re.M)
 
@@ -79,6 +86,15 @@ def write_sdk(name: str, version: str, found: Sequence[tuple[str, Any, Any]]) ->
     _write(rows, {package: number})
 
 
+def write_suites(suites: Sequence[tuple[str, int, Mapping[str, int]]]) -> None:
+    """Write the table of the SDKs' own tests anew: passed, and failed by reason."""
+    lines = []
+    for name, passed, failed in suites:
+        lines.append(f"| {name} | {passed} | passed |")
+        lines += [f"| {name} | {count} | {why} |" for why, count in sorted(failed.items())]
+    _write({}, {}, _table(("suite", "tests", "result"), lines))
+
+
 def _absent(name: str, scene: str) -> str:
     """Return the row of a scene that has not been played."""
     return f"| {name} | `{scene}` |  |  |  |  | not played yet |"
@@ -97,7 +113,11 @@ def _rows() -> dict[tuple[str, str], str]:
     return found
 
 
-def _write(rows: Mapping[tuple[str, str], str], versions: Mapping[str, str]) -> None:
+def _write(
+    rows: Mapping[tuple[str, str], str], versions: Mapping[str, str], suites: str | None = None
+) -> None:
+    known_suites = _SUITES.search(_text())
+    suites = suites or (known_suites[0] if known_suites else "Not run yet.")
     every = {**_rows(), **rows}
     known = {f"`{c.package}`": version_of(c.package) for c in CLIENTS}
     for line in _VERSIONS.findall(_text()):
@@ -118,6 +138,7 @@ def _write(rows: Mapping[tuple[str, str], str], versions: Mapping[str, str]) -> 
         f"| scene | the vendor gives, in every request |\n|---|---|\n{scenes}", READING,
         "## Agents", _table(head, [every[key] for key in agents if key in every]),
         "## SDKs", OF_SDKS, _table(head_of_sdks, [every[key] for key in sdks if key in every]),
+        "## The SDKs' own tests", OF_SUITES, suites,
         "## Versions", ", ".join(f"{package} {number}" for package, number in known.items()),
     ]  # fmt: skip
     PAGE.write_text("\n\n".join(parts) + "\n", "utf-8")
