@@ -3,9 +3,9 @@
     python -m lab.documented [PROVIDER ...] [--round 1|2] [--models TEXT] [--show N]
 
 The models are those of the catalogue and thirty invented ones. A request is judged by
-the rules, by the values that it lacks, and by the types of the vendor's SDK, where
-`.venv-sdks` has it. `accepted.py` lists the misfits that have a reason. Exit code 1 where
-something is refused, lost or broken.
+the rules, by the values that it lacks, by the types of the vendor's SDK, where
+`.venv-sdks` has it, and by `lab.vendor`. `accepted.py` lists the misfits that have a reason.
+Exit code 1 where something is refused, lost or broken, or where vendor and rules differ.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any
 
 from attrs import define, field
 
+from lab.agreement import Agreement
 from lab.documented.accepted import is_accepted
 from lab.documented.first_round import first_round
 from lab.documented.second_round import second_round
 from lab.documented.successors import SUCCESSORS
 from lab.documented.typed import SDKS
 from swink_core import Context
-from swink_judge import Judge
 from swink_judge.matrix.asker import Asker, Outcome
 from swink_judge.matrix.cases import Case
 from swink_judge.matrix.expected_values import Said
@@ -101,9 +101,11 @@ class Misfits:
                     self.examples.setdefault(key, case)
 
 
-async def send(providers: list[str], rows: list[Row], only: str, run: Run) -> Misfits:
-    """Make the calls of each row to each model; `run` counts what is found."""
-    judge = Judge()
+async def send(
+    providers: list[str], rows: list[Row], only: str, run: Run, agreement: Agreement
+) -> Misfits:
+    """Make the calls of each row to each model; `run` and `agreement` count what is found."""
+    judge = agreement.judge
     misfits = Misfits()
     async with Asker() as asker:
         for info in asker.providers(providers):
@@ -118,6 +120,12 @@ async def send(providers: list[str], rows: list[Row], only: str, run: Run) -> Mi
                         plain = await asker.outcome(Case(info.name, model, name, {}))
                     run.count(judge, outcome, plain)
                     misfits.add(outcome)
+                    if outcome.asked is not None and outcome.request is not None:
+                        request = outcome.request
+                        body = request.body or b""
+                        agreement.compare(
+                            outcome.asked, request.url, request.headers, body, str(case)
+                        )
     return misfits
 
 
@@ -142,8 +150,9 @@ def main() -> int:
     given = parser.parse_args()
     rows = [row for n, made in ROUNDS.items() if given.round in (None, n) for row in made()]
     run = Run()
+    agreement = Agreement()
     began = time.monotonic()
-    misfits = asyncio.run(send(given.providers, rows, given.models, run))
+    misfits = asyncio.run(send(given.providers, rows, given.models, run, agreement))
     misfits.judge()
     kinds = [*FAULTS, Kind.USAGE_ERROR]
     for kind, what, provider, count, finding in run.rows(Kind if given.all else kinds):
@@ -152,6 +161,7 @@ def main() -> int:
         print(
             f"does not fit the types of {sdk} | {fault} | {count} | {misfits.examples[sdk, fault]}"
         )
+    print("\n".join(agreement.lines()))
     for sdk in sorted(misfits.without):
         print(f"not judged by types: make .venv-sdks/{sdk}/.installed", file=sys.stderr)
     counted = {kind: sum(n for key, n in run.counts.items() if key[0] is kind) for kind in Kind}
@@ -162,7 +172,8 @@ def main() -> int:
         + ", ".join(f"{count} {kind}" for kind, count in counted.items()),
         file=sys.stderr,
     )
-    return 1 if misfits.counts or any(counted[kind] for kind in kinds) else 0
+    wrong = misfits.counts or agreement.differences
+    return 1 if wrong or any(counted[kind] for kind in kinds) else 0
 
 
 if __name__ == "__main__":

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from lab.documented.parts import (
+    INTEGER,
+    LOOK,
+    STRING,
     answer,
     asked,
     audio,
@@ -30,9 +33,6 @@ from swink_core import Context, StopReason, TextBlock
 
 __all__ = ["first_round"]
 
-STRING = {"type": "string"}
-INTEGER = {"type": "integer"}
-LOOK = tool()
 EPHEMERAL = {"cache_control": {"type": "ephemeral"}}
 
 

@@ -30,9 +30,9 @@ from swink_core import (
 )
 
 __all__ = [
-    "answer", "asked", "audio", "call", "calls", "document", "extension", "file_id", "image",
-    "link", "marked", "result", "said", "schema", "system", "t", "thought", "thread", "tool",
-    "turns",
+    "INTEGER", "LOOK", "STRING", "answer", "asked", "audio", "call", "calls", "document",
+    "extension", "file_id", "image", "link", "marked", "result", "said", "schema", "system", "t",
+    "thought", "thread", "tool", "turns",
 ]  # fmt: skip
 
 _numbers = count(1)
@@ -166,3 +166,8 @@ def thread(*messages: Message, tools: Sequence[Tool] = (), prompt: Any = None) -
 def asked(*parts: Part, **more: Any) -> Context:
     """Make a conversation of one message."""
     return thread(said(*parts), **more)
+
+
+STRING = {"type": "string"}
+INTEGER = {"type": "integer"}
+LOOK = tool()

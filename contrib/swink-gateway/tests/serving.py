@@ -1,4 +1,4 @@
-"""Gateways on loopback, in front of whatever a test wants to have upstream."""
+"""Gateways on loopback with scripted upstreams."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ONCE = swink.RetryPolicy.none()
 
 
 class Scripted:
-    """A plugin that answers every call, of whatever model, with given events, a list a read."""
+    """A plugin that answers every call, of any model, with given batches of events."""
 
     def __init__(self, *batches: Sequence[swink.AssistantMessageEvent]) -> None:
         self.answers: list[Sequence[Sequence[swink.AssistantMessageEvent]]] = [batches]
@@ -57,7 +57,7 @@ class _Batches:
 async def serving(
     *plugins: Any, http: HTTPClient | None = None, providers: Any = None, **options: Any
 ) -> AsyncIterator[Gateway]:
-    """Serve; `http` stands where the network is, `plugins` have their say."""
+    """Run a gateway; `http` replaces the network, and `plugins` provide the answers."""
     async with (
         swink.Client(host=swink.Host(plugins), http=http, providers=providers) as client,
         Gateway(client, **{"retry": ONCE, **options}) as gateway,
@@ -67,7 +67,7 @@ async def serving(
 
 @define
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Any

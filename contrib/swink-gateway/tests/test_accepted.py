@@ -1,7 +1,7 @@
-"""What vendors' own servers accept, the gateway accepts, of whoever is asked; none of it is a 500.
+"""The gateway accepts every request that a vendor's own server accepts, and never answers with 500.
 
-What the provider that is asked has no form for is named in a header. What is no request of the
-protocol is refused in words.
+A header lists the fields that the selected provider cannot represent. An invalid request is refused
+with a message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parts(*parts: Any) -> list[Any]:
     return [{"role": "user", "content": [{"type": "text", "text": "x"}, *parts]}]
 
 
-# a protocol, a body, what is said not to be carried
+# a protocol, a body, the fields reported as dropped
 ACCEPTED: list[tuple[str, dict[str, Any], str]] = [
     (
         "chat", {"messages": [{"role": "developer", "content": "Hi"}]},
@@ -101,7 +101,7 @@ IDS = [f"{row[0]}-{number}" for number, row in enumerate(ACCEPTED)]
 
 
 @pytest.mark.parametrize(("protocol", "body", "dropped"), ACCEPTED, ids=IDS)
-async def test_what_a_vendors_server_accepts(
+async def test_requests_that_vendors_accept_are_accepted(
     protocol: str, body: dict[str, Any], dropped: str
 ) -> None:
     async with serving(Scripted(ANSWER)) as gateway:
@@ -116,14 +116,14 @@ async def test_what_a_vendors_server_accepts(
     [b"", b"[]", b"{", b"\xff", '{"model":"é"}'.encode("latin-1"), b"[" * 5000, b'{"model":{}}'],
     ids=range(7),
 )
-async def test_what_is_no_request_is_refused_in_words(protocol: str, body: bytes) -> None:
+async def test_invalid_requests_are_refused_with_a_message(protocol: str, body: bytes) -> None:
     async with serving() as gateway:
         answer = await ask(gateway, PATHS[protocol], body)
     assert answer.status == 400
     assert answer.json["error"]
 
 
-async def test_media_without_a_type_are_known_by_how_they_begin() -> None:
+async def test_media_types_are_detected_from_the_first_bytes() -> None:
     upstream = Scripted(ANSWER)
     sounds = [{"type": "input_audio", "input_audio": data} for data in (MP3, WAV)]
     file = {"type": "file", "file": {"file_data": "JVBERg=="}}
@@ -146,7 +146,7 @@ async def test_media_without_a_type_are_known_by_how_they_begin() -> None:
         ("generate", {"prompt": "", "keep_alive": "0s"}, "unload"),
     ],
 )
-async def test_who_says_nothing_has_the_model_loaded_without_asking_it(
+async def test_a_request_without_messages_only_loads_the_model(
     protocol: str, said: dict[str, Any], reason: str
 ) -> None:
     upstream = Scripted(ANSWER)
@@ -159,7 +159,7 @@ async def test_who_says_nothing_has_the_model_loaded_without_asking_it(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_tool_of_free_text_is_called_so(stream: bool) -> None:
+async def test_a_free_text_tool_is_called_with_free_text(stream: bool) -> None:
     called = [
         swink.ToolCallStart(0, "c1", "patch"), swink.ToolCallDelta(0, '{"input": "a'),
         swink.ToolCallDelta(0, '\\nb"}'), swink.ToolCallEnd(0),

@@ -1,4 +1,4 @@
-"""Who is let in."""
+"""Authentication, and protection from other sites' pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PUBLIC = ("/health", "/ready")
 
 
 def routes(gateway: Gateway) -> list[str]:
-    """Return an address of each route there is, and one of none."""
+    """Return a path of each route, and one that does not exist."""
     app = gateway._runner.app
     assert app is not None
     names = {"{version}": "v1", "{model}": "echo/echo"}
@@ -68,7 +68,7 @@ async def test_a_websocket_of_another_site_is_refused() -> None:
     assert refused.value.status == 403
 
 
-async def test_its_own_page_and_a_configured_name_are_let_in() -> None:
+async def test_its_own_page_and_a_configured_host_are_accepted() -> None:
     async with serving(hosts=["gateway.test"]) as gateway:
         own = {"Origin": gateway.url}
         assert (await ask(gateway, "/v1/stream", HI, headers=own)).status == 200
@@ -92,24 +92,29 @@ KEYS = [
 
 
 @pytest.mark.parametrize(("headers", "status"), KEYS)
-async def test_a_key_is_wanted_in_any_of_the_vendors_headers(
+async def test_a_key_is_accepted_in_each_vendors_header(
     headers: dict[str, str], status: int
 ) -> None:
     async with serving(keys=["k1", "k2"]) as gateway:
         assert (await ask(gateway, "/v1/stream", HI, headers=headers)).status == status
 
 
-# (headers, where, status, what to do)
+# (headers, path, status, advice)
 ADVISED = [
-    ({"Host": "evil.example"}, "/v1/models", 403, "names a host with --name"),
-    ({}, "/v1/models", 401, "show it as Authorization: Bearer, x-api-key or x-goog-api-key"),
-    ({"x-api-key": "k1"}, "/v1/models/nope", 404, "GET /v1/models says which are"),
-    ({"x-api-key": "k1", "Content-Encoding": "gzip"}, "/v1/models", 415, "leave Content-Encoding"),
+    ({"Host": "evil.example"}, "/v1/models", 403, "can add a host with --name"),
+    ({}, "/v1/models", 401, "send it as Authorization: Bearer, x-api-key or x-goog-api-key"),
+    ({"x-api-key": "k1"}, "/v1/models/nope", 404, "GET /v1/models lists the models"),
+    (
+        {"x-api-key": "k1", "Content-Encoding": "gzip"},
+        "/v1/models",
+        415,
+        "without Content-Encoding",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("headers", "path", "status", "advice"), ADVISED)
-async def test_who_is_refused_is_told_what_to_do(
+async def test_refusals_have_advice(
     headers: dict[str, str], path: str, status: int, advice: str
 ) -> None:
     async with serving(keys=["k1"]) as gateway:
@@ -119,7 +124,9 @@ async def test_who_is_refused_is_told_what_to_do(
 
 
 @pytest.mark.parametrize(("headers", "status"), [KEYS[0], *KEYS[2:4], KEYS[-1]])
-async def test_every_route_wants_a_key_in_any_header(headers: dict[str, str], status: int) -> None:
+async def test_every_route_requires_a_key_in_any_header(
+    headers: dict[str, str], status: int
+) -> None:
     async with serving(keys=["k1"]) as gateway:
         for path in dict.fromkeys(routes(gateway)):
             for body in (None, b"{}"):
@@ -168,13 +175,13 @@ async def test_a_wrong_key_is_refused_in_the_error_format_of_the_api(path: str) 
     assert answer.json == FORMS[path]
 
 
-def test_keys_are_kept_as_digests() -> None:
+def test_keys_are_stored_as_digests() -> None:
     guard = Guard(["first-secret", "second-secret"])
     assert b"secret" not in pickle.dumps(vars(guard))
 
 
 @pytest.mark.parametrize("count", [10, 100_000])
-def test_a_key_is_found_by_one_look_at_its_digest(count: int) -> None:
+def test_a_key_is_found_by_a_single_digest_lookup(count: int) -> None:
     class Looked(dict[bytes, str]):
         looks = 0
 
@@ -208,20 +215,20 @@ async def test_a_key_is_checked_before_the_body_is_read() -> None:
         writer.close()
 
 
-def test_a_key_that_has_a_name_is_that_of_its_owner() -> None:
+def test_a_key_with_a_name_belongs_to_its_owner() -> None:
     guard = Guard(["both", "none"])
     guard.owners = {sha256(b"both").digest(): "alice"}
     owners = {key: guard.owner({"x-api-key": key}, {}) for key in ("both", "none", "another")}
     assert owners == {"both": "alice", "none": "", "another": None}
 
 
-async def test_a_key_in_the_address_lets_a_browser_in() -> None:
+async def test_a_key_in_the_url_authenticates_a_browser() -> None:
     async with serving(keys=["k1"]) as gateway:
         assert (await ask(gateway, "/?key=k1")).status == 200
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.test"])
-def test_other_machines_are_served_with_a_key_alone(host: str) -> None:
+def test_other_machines_need_a_key(host: str) -> None:
     with pytest.raises(swink.SwinkError, match="no key"):
         Gateway(swink.Client(), host=host)
     Gateway(swink.Client(), host=host, keys=["k"])
@@ -236,7 +243,7 @@ def test_loopback(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 
-async def test_a_body_beyond_the_limit_is_refused_in_words() -> None:
+async def test_a_body_beyond_the_limit_is_refused_with_a_message() -> None:
     async with serving() as gateway:
         answer = await ask(gateway, "/v1/messages", b" " * (32 * 1024 * 1024 + 1))
     assert answer.status == 413

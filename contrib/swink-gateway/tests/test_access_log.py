@@ -1,4 +1,4 @@
-"""A line for each request says whose it was, what for, how much it took, and how it ended."""
+"""The access log has a line for each request with key, model, usage and outcome."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def lines(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_line_tells_who_asked_what_and_what_it_took(
+async def test_a_line_has_key_model_and_usage(
     stream: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     [line] = await lines(caplog, ANSWER, body={"stream": stream})
@@ -63,7 +63,7 @@ async def test_a_line_tells_who_asked_what_and_what_it_took(
     assert "secret" not in line
 
 
-async def test_a_line_tells_how_a_call_failed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_line_has_the_failure_of_a_call(caplog: pytest.LogCaptureFixture) -> None:
     [line] = await lines(caplog, BUSY)
     row = json.loads(line)
     assert (row["status"], row["ended"]) == (503, "overloaded")

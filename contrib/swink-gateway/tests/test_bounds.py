@@ -1,4 +1,4 @@
-"""What clients may take of the gateway: places, time, memory, and what they leave behind."""
+"""Limits on clients: concurrent requests, time, memory; and cleanup after them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
 PATH = "/v1/chat/completions"
 
 
-# -- places ----------------------------------------------------------------------------------------
+# -- concurrency -----------------------------------------------------------------------------------
 
 
-async def test_with_all_places_taken_a_request_is_503_and_says_when_to_come_again() -> None:
+async def test_too_many_concurrent_requests_get_503_with_retry_after() -> None:
     upstream = Thinking()
     async with serving(upstream, limits=Limits(streams=1)) as gateway:
         first = asyncio.ensure_future(ask(gateway, PATH, HI))
@@ -44,7 +44,7 @@ async def test_with_all_places_taken_a_request_is_503_and_says_when_to_come_agai
             refused = await ask(gateway, path, body)
             assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
             assert "x-should-retry" not in refused.headers
-            assert "1 answer is under way" in refused.json["error"]["message"]
+            assert "too many concurrent requests (limit: 1)" in refused.json["error"]["message"]
         async with (
             aiohttp.ClientSession() as session,
             session.ws_connect(f"{gateway.url}/v1/responses") as socket,
@@ -65,23 +65,22 @@ SAID = msgspec.json.encode(HI)
 HALF = b"x" * 500
 
 
-async def test_requests_that_are_answered_have_so_much_memory_together() -> None:
+async def test_active_requests_share_a_memory_limit() -> None:
     upstream, held = Thinking(), memory_of(SAID)
     limits = Limits(memory=held + least_memory(900))
     async with serving(upstream, limits=limits) as gateway:
         first = asyncio.ensure_future(ask(gateway, PATH, HI))
         await upstream.asked.wait()
         assert gateway._calls._memory == held
-        refused = await ask(gateway, PATH, HALF * 2)  # it is said how long it is
+        refused = await ask(gateway, PATH, HALF * 2)  # its length is announced
         assert (refused.status, refused.headers["Retry-After"]) == (503, "1")
-        assert "MB are under way" in refused.json["error"]["message"]
+        assert "active requests take too much memory" in refused.json["error"]["message"]
 
         port = int(gateway.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"{HEAD}Transfer-Encoding: chunked\r\n\r\n1F4\r\n".encode() + HALF + b"\r\n")
-        await until(
-            lambda: gateway._calls._memory == held + least_memory(500)
-        )  # what has come of it
+        # the part received so far
+        await until(lambda: gateway._calls._memory == held + least_memory(500))
         writer.write(b"1F4\r\n" + HALF + b"\r\n")
         assert b" 503 " in await reader.readline()
         writer.close()
@@ -93,7 +92,7 @@ async def test_requests_that_are_answered_have_so_much_memory_together() -> None
         assert gateway._calls._memory == 0
 
 
-async def test_a_body_that_takes_more_memory_than_there_is_gets_413() -> None:
+async def test_a_body_beyond_the_memory_limit_gets_413() -> None:
     objects = msgspec.json.encode({**HI, "metadata": {"a": [{"b": "c"}] * 500}})
     text = msgspec.json.encode({**HI, "metadata": {"a": "b" * len(objects)}})
     async with serving(limits=Limits(memory=8 * len(text))) as gateway:
@@ -136,7 +135,7 @@ def test_the_estimate_of_a_bodys_memory_is_not_too_low(shape: str, escaped: bool
     assert 0.9 * parsed <= estimate <= 8 * parsed + 1000
 
 
-async def test_a_client_that_does_not_send_its_body_is_left() -> None:
+async def test_a_client_that_does_not_send_its_body_is_disconnected() -> None:
     async with serving(limits=Limits(patience=0.01, streams=1)) as gateway:
         port = int(gateway.url.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -148,10 +147,10 @@ async def test_a_client_that_does_not_send_its_body_is_left() -> None:
         assert gateway.counters[ACTIVE] == 0
 
 
-# -- leaving ---------------------------------------------------------------------------------------
+# -- disconnects -----------------------------------------------------------------------------------
 
 
-async def test_hanging_up_right_after_the_end_is_success() -> None:
+async def test_a_disconnect_right_after_the_end_is_a_success() -> None:
     async with serving() as gateway:
         port = int(gateway.url.rpartition(":")[2])
         body = msgspec.json.encode({"model": "echo/echo", "stream": True, "input": "one"})
@@ -179,7 +178,7 @@ async def test_a_client_that_leaves_stops_an_upstream_that_hangs() -> None:
         await until(lambda: not upstream.waiting and not gateway.counters[ACTIVE])
 
 
-async def test_a_websocket_whose_client_does_not_read_is_left_with_its_upstream() -> None:
+async def test_a_websocket_client_that_does_not_read_is_disconnected_with_its_upstream() -> None:
     upstream = Flood(10_000)
     async with (
         serving(upstream, limits=Limits(patience=0.01)) as gateway,
@@ -193,7 +192,7 @@ async def test_a_websocket_whose_client_does_not_read_is_left_with_its_upstream(
 
 
 class Hanging:
-    """Answers with nothing, for ever; `waiting` counts who waits for it."""
+    """An upstream that never answers; `waiting` counts the calls that wait for it."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -236,7 +235,7 @@ EVENTS = st.lists(
 
 
 def said(events: Iterable[Any]) -> tuple[list[Any], dict[Any, str]]:
-    """Return the events that are no pieces, each with the pieces before it, and all pieces."""
+    """Return the events other than deltas, each with the deltas before it, and all delta text."""
     others, texts = [], dict[Any, str]()
     for event in events:
         if isinstance(event, DELTAS):
@@ -248,7 +247,7 @@ def said(events: Iterable[Any]) -> tuple[list[Any], dict[Any, str]]:
 
 
 @given(EVENTS, st.integers(1, 5))
-def test_a_full_queue_joins_pieces_of_a_block_and_drops_nothing(
+def test_a_full_queue_merges_deltas_of_a_block_and_drops_nothing(
     events: list[Any], most: int
 ) -> None:
     async def relay() -> list[Any]:
@@ -275,7 +274,7 @@ def test_a_full_queue_joins_pieces_of_a_block_and_drops_nothing(
     assert len(taken) <= len(events)
 
 
-async def test_a_slow_client_that_lets_pieces_be_joined_gets_every_character() -> None:
+async def test_a_slow_client_with_coalescing_gets_every_character() -> None:
     upstream = Flood(40)
     async with serving(upstream, limits=Limits(coalesce=True)) as gateway:
         reader, writer = await open_slowly(gateway.url)
@@ -302,14 +301,14 @@ async def test_reading_ahead_ends_with_its_reader() -> None:
     assert upstream.waiting == 0
 
 
-def test_the_queue_is_as_long_as_the_contract_says() -> None:
+def test_the_queue_has_the_contracts_length() -> None:
     assert MOST_QUEUED == 32
 
 
 # -- security --------------------------------------------------------------------------------------
 
 
-async def test_headers_have_a_bound() -> None:
+async def test_headers_have_a_size_limit() -> None:
     async with serving() as gateway:
         many = {f"x-{number}": "a" for number in range(1000)}
         for headers in ({"x-long": "a" * 100_000}, many):
@@ -317,7 +316,7 @@ async def test_headers_have_a_bound() -> None:
             assert answer.status == 400
 
 
-async def test_no_other_origin_is_told_that_it_may() -> None:
+async def test_no_cors_header_allows_another_origin() -> None:
     asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
     async with serving() as gateway:
         for headers in (asked, {}):
@@ -327,11 +326,11 @@ async def test_no_other_origin_is_told_that_it_may() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/secret.png", "file:///etc/passwd"])
-async def test_no_address_from_a_client_is_fetched_or_read(
+async def test_no_url_from_a_client_is_fetched_or_read(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fetched(*anything: Any, **more: Any) -> Any:
-        raise AssertionError(f"somebody looked at {anything}")
+        raise AssertionError(f"unexpected access to {anything}")
 
     upstream = Thinking()
     await upstream.say(*BEGUN)

@@ -1,4 +1,4 @@
-"""The charge of a call: from reported usage, and without it from estimates."""
+"""The charge of a call: from reported usage, or else from estimates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROMPT = "word " * 8_000
 
 
 def tokens_in(text: str) -> int:
-    """Return the estimate of the core for a user's message."""
+    """Return the core's estimate for a user message."""
     context = swink.Context([swink.UserMessage(text)])
     return int(prompt_of(None, context, swink.StreamOptions()).tokens)
 
@@ -54,11 +54,11 @@ def chunk(content: str | None = None, end: str | None = None, **more: Any) -> by
 
 
 class Vendor(LoopbackServer):
-    """Gives each request the next behaviour of `script`, and keeps to the last one.
+    """A server that follows `script`, one behaviour per request, and then repeats the last one.
 
-    An HTTP status; "waits": begins an answer and sends no word of it; "breaks": the same, and then
-    resets the connection after a word; "answers", with or "without usage"; "is damaged": its first
-    usage comes, and a later frame cannot be read.
+    A behaviour is an HTTP status; "waits": begins an answer and sends no text; "breaks": the same,
+    and then resets the connection after some text; "answers", with or "without usage"; "is
+    damaged": sends usage, and later an invalid frame.
     """
 
     script: tuple[int | str, ...] = ("answers",)
@@ -106,12 +106,12 @@ class Team:
         return {"model": MODEL, "stream": stream, name: [said]}
 
     async def ask(self, stream: bool = False) -> Answer:
-        """Ask for a chat completion and read all of the answer."""
+        """Request a chat completion and read the complete answer."""
         path = "/v1/chat/completions"
         return await ask(self.gateway, path, self.body(path, stream), headers=KEY)
 
     async def hang_up(self, path: str, stream: bool) -> None:
-        """Ask, and leave as soon as the vendor has the request."""
+        """Send a request, and disconnect as soon as the vendor has it."""
         before = len(self.vendor.exchanges)
 
         async def asking() -> None:
@@ -160,7 +160,7 @@ async def price_of(prompt: int, output: int) -> float:
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
 @pytest.mark.parametrize("api", ["chat", "responses"])
-async def test_who_hangs_up_before_the_first_word_pays_for_the_prompt(
+async def test_a_disconnect_before_the_first_token_charges_the_prompt(
     api: str, path: str, stream: bool
 ) -> None:
     async with team("waits", api=api) as one:
@@ -170,7 +170,7 @@ async def test_who_hangs_up_before_the_first_word_pays_for_the_prompt(
     assert dollars == pytest.approx(await price_of(PROMPT_TOKENS, 0), rel=0.01)
 
 
-async def test_hanging_up_uses_up_a_budget() -> None:
+async def test_disconnected_calls_count_against_the_budget() -> None:
     budget = 2.5 * await price_of(PROMPT_TOKENS, 0)
     async with team("waits", limits=f"dollars_per_day = {budget:.9f}") as one:
         for _ in range(3):
@@ -184,7 +184,7 @@ AGAIN = swink.RetryPolicy(
 )
 
 
-async def test_each_attempt_that_reports_no_usage_is_charged() -> None:
+async def test_each_attempt_without_usage_is_charged() -> None:
     async with team("breaks", "breaks", "answers", retry=AGAIN) as one:
         assert (await one.ask()).status == 200
         tokens, dollars = await one.spent()
@@ -197,7 +197,7 @@ async def test_each_attempt_that_reports_no_usage_is_charged() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503, 529])
-async def test_attempts_that_the_vendor_refuses_cost_nothing(status: int) -> None:
+async def test_refused_attempts_cost_nothing(status: int) -> None:
     async with team(status, retry=AGAIN) as one:
         assert (await one.ask()).status >= 400
         await one.ask(stream=True)
@@ -205,14 +205,14 @@ async def test_attempts_that_the_vendor_refuses_cost_nothing(status: int) -> Non
         assert len(one.vendor.exchanges) >= 2
 
 
-async def test_a_refused_attempt_costs_nothing_beside_one_that_answers() -> None:
+async def test_a_refused_attempt_before_an_answer_costs_nothing() -> None:
     async with team(503, "answers", retry=AGAIN) as one:
         assert (await one.ask()).status == 200
         tokens, dollars = await one.spent()
     assert (tokens, dollars) == (12, pytest.approx(await price_of(7, 5)))
 
 
-async def test_attempts_that_reach_no_vendor_cost_nothing() -> None:
+async def test_attempts_that_do_not_reach_the_vendor_cost_nothing() -> None:
     async with team("answers", url="http://127.0.0.9:9/v1", retry=AGAIN) as one:
         assert (await one.ask()).status == 502
         assert await one.spent() == (0, 0.0)
@@ -227,7 +227,7 @@ async def test_an_answer_without_usage_is_charged_by_estimates() -> None:
     assert dollars == pytest.approx(await price_of(PROMPT_TOKENS, words), rel=0.01)
 
 
-async def test_usage_from_before_a_damaged_frame_is_the_least_that_is_charged() -> None:
+async def test_usage_before_a_damaged_frame_is_the_minimum_charge() -> None:
     async with team("is damaged") as one:
         assert (await one.ask()).status == 502
         tokens, _ = await one.spent()
@@ -236,7 +236,7 @@ async def test_usage_from_before_a_damaged_frame_is_the_least_that_is_charged() 
 
 
 @pytest.mark.parametrize("prompt", [10_000, 300_000])
-async def test_a_key_reserves_what_the_catalogue_says_that_a_call_costs(prompt: int) -> None:
+async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
     asked = Asked(MODEL, swink.Context([swink.UserMessage("x" * 4 * prompt)]))
     asked.options["max_tokens"] = 2000
     options = swink.StreamOptions(max_tokens=2000)

@@ -1,4 +1,4 @@
-"""Answers in Chat Completions, read by our own parser and by OpenAI's SDK."""
+"""Answers in Chat Completions, read by swink's parser and by OpenAI's SDK."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASK = {"model": "echo/echo", "messages": [{"role": "user", "content": "one two"}
 USAGE = Usage(10, 5, cache_read=4, reasoning=2, total=15, reported=True)
 
 
-def test_two_calls_whose_pieces_take_turns_keep_their_own_arguments() -> None:
+def test_interleaved_calls_keep_their_own_arguments() -> None:
     answer = events(*CALLS, stop_reason=StopReason.TOOL_USE)
     message, _ = read_by("openai", written(CHAT, [answer]))
     assert [(c.id, c.name, c.arguments) for c in message.tool_calls] == [
@@ -39,7 +39,7 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
     assert b'"arguments":"{}"' in body
 
 
-def test_what_the_answer_is_called_and_what_it_took() -> None:
+def test_ids_model_and_usage_of_an_answer() -> None:
     cost = swink.Cost(total=0.25)
     answer = events(*TEXT, usage=USAGE, cost=cost, response_id="r1", model="large-1")
     frames = written(CHAT, [answer], usage=True)
@@ -47,10 +47,10 @@ def test_what_the_answer_is_called_and_what_it_took() -> None:
     assert (message.response_id, message.model, message.text) == ("r1", "large-1", "Hello")
     assert _counted(message.usage) == USAGE
     assert b'"cost":0.25' in b"".join(frames)
-    assert b'"usage"' not in b"".join(written(CHAT, [answer]))  # which nobody asked for
+    assert b'"usage"' not in b"".join(written(CHAT, [answer]))  # not requested
 
 
-def test_counts_that_the_api_alone_has_a_field_for() -> None:
+def test_counts_that_only_this_api_has() -> None:
     own = {"completion_tokens_details.rejected_prediction_tokens": 3}
     usage = replace(USAGE, extra={"input_audio": 1, "output_audio": 2, **own, "other": 4})
     counted = usage_data(usage, None)
@@ -62,7 +62,7 @@ def test_counts_that_the_api_alone_has_a_field_for() -> None:
     }
 
 
-def test_what_a_model_says_aloud_has_a_field() -> None:
+def test_generated_audio_has_a_field() -> None:
     sound = {"id": "audio_1", "data": "AAAA", "expires_at": 1_800_000_000}
     spoken = events(*TEXT, swink.Extension(1, "acme", "audio", sound))
     own = {"acme": "openai-chat"}
@@ -73,7 +73,7 @@ def test_what_a_model_says_aloud_has_a_field() -> None:
     asked = CHAT.read({**ASK, "messages": [body["choices"][0]["message"]]}, {}, {})
     (answer,) = asked.context.messages
     assert answer.content == [swink.TextBlock("Hello"), replace(block, provider="openai-chat")]
-    assert b"audio_1" not in b"".join(written(CHAT, [spoken]))  # of an API that has no such field
+    assert b"audio_1" not in b"".join(written(CHAT, [spoken]))  # from an API without such a field
 
 
 def test_a_failure_is_one_error_frame_and_the_end_marker() -> None:
@@ -87,7 +87,7 @@ def test_a_failure_is_one_error_frame_and_the_end_marker() -> None:
     assert b'"retry_after":3' in out
 
 
-def test_a_restart_after_words_were_shown_is_a_failure() -> None:
+def test_a_restart_after_output_is_a_failure() -> None:
     again = swink.Retry(2, 3, 0.5, "dropped", "acme/large")
     protocol = CHAT.encoder(asked_for(), Facts("1", 1))
     out = protocol.feed(
@@ -97,7 +97,7 @@ def test_a_restart_after_words_were_shown_is_a_failure() -> None:
     assert out.count(b"dropped") == 1
 
 
-def test_a_restart_before_any_word_is_not_seen() -> None:
+def test_a_restart_before_output_is_invisible() -> None:
     again = swink.Retry(2, 3, 0.5, "dropped", "acme/large")
     message, _ = read_by("openai", written(CHAT, [[swink.Start(), again, *events(*TEXT)]]))
     assert message.text == "Hello"
@@ -105,7 +105,7 @@ def test_a_restart_before_any_word_is_not_seen() -> None:
 
 @settings(max_examples=40, phases=[Phase.generate])
 @given(event_streams())
-def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
+def test_only_declared_losses_occur(events: list[Any]) -> None:
     events = last_attempt(events)
     original = fold(events)
     frames = written(CHAT, [[event] for event in events], usage=True)
@@ -121,12 +121,12 @@ def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
         assert _counted(message.usage) == _counted(original.usage)
         reason = {"pause": "stop"}.get(str(original.stop_reason), original.stop_reason)
         if reason == "stop" and original.tool_calls:
-            reason = "tool_use"  # for our reader calls outweigh the word
+            reason = "tool_use"  # calls override the finish reason in swink's parser
         assert message.stop_reason == reason
 
 
 def _counted(usage: Usage | None) -> Usage | None:
-    """Return what of the counts has a field."""
+    """Return the counts that have a field in the protocol."""
     if usage is None:
         return None
     counts = replace(usage, extra={}, reported=True).added_up()
@@ -139,7 +139,7 @@ def _calls(message: swink.AssistantMessage) -> list[Any]:
 
 @settings(max_examples=40, phases=[Phase.generate])
 @given(event_streams())
-def test_a_whole_answer_says_what_a_streamed_one_does(events: list[Any]) -> None:
+def test_a_complete_answer_equals_a_streamed_one(events: list[Any]) -> None:
     original = fold(last_attempt(events))
     if original.stop_reason in ("error", "aborted"):
         return
@@ -150,10 +150,10 @@ def test_a_whole_answer_says_what_a_streamed_one_does(events: list[Any]) -> None
     assert [c["id"] for c in said.get("tool_calls", [])] == [c.id for c in original.tool_calls]
 
 
-# -- by OpenAI's SDK -------------------------------------------------------------------------------
+# -- OpenAI's SDK ----------------------------------------------------------------------------------
 
 
-async def test_the_sdk_reads_a_stream_and_its_helper_the_whole() -> None:
+async def test_the_sdk_and_its_helper_read_a_stream() -> None:
     upstream = Scripted(events(*CALLS, stop_reason=StopReason.TOOL_USE, usage=USAGE, model="m1"))
     async with serving(upstream) as gateway, openai_client(gateway.url) as client:
         counted = {"stream_options": {"include_usage": True}}

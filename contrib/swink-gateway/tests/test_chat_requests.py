@@ -1,4 +1,4 @@
-"""What clients of Chat Completions ask, as swink has it."""
+"""Conversion of Chat Completions requests to swink's conversations and options."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def call(id: str, name: str, arguments: str) -> dict[str, Any]:
 MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
     ("a string", [HI], [UserMessage("Hi")]),
     (
-        "instructions of both names, anywhere",
+        "instructions of both roles, anywhere",
         [
             {"role": "system", "content": "A"},
             HI,
@@ -108,7 +108,7 @@ MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
-        "arguments that are no JSON keep their text",
+        "invalid JSON arguments keep their text",
         [HI, {"role": "assistant", "tool_calls": [call("c1", "f", "{oops")]}],
         [
             UserMessage("Hi"),
@@ -116,7 +116,7 @@ MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
-        "a refusal is what was said",
+        "a refusal becomes text",
         [HI, {"role": "assistant", "content": None, "refusal": "No."}],
         [UserMessage("Hi"), AssistantMessage([TextBlock("No.")])],
     ),
@@ -178,7 +178,7 @@ def test_tools() -> None:
     assert asked.dropped == []
 
 
-def test_what_swink_has_no_word_for_is_named() -> None:
+def test_unknown_fields_are_reported() -> None:
     asked = read(
         [
             {**HI, "name": "Ann", "mood": "good"},
@@ -212,18 +212,18 @@ LOCAL = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}
 FILE = {"role": "user", "content": [LOCAL]}
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"model": 1}, "model is a number; a string is expected"),
-    ({"messages": "Hi"}, "messages is a string; a list is expected"),
-    ({"messages": [1]}, "messages[0] is a number; an object is expected"),
-    ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', which is no role"),
-    ({"temperature": "hot"}, "temperature is a string; a number"),
-    ({"stream": "yes"}, "stream is a string; a boolean is expected"),
-    ({"messages": [FILE]}, "messages[0].content[0].image_url is no address"),
+    ({"model": 1}, "model is a number; expected a string"),
+    ({"messages": "Hi"}, "messages is a string; expected a list"),
+    ({"messages": [1]}, "messages[0] is a number; expected an object"),
+    ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', an unknown role"),
+    ({"temperature": "hot"}, "temperature is a string; expected a number"),
+    ({"stream": "yes"}, "stream is a string; expected a boolean"),
+    ({"messages": [FILE]}, "messages[0].content[0].image_url is not a URL"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("fields", "said"), REFUSED)
-def test_what_is_no_request_is_told_with_its_place(fields: dict[str, Any], said: str) -> None:
+def test_an_invalid_request_is_refused_with_the_path(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest) as refused:
         ChatProtocol().read({"model": "m", "messages": [HI], **fields}, {}, {})
     assert said in str(refused.value)

@@ -1,4 +1,4 @@
-"""A configuration: what it says, and what is told of one that says something else."""
+"""The configuration: valid files, and the faults reported for invalid ones."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ path = "/var/lib/limits.db"
 ENVIRON = {"ALICE": "alices-secret", "UP": "upstream-secret", "EMPTY": ""}
 
 
-def test_a_file_says_all_that_there_is_to_say() -> None:
+def test_a_file_with_every_table_is_read() -> None:
     config = Source("team.toml", WHOLE).config(ENVIRON)
     best = config.routes["best"]
     assert config.aliases == {"gpt-4o": "best"}
@@ -78,24 +78,24 @@ def test_a_file_says_all_that_there_is_to_say() -> None:
     assert config.store == Store("sqlite", Path("/var/lib/limits.db"))
 
 
-def test_no_secret_of_it_is_ever_shown() -> None:
+def test_the_configurations_repr_shows_no_secret() -> None:
     shown = repr(Source("team.toml", WHOLE).config(ENVIRON))
     assert "secret" not in shown
     assert "0f0f" not in shown
 
 
 FAULTS = [
-    ("[keyz]", "1: keyz: there is no 'keyz' here; did you mean keys?"),
+    ("[keyz]", "1: keyz: unknown name 'keyz'; did you mean keys?"),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptons = {}",
-        "3: routes.a.optons: there is no 'optons' here; did you mean options?",
+        "3: routes.a.optons: unknown name 'optons'; did you mean options?",
     ),
     ("\n[routes.a]", "2: routes.a.tiers: is missing"),
-    ("[routes.a]\ntiers = []", "2: routes.a.tiers: a model was expected in each tier"),
-    ("[routes.a]\ntiers = ['e/f', 3]", "2: routes.a.tiers[1]: a table was expected, not a number"),
+    ("[routes.a]\ntiers = []", "2: routes.a.tiers: expected a model in each tier"),
+    ("[routes.a]\ntiers = ['e/f', 3]", "2: routes.a.tiers[1]: expected a table, not a number"),
     (
         "[routes.a]\ntiers = [\n 'echo/echo',\n # two\n { model = 'echo/echo', weight = 0 },\n]",
-        "5: routes.a.tiers[1].weight: a number above 0 was expected, not 0",
+        "5: routes.a.tiers[1].weight: expected a number above 0, not 0",
     ),
     ("[routes.a]\ntiers = 'ecoh/x'", '2: routes.a.tiers[0][0]: no provider "ecoh"'),
     (
@@ -104,7 +104,7 @@ FAULTS = [
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions = { temperatur = 1 }",
-        "3: routes.a.options.temperatur: there is no 'temperatur' here; did you mean temperature?",
+        "3: routes.a.options.temperatur: unknown name 'temperatur'; did you mean temperature?",
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\n[routes.a.options]\nretry.base = -1",
@@ -112,7 +112,7 @@ FAULTS = [
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions.top_k = 'x'",
-        "3: routes.a.options.top_k: top_k='x': expected a whole number, got a text",
+        "3: routes.a.options.top_k: top_k='x': expected a whole number, got a string",
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions.temperature = []",
@@ -120,73 +120,76 @@ FAULTS = [
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions.retry = 3",
-        "3: routes.a.options.retry: a table was expected, not a number",
+        "3: routes.a.options.retry: expected a table, not a number",
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions.timeouts.idle = 3",
-        "3: routes.a.options.timeouts: it is called time_limits, beside options",
+        "3: routes.a.options.timeouts: set time_limits of the route instead",
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions.base_url = '${SECRET}'",
-        "3: routes.a.options.base_url: no value that it could have",
+        "3: routes.a.options.base_url: invalid value",
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\ntime_limits.first = 3",
-        "3: routes.a.time_limits.first: there is no 'first' here; did you mean first_event?",
+        "3: routes.a.time_limits.first: unknown name 'first'; did you mean first_event?",
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\ntransforms.leave_out = 'tool'",
-        "3: routes.a.transforms.leave_out: there is no 'tool' here; did you mean tools?",
+        "3: routes.a.transforms.leave_out: unknown name 'tool'; did you mean tools?",
     ),
     (
         "[routes.a]\ntiers = 'echo/echo'\ntransforms.max_tokens = 1.5",
-        "3: routes.a.transforms.max_tokens: a whole number above 0 was expected, not 1.5",
+        "3: routes.a.transforms.max_tokens: expected a whole number above 0, not 1.5",
     ),
-    ("[aliases]\na = 'nobody'", "2: aliases.a: a route or a model was expected: 'nobody' is"),
-    ("[aliases]\n'a b' = 1", '2: aliases."a b": a text was expected, not a number'),
+    ("[aliases]\na = 'nobody'", "2: aliases.a: expected a route or a model: 'nobody' is"),
+    ("[aliases]\n'a b' = 1", '2: aliases."a b": expected a string, not a number'),
     (
         "[aliases]\na = 'echo/echo'\n[routes.a]\ntiers = 'echo/echo'",
-        "2: aliases.a: there is a route of this name",
+        "2: aliases.a: a route has the same name",
     ),
     ("[[rules]]\nto = 'echo/echo'", "1: rules[0].when: is missing"),
     (
         "[[rules]]\nwhen = {}\nto = 'echo/echo'\n[[rules]]\nwhen.tool = 1\nto = 'echo/echo'",
-        "5: rules[1].when.tool: there is no 'tool' here; did you mean tools?",
+        "5: rules[1].when.tool: unknown name 'tool'; did you mean tools?",
     ),
     (
         "[[rules]]\nwhen.thinking = 'high'\nto = 'echo/echo'",
-        "2: rules[0].when.thinking: true or false was expected, not a text",
+        "2: rules[0].when.thinking: expected true or false, not a string",
     ),
     (
         "[[rules]]\nwhen = {}\nto = 'nobody'",
-        "3: rules[0].to: a route or a model was expected: 'nobody' is",
+        "3: rules[0].to: expected a route or a model: 'nobody' is",
     ),
-    ("[keys.a]\nkey = 'plain'", '2: keys.a.key: "sha256:" and 64 hexadecimal digits, or'),
-    ("\n[routes.'']\ntiers = 'echo/echo'", '2: routes."": a name was expected'),
-    ("\n[aliases]\n'' = 'echo/echo'", '3: aliases."": a name was expected'),
-    ("[routes.a]\ntiers = '${NONE}'", "2: routes.a.tiers: there is no variable 'NONE'"),
-    ("keys = 3", "1: keys: a table was expected, not a number"),
-    ("\n[[keys]]\nkey = '${SECRET}'", "2: keys: a table was expected, not a list"),
-    ("[keys]\na = '${SECRET}'", "2: keys.a: a table was expected, not a text"),
-    ("[keys.a]\nkey = []", "2: keys.a.key: a key was expected"),
-    ("[keys.a]\nkey = '${NONE}'", "2: keys.a.key: there is no variable 'NONE' in the environment"),
-    ("[keys.a]\nkey = '${EMPTY}'", "2: keys.a.key: the variable 'EMPTY' is empty"),
-    ("[keys.a]\nkey = '${SECRET'", "2: keys.a.key: '${' has no '}' after it; '${' itself is"),
+    ("[keys.a]\nkey = 'plain'", '2: keys.a.key: expected "sha256:" and 64 hexadecimal digits, or'),
+    ("\n[routes.'']\ntiers = 'echo/echo'", '2: routes."": expected a name'),
+    ("\n[aliases]\n'' = 'echo/echo'", '3: aliases."": expected a name'),
+    (
+        "[routes.a]\ntiers = '${NONE}'",
+        "2: routes.a.tiers: the environment variable 'NONE' is not set",
+    ),
+    ("keys = 3", "1: keys: expected a table, not a number"),
+    ("\n[[keys]]\nkey = '${SECRET}'", "2: keys: expected a table, not a list"),
+    ("[keys]\na = '${SECRET}'", "2: keys.a: expected a table, not a string"),
+    ("[keys.a]\nkey = []", "2: keys.a.key: expected a key"),
+    ("[keys.a]\nkey = '${NONE}'", "2: keys.a.key: the environment variable 'NONE' is not set"),
+    ("[keys.a]\nkey = '${EMPTY}'", "2: keys.a.key: the environment variable 'EMPTY' is empty"),
+    ("[keys.a]\nkey = '${SECRET'", "2: keys.a.key: '${' without '}'; write '$${' for"),
     (
         "[routes.a]\ntiers = 'echo/echo'\noptions.api_key = '${EMPTY}'",
-        "3: routes.a.options.api_key: the variable 'EMPTY' is empty",
+        "3: routes.a.options.api_key: the environment variable 'EMPTY' is empty",
     ),
     (
         "[keys.a]\nkey = '${SECRET}'\n[keys.b]\nkey = '${SECRET}'",
-        "4: keys.b.key: it is the key of a, too",
+        "4: keys.b.key: the same key belongs to a",
     ),
-    ("\n[keys.'']\nkey = '${SECRET}'", '2: keys."": a name of whose key it is was expected'),
+    ("\n[keys.'']\nkey = '${SECRET}'", '2: keys."": expected the name of the key\'s owner'),
     (
         "[keys.a]\nkey = '${SECRET}'\ndollars_per_day = '5'",
-        "3: keys.a.dollars_per_day: a number above 0 was expected, not a text",
+        "3: keys.a.dollars_per_day: expected a number above 0, not a string",
     ),
-    ("[store]\nengine = 'mysql'", "2: store.engine: one of memory, sqlite, redis was expected"),
-    ("[store]\nengine = 'redis'", "1: store.url: is missing, and redis needs it"),
+    ("[store]\nengine = 'mysql'", "2: store.engine: expected one of memory, sqlite, redis"),
+    ("[store]\nengine = 'redis'", "1: store.url: is missing; redis requires it"),
     ("\n[store", "2: Expected ']' at the end of a table declaration"),
     ("a = 1\na = 2", "2: Cannot overwrite a value"),
     ("[routes.a]\n[routes.a]", "2: Cannot declare routes.a twice"),
@@ -196,14 +199,12 @@ FAULTS = [
 
 @pytest.fixture(scope="module")
 def client() -> swink.Client:
-    """Return a client that asks nobody."""
+    """Return a client that sends no requests."""
     return swink.Client()
 
 
 @pytest.mark.parametrize(("text", "told"), FAULTS, ids=[told for _, told in FAULTS])
-def test_a_fault_is_told_with_its_line_its_key_and_what_was_expected(
-    client: swink.Client, text: str, told: str
-) -> None:
+def test_a_fault_has_line_key_and_expectation(client: swink.Client, text: str, told: str) -> None:
     source = Source("team.toml", text)
     with pytest.raises(ConfigError) as raised:
         usable(client, source, {"SECRET": "the-secret", "EMPTY": ""})
@@ -213,7 +214,7 @@ def test_a_fault_is_told_with_its_line_its_key_and_what_was_expected(
     assert "secret" not in line
 
 
-def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
+def test_all_faults_are_reported_at_once_in_line_order() -> None:
     text = "[store]\nengin = 1\n[aliases]\na = 1\nb = 2\n"
     with pytest.raises(ConfigError) as raised:
         Source("x", text).config({})
@@ -224,7 +225,7 @@ def test_all_faults_are_told_at_once_in_the_order_of_their_lines() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"#" * (1024 * 1024 + 1)], ids=["no UTF-8", "too long"])
-def test_what_is_no_text_is_told(tmp_path: Path, data: bytes) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path, data: bytes) -> None:
     file = tmp_path / "team.toml"
     with pytest.raises(ConfigError, match=r"team\.toml: No such file"):
         Source.of(file)
@@ -268,6 +269,6 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("path", "line"), PLACES, ids=[written(path) for path, _ in PLACES])
-def test_a_values_line_is_found_however_it_is_written(path: tuple[str, ...], line: int) -> None:
+def test_a_values_line_is_found_in_every_notation(path: tuple[str, ...], line: int) -> None:
     assert line_of(LINES, path) == line
     assert line_of(LINES.replace("\n", "\r\n"), path) == line

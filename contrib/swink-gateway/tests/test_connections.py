@@ -1,4 +1,4 @@
-"""Connections that say nothing, or a byte at a time, or read nothing: each has its time."""
+"""Idle and slow connections, and clients that do not read: each has a time limit."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ POSTS = {
     "count": "/v1/messages/count_tokens",
     "show": "/api/show",
 }
-"""Where a body is read."""
+"""The paths whose requests have a body."""
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @asynccontextmanager
 async def timed(*plugins: Any, **limits: Any) -> AsyncIterator[tuple[Gateway, ManualClock]]:
-    """Serve by a clock that the test turns."""
+    """Serve with a clock that the test controls."""
     clock = ManualClock()
     async with serving(*plugins, limits=Limits(clock=clock, **limits)) as gateway:
         yield gateway, clock
 
 
 async def connect(gateway: Gateway, said: str = "") -> Connection:
-    """Connect, and say something."""
+    """Connect and send a text."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
     writer.write(said.encode())
     await writer.drain()
@@ -52,7 +52,7 @@ async def connect(gateway: Gateway, said: str = "") -> Connection:
 
 
 async def closed(connection: Connection) -> bytes:
-    """Return what comes until the other end closes the connection."""
+    """Return the data until the other end closes the connection."""
     reader, writer = connection
     came = b""
     try:
@@ -71,7 +71,7 @@ SAID = {"nothing": "", "half a line": "GET /hea", "half a head": HEAD, "one": f"
 
 
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
-async def test_a_connection_on_which_no_request_comes_is_closed(said: str) -> None:
+async def test_an_idle_connection_is_closed(said: str) -> None:
     async with timed() as (gateway, clock):
         connection = await connect(gateway, said)
         if said == SAID["one"]:
@@ -85,13 +85,13 @@ async def test_a_connection_on_which_no_request_comes_is_closed(said: str) -> No
 
 
 async def open_connections(gateway: Gateway, count: int) -> None:
-    """Wait until the gateway has so many."""
+    """Wait until the gateway has this many connections."""
     server = super(type(gateway._runner), gateway._runner).server
     assert server is not None
     await until(lambda: len(server.connections) == count)
 
 
-async def test_a_head_that_comes_a_byte_at_a_time_gains_no_time() -> None:
+async def test_a_head_sent_byte_by_byte_does_not_extend_the_time_limit() -> None:
     async with timed() as (gateway, clock):
         connection = await connect(gateway)
         await open_connections(gateway, 1)
@@ -104,12 +104,12 @@ async def test_a_head_that_comes_a_byte_at_a_time_gains_no_time() -> None:
 
 
 @pytest.mark.parametrize("path", POSTS.values(), ids=POSTS)
-async def test_a_body_that_comes_a_byte_at_a_time_is_given_up(path: str) -> None:
+async def test_a_body_sent_byte_by_byte_is_aborted(path: str) -> None:
     patience = Limits().patience
     async with timed() as (gateway, clock):
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n\r\n"
         connection = await connect(gateway, head)
-        await until(lambda: bool(clock._alarms[1:]))  # it has begun to read
+        await until(lambda: bool(clock._alarms[1:]))  # the gateway has begun to read
         for _ in range(10):
             connection[1].write(b" ")
             await clock.advance(patience / 10)
@@ -119,7 +119,7 @@ async def test_a_body_that_comes_a_byte_at_a_time_is_given_up(path: str) -> None
         await until(lambda: not gateway.counters[ACTIVE])
 
 
-async def test_a_request_that_is_answered_has_all_the_time_that_it_takes() -> None:
+async def test_an_active_request_is_not_idle() -> None:
     upstream = Thinking()
     async with timed(upstream) as (gateway, clock):
         asking = asyncio.ensure_future(ask(gateway, "/v1/chat/completions", HI))
@@ -131,19 +131,19 @@ async def test_a_request_that_is_answered_has_all_the_time_that_it_takes() -> No
         assert gateway.counters[LEFT] == 0
 
 
-async def test_a_whole_answer_that_is_not_read_is_left() -> None:
+async def test_an_answer_that_is_not_read_is_aborted() -> None:
     message = {"role": "user", "content": "x" * 8_000_000}
     body = json.dumps({"model": "echo/echo", "messages": [message]})
     async with timed() as (gateway, clock):
         head = "POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
         connection = await connect(gateway, f"{head}Content-Length: {len(body)}\r\n\r\n{body}")
-        await until(lambda: bool(gateway._runner._silent))  # the answer is made
+        await until(lambda: bool(gateway._runner._silent))  # the answer is complete
         await clock.advance(SILENCE + LOOK)
         assert gateway.counters[LEFT] == 1
         assert len(await closed(connection)) < len(body)
 
 
-async def test_a_full_house_makes_room_for_who_asks() -> None:
+async def test_at_the_limit_a_new_connection_replaces_an_idle_one() -> None:
     async with timed(connections=3) as (gateway, _):
         silent = [await connect(gateway) for _ in range(3)]
         for asked in range(1, 7):
@@ -158,7 +158,7 @@ async def test_a_full_house_makes_room_for_who_asks() -> None:
         assert gateway.counters[TURNED_AWAY] == 0
 
 
-async def test_who_comes_while_all_are_busy_is_told_to_come_again() -> None:
+async def test_at_the_limit_of_busy_connections_a_new_one_gets_503() -> None:
     upstream = Flood(10_000)
     async with timed(upstream, connections=2) as (gateway, _):
         busy = [await open_slowly(gateway.url) for _ in range(2)]
@@ -172,7 +172,7 @@ async def test_who_comes_while_all_are_busy_is_told_to_come_again() -> None:
         assert (await ask(gateway, "/health")).status == 200
 
 
-async def test_connections_that_are_gone_are_forgotten() -> None:
+async def test_closed_connections_are_removed() -> None:
     async with timed(connections=4) as (gateway, _):
         for _ in range(40):
             await ask(gateway, "/health")
@@ -183,7 +183,7 @@ async def test_connections_that_are_gone_are_forgotten() -> None:
         assert (runner._silent, runner._busy) == ({}, set())
 
 
-async def test_a_websocket_is_open_for_an_hour_and_what_was_asked_is_answered() -> None:
+async def test_a_websocket_closes_after_an_hour_and_pending_requests_are_answered() -> None:
     upstream = Silent()
     async with (
         timed(upstream) as (gateway, clock),
@@ -203,6 +203,6 @@ async def test_a_websocket_is_open_for_an_hour_and_what_was_asked_is_answered() 
             assert (await answer(another, CREATE))[-1]["type"] == "response.completed"
 
 
-def test_who_lets_more_streams_in_lets_their_connections_in() -> None:
+def test_the_connection_limit_follows_the_stream_limit() -> None:
     assert Limits(streams=10_000).connections == 2 * 10_000
     assert Limits(streams=10_000, connections=5).connections == 5

@@ -1,4 +1,4 @@
-"""How many failed requests close a model to the other clients of a gateway, and for how long."""
+"""Cooldowns of failing models for all clients of a gateway: threshold and duration."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ async def served(
             yield vendor, asked
 
 
-async def test_the_tries_of_one_throttled_request_do_not_close_the_model_to_others() -> None:
+async def test_the_retries_of_one_throttled_request_do_not_open_the_circuit() -> None:
     async with served(ManualClock(jump=True)) as (vendor, asked):
         vendor.fail(429, "1")
         assert (await asked()).status == 429
@@ -118,7 +118,7 @@ async def test_the_tries_of_one_throttled_request_do_not_close_the_model_to_othe
     assert "Hello" in answer.body.decode()
 
 
-async def test_empty_answers_do_not_close_the_model_to_others() -> None:
+async def test_empty_answers_do_not_open_the_circuit() -> None:
     async with served(ManualClock(jump=True)) as (vendor, asked):
         vendor.content = False
         for _ in range(THRESHOLD):
@@ -129,7 +129,7 @@ async def test_empty_answers_do_not_close_the_model_to_others() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 413])
-async def test_rejected_requests_do_not_close_the_model_to_others(status: int) -> None:
+async def test_rejected_requests_do_not_open_the_circuit(status: int) -> None:
     async with served(ManualClock(jump=True)) as (vendor, asked):
         vendor.fail(status)
         for _ in range(2 * THRESHOLD):
@@ -140,11 +140,11 @@ async def test_rejected_requests_do_not_close_the_model_to_others(status: int) -
 
 
 WAITS = {"1": 1, "2.5": 2.5, "300": 300, "31536000": LONGEST_COOLDOWN}
-"""A vendor's `Retry-After`, and for how many seconds the model is not asked."""
+"""A vendor's `Retry-After`, and the expected cooldown in seconds."""
 
 
 @pytest.mark.parametrize("said", WAITS)
-async def test_a_model_rests_for_exactly_the_time_that_its_vendor_gave(said: str) -> None:
+async def test_a_cooldown_lasts_for_exactly_the_vendors_retry_after(said: str) -> None:
     clock = ManualClock()
     async with served(clock, retry=swink.RetryPolicy.none()) as (vendor, asked):
         vendor.fail(429, said)
@@ -157,11 +157,11 @@ async def test_a_model_rests_for_exactly_the_time_that_its_vendor_gave(said: str
         assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
         assert len(vendor.exchanges) == THRESHOLD
         await clock.advance(0.25)
-        answers = await asyncio.gather(*(asked() for _ in range(3)))  # none waits for another
+        answers = await asyncio.gather(*(asked() for _ in range(3)))  # all at once
     assert [answer.status for answer in answers] == [200] * 3
 
 
-async def test_the_only_model_is_asked_while_its_vendor_gives_no_time() -> None:
+async def test_the_only_model_is_tried_without_a_retry_after() -> None:
     async with served(ManualClock(), retry=swink.RetryPolicy.none()) as (vendor, asked):
         vendor.fail(503)
         for number in range(2 * THRESHOLD):

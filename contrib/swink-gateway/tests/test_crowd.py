@@ -1,11 +1,9 @@
-"""Crowds of clients that read slowly, vanish, or wait for an upstream that hangs, leave nothing.
+"""Many clients that read slowly, disconnect, or wait for a hanging upstream leave nothing behind.
 
-They come in every protocol, over WebSockets too.
-
-What is counted before they come and after they have gone is the same: tasks, descriptors, and the
-memory that Python holds, but for what a first few leave in caches and pools. While they are here
-each takes no more than a bounded amount. `SWINK_GATEWAY_CROWD` is how many come (20; `make clients`
-has 1,000).
+The clients use every protocol, including WebSockets. Tasks, file descriptors and Python's memory
+must be the same before the clients connect and after they have disconnected, except for the caches
+and pools that a first few fill. While connected, each client takes a bounded amount of memory.
+`SWINK_GATEWAY_CROWD` is the number of clients (20; 1,000 in `make clients`).
 """
 
 from __future__ import annotations
@@ -40,16 +38,21 @@ FEW = 10
 CROWD = int(os.environ.get("SWINK_GATEWAY_CROWD", "20"))
 
 MOST_OF_EACH = 2 * 1024 * 1024
-"""Bytes of Python's memory that one client may take: what waits for it, the answer so far, and its
-own end, which is in this process."""
+"""The limit for Python's memory per client in bytes.
+
+It includes the client's queue, the answer so far, and the client's end of the connection, which is
+in this process.
+"""
 
 LEFT_OVER = 64 * 1024 + 2 * 1024 * CROWD
-"""Bytes that may be more than after the first few: tables that have grown (of tasks, of which a
-WebSocket has two, of connections, of descriptors), and timers that were cancelled, which the event
-loop lets go when their time comes. A connection that stays is ten times as much."""
+"""The tolerance in bytes.
+
+It covers hash tables that have grown (of tasks, connections and descriptors), and cancelled timers,
+which the event loop removes when they are due. A leaked connection takes ten times as much.
+"""
 
 PATIENCE = 3600.0
-"""Seconds: nobody is left because the machine is slow."""
+"""Seconds: no client is disconnected because the machine is slow."""
 
 DESCRIPTORS = "/proc/self/fd"
 
@@ -57,7 +60,7 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Endless:
-    """Talks as long as somebody listens; `listeners` counts them."""
+    """An endless upstream; `listeners` counts the clients that read it."""
 
     def __init__(self) -> None:
         self.listeners = 0
@@ -80,7 +83,7 @@ class Endless:
 
 @define
 class Held:
-    """What the process holds."""
+    """The resources of the process."""
 
     tasks: int
     descriptors: int
@@ -94,14 +97,14 @@ class Held:
 
 
 def posted(path: str, body: Any) -> bytes:
-    """Return a request, after which the connection is closed."""
+    """Return a request after which the connection closes."""
     data = msgspec.json.encode(body)
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
     return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
 
 def framed(body: Any) -> bytes:
-    """Return the opening of a WebSocket, and a text frame whose mask changes nothing (RFC 6455)."""
+    """Return a WebSocket handshake and a text frame with a zero mask (RFC 6455)."""
     data = msgspec.json.encode(body)
     assert len(data) < 126
     head = b"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\n"
@@ -114,25 +117,25 @@ ASKED = {
     **{name: posted(path, body) for name, (path, body, _) in SIGNS.items()},
     "responses over a WebSocket": framed(CREATE),
 }
-"""What a client of each protocol sends."""
+"""The bytes that a client of each protocol sends."""
 
 
 async def come(gateway: Gateway, protocol: str) -> Client:
-    """Ask, and read nothing yet."""
+    """Send a request and read nothing yet."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(gateway.url.rpartition(":")[2]))
     writer.write(ASKED[protocol])
     return reader, writer
 
 
 async def slow(gateway: Gateway, upstream: Any, crowd: int, protocol: str) -> None:
-    """Come, read nothing, and leave."""
+    """Connect, read nothing, and disconnect."""
     clients = [await come(gateway, protocol) for _ in range(crowd)]
     await until(lambda: gateway.counters[BACKPRESSURE] >= crowd)
     await leave(gateway, upstream, clients)
 
 
 async def vanishing(gateway: Gateway, upstream: Any, crowd: int, protocol: str) -> None:
-    """Come one after the other, read a little, and be gone."""
+    """Connect one after the other, read a little, and disconnect."""
     for number in range(crowd):
         reader, writer = await come(gateway, protocol)
         if number % 2:
@@ -142,7 +145,7 @@ async def vanishing(gateway: Gateway, upstream: Any, crowd: int, protocol: str) 
 
 
 async def waiting(gateway: Gateway, upstream: Any, crowd: int, protocol: str) -> None:
-    """Come, wait, and leave."""
+    """Connect, wait, and disconnect."""
     clients = [await come(gateway, protocol) for _ in range(crowd)]
     await until(lambda: gateway.counters[ACTIVE] == crowd)
     await upstream.reached(crowd)
@@ -157,7 +160,7 @@ async def leave(gateway: Gateway, upstream: Any, clients: list[Client]) -> None:
     at = "waiting" if isinstance(upstream, Hanging) else "listeners"
     await until(lambda: not gateway.counters[ACTIVE] and not getattr(upstream, at))
     for _ in range(10):
-        await asyncio.sleep(0)  # connections that are closed are let go in the next rounds
+        await asyncio.sleep(0)  # the event loop releases closed connections in its next iterations
     assert held < 16 * 1024 * 1024 + CROWD * MOST_OF_EACH
 
 
@@ -165,21 +168,21 @@ CROWDS: list[tuple[Callable[[Gateway, Any, int, str], Awaitable[None]], type, bo
     (slow, Endless, False), (slow, Endless, True), (vanishing, Endless, False),
     (waiting, Hanging, False),
 ]  # fmt: skip
-"""How they come, to whom, and whether pieces are joined for them."""
+"""The behaviour of the clients, the upstream, and whether deltas are merged."""
 
 PROTOCOLS = list(ASKED) if CROWD >= FULL else ["chat", "responses over a WebSocket"]
 
 MEETINGS = [(p, *crowd) for p in PROTOCOLS for crowd in CROWDS if p == "chat" or not crowd[-1]]
-"""Pieces are joined before they are encoded, whatever the protocol."""
+"""Deltas are merged before they are encoded, whatever the protocol."""
 
 
 @pytest.mark.parametrize(("protocol", "crowd", "upstream", "coalesce"), MEETINGS)
 def test_a_crowd_leaves_nothing(protocol: str, crowd: Any, upstream: type, coalesce: bool) -> None:
-    asyncio.run(meet(protocol, crowd, upstream, coalesce))  # however long it takes
+    asyncio.run(meet(protocol, crowd, upstream, coalesce))  # without a time limit
 
 
 async def meet(protocol: str, crowd: Any, upstream: type, coalesce: bool) -> None:
-    """Have a few come and leave, then a crowd, and see what they leave behind."""
+    """Let a few clients connect and disconnect, then many, and compare the resources."""
     talks = upstream()
     limits = Limits(PATIENCE, CROWD, coalesce)
     tracemalloc.start()
@@ -199,7 +202,7 @@ async def meet(protocol: str, crowd: Any, upstream: type, coalesce: bool) -> Non
 
 
 class Talking(LoopbackServer):
-    """A vendor that talks for ever; `last` is the exchange that came last."""
+    """A vendor that streams forever; `last` is the latest exchange."""
 
     last: Exchange
 
@@ -212,9 +215,9 @@ class Talking(LoopbackServer):
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.skipif(CROWD < FULL, reason="times are measured by `make clients` alone")
+@pytest.mark.skipif(CROWD < FULL, reason="only `make clients` measures times")
 @pytest.mark.parametrize("coalesce", [False, True])
-async def test_a_vendor_is_left_within_100_ms_of_the_client(coalesce: bool) -> None:
+async def test_an_upstream_is_closed_within_100_ms_of_the_client(coalesce: bool) -> None:
     took = []
     async with Talking() as vendor:
         own = {"openai": {"base_url": f"{vendor.url}/v1", "api_key": "k", "api": "chat"}}
@@ -227,5 +230,5 @@ async def test_a_vendor_is_left_within_100_ms_of_the_client(coalesce: bool) -> N
                 left = time.monotonic()
                 writer.transport.abort()
                 took.append(await vendor.last.disconnected() - left)
-    print(f"a vendor is left after {1000 * median(took):.1f} ms")
+    print(f"the upstream is closed after {1000 * median(took):.1f} ms")
     assert median(took) < 0.1

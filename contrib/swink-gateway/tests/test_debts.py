@@ -1,4 +1,4 @@
-"""Whose debts are paid by others: those of processes that have ended, on any system."""
+"""The detection of ended processes, whose debts other processes pay, on every system."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from swink_gateway.policy.limits.debts import is_running
 
 
 class Kernel:
-    """Windows's, with one process that runs, one that has ended and one of somebody else's."""
+    """A double of Windows's kernel with a running process, an ended one and one of another user."""
 
     RUNS, ENDED, ANOTHERS, ERROR_ACCESS_DENIED, ERROR_INVALID_PARAMETER = 8, 12, 16, 5, 87
 

@@ -1,6 +1,6 @@
-"""The examples of `deploy/`, held against the command's own options and what reads them.
+"""The examples in `deploy/`, checked against the command's options.
 
-Kubernetes's schemas and haproxy read theirs in `make counterparts`.
+`make counterparts` checks them with Kubernetes's schemas and haproxy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DEPLOY = Path(__file__).parent.parent / "deploy"
 
 
 def options_of(line: list[str]) -> dict[str, Any]:
-    """Return what `swink gateway` makes of arguments. Raises click.UsageError."""
+    """Parse arguments of `swink gateway`. Raises click.UsageError."""
     return command.make_context("gateway", line, resilient_parsing=False).params
 
 
@@ -35,11 +35,11 @@ def test_the_unit_starts_a_gateway_and_waits_for_it_to_drain() -> None:
     said = options_of(shlex.split(unit()["ExecStart"])[2:])
     assert (said["workers"], said["host"]) == (4, "127.0.0.1")
     assert said["notice"] + said["drain"] < int(unit()["TimeoutStopSec"])
-    assert unit()["KillMode"] == "mixed"  # the workers are told by their parent alone
+    assert unit()["KillMode"] == "mixed"  # only the parent forwards signals to the workers
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
-def test_systemd_takes_the_unit(tmp_path: Path) -> None:
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
     (tmp_path / "swink").write_text("#!/bin/sh\n")
     (tmp_path / "swink").chmod(0o755)
     text = (DEPLOY / "swink-gateway.service").read_text()
@@ -59,7 +59,7 @@ def instructions() -> list[tuple[str, str]]:
     return [(name, rest) for name, rest in (line.split(None, 1) for line in lines)]
 
 
-def test_the_container_runs_swink_itself_as_nobody() -> None:
+def test_the_container_runs_swink_as_an_unprivileged_user() -> None:
     said = dict(instructions())
     assert {*said} <= {
         "FROM", "RUN", "ENV", "USER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD",
@@ -80,7 +80,7 @@ def manifests() -> list[Any]:
     return list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
 
 
-def test_the_manifests_belong_together_and_leave_time_to_drain() -> None:
+def test_the_manifests_are_consistent_and_leave_time_to_drain() -> None:
     deployment, service, budget = manifests()
     pod = deployment["spec"]["template"]
     for selector in (
@@ -96,7 +96,7 @@ def test_the_manifests_belong_together_and_leave_time_to_drain() -> None:
     for probe, path in (("readinessProbe", "/ready"), ("livenessProbe", "/health")):
         asked = container[probe]["httpGet"]
         assert asked["path"] == path
-        assert asked["httpHeaders"][0]["value"] in said["names"]  # another Host gets 403
+        assert asked["httpHeaders"][0]["value"] in said["names"]  # a different Host gets 403
     assert {volume["name"] for volume in pod["spec"]["volumes"]} == {
         mount["name"] for mount in container["volumeMounts"]
     }

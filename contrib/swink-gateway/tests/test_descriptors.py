@@ -1,4 +1,4 @@
-"""A process that may open few files has fewer answers under way, and warns at its start."""
+"""A process with a low descriptor limit has fewer concurrent answers, and warns at its start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATH = "/v1/chat/completions"
 
 
 class Resource:
-    """Stands for the module `resource`."""
+    """A double of the module `resource`."""
 
     RLIMIT_NOFILE = 7
     RLIM_INFINITY = -1
@@ -61,7 +61,7 @@ def test_the_limit_is_raised_at_the_start_or_a_warning_says_that_it_is_low(
         assert "raise the limit to 1600" in warning
 
 
-def test_a_reserve_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reserve_of_descriptors_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(descriptors, "resource", Resource(256, 256))
     assert affordable_streams(512) == (256 - RESERVED) // 2
     assert affordable_streams(5) == 5

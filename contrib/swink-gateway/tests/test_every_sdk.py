@@ -1,4 +1,4 @@
-"""Every kind of answer, question and failure, through every SDK, streamed and not."""
+"""Every kind of answer, request and failure through every SDK, streamed and complete."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ ANSWERS: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
-async def test_an_answer_of_any_kind_is_read_as_it_was_given(protocol: str) -> None:
+async def test_every_kind_of_answer_is_read_unchanged(protocol: str) -> None:
     upstream = Scripted()
     async with serving(upstream) as gateway, CLIENTS[protocol](gateway.url) as client:
         for name, events in ANSWERS.items():
@@ -91,7 +91,7 @@ async def test_an_answer_of_any_kind_is_read_as_it_was_given(protocol: str) -> N
 
 
 class told:
-    """Names what something is wrong with."""
+    """A context that adds the name of the case to an exception."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -125,8 +125,8 @@ async def test_an_image_a_tool_and_the_schema_of_an_answer_arrive(protocol: str)
 
 # -- failures ------------------------------------------------------------------------------------
 
-# What each vendor calls a failure of a kind, and its HTTP status. OpenAI's and Google's words for
-# what nobody else has a word for are the general ones.
+# Each vendor's code and HTTP status for every kind of failure. Where OpenAI and Google have no
+# specific code, they use a general one.
 FAILURES: dict[Kind, tuple[int, str, str, str]] = {
     Kind.THROTTLED: (429, "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"),
     Kind.QUOTA_EXHAUSTED: (429, "insufficient_quota", "billing_error", "RESOURCE_EXHAUSTED"),
@@ -162,24 +162,24 @@ WORDS: dict[str, Callable[[Kind], str | None]] = {
 
 WRONG = (Kind.AUTH, Kind.CONTENT_FILTERED, Kind.INVALID_REQUEST, Kind.MODEL_NOT_FOUND)
 IN_RESPONSES = dict.fromkeys((*WRONG, Kind.UNSUPPORTED), "invalid_prompt")
-"""Words in a stream of Responses with which Codex does not ask again."""
+"""The code in a stream of Responses that keeps Codex from retrying."""
 
 
 def word(protocol: str, kind: Kind, streamed: bool, begun: bool) -> str | None:
-    """Return what a vendor calls a failure there."""
+    """Return a vendor's code for a failure at this point."""
     in_stream = begun and streamed and protocol in ("responses", "socket")
     final = IN_RESPONSES if in_stream else {}
     return final.get(kind) or WORDS[protocol](kind)
 
 
 STATUSES_OF_ITS_OWN = {("messages", Kind.AUTH): 503, ("gemini", Kind.AUTH): 400}
-"""With which a vendor's clients do not ask again, where that of the kind would have them."""
+"""The status that keeps a vendor's clients from retrying, if the kind's own status would not."""
 
 Reading = Callable[[str, Ask], Awaitable[Read]]
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
-async def test_a_failure_of_any_kind_is_raised_in_the_words_of_the_vendor(protocol: str) -> None:
+async def test_every_kind_of_failure_is_raised_with_the_vendors_code(protocol: str) -> None:
     assert FAILURES.keys() == set(Kind)
     upstream = Scripted()
     async with serving(upstream) as gateway, CLIENTS[protocol](gateway.url) as client:

@@ -1,6 +1,6 @@
-"""Failures, told so that clients do what is right: wait, ask again, or stop.
+"""Failures are reported so that clients react correctly: wait, retry, or stop.
 
-What real clients do with these words is measured by `make clients`, and stands in
+`make clients` measures the reactions of real clients; the results are in
 docs/reference/real-clients.md.
 """
 
@@ -47,7 +47,7 @@ ASKING: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ollama": ("/api/chat",) * 2 + (CHAT,),
     "native": ("/v1/stream",) * 2 + (CHAT,),
 }  # fmt: skip
-"""Where each protocol asks for a stream and for a whole answer, and what."""
+"""The path and body of a streamed and of a complete request in each protocol."""
 
 EACH = pytest.mark.parametrize("protocol", ASKING)
 
@@ -67,7 +67,7 @@ UPSTREAM = "http://upstream.invalid/v1"
 OPENAI = {"openai": {"base_url": UPSTREAM, "api_key": "k"}}
 
 STATUSES = {400: 400, 404: 404, 413: 413, 422: 422, 429: 429, 500: 500, 503: 503, 504: 504}
-"""The status of a vendor, and of the gateway."""
+"""The vendor's status and the gateway's."""
 
 
 @EACH
@@ -85,12 +85,12 @@ async def test_a_failure_before_the_answer_has_the_providers_status(
         assert answer.status == STATUSES[status]
     assert "it broke" in answer.body.decode()
     assert not {"Retry-After", "x-should-retry"} & answer.headers.keys()
-    assert len(http.requests) == 1  # the client decides whether to repeat it
+    assert len(http.requests) == 1  # the client decides whether to retry
 
 
 @pytest.mark.parametrize("code", ["content_policy_violation", "content_filter"])
 @pytest.mark.parametrize("protocol", ["chat", "responses"])
-async def test_a_content_filter_has_the_code_of_its_vendor(protocol: str, code: str) -> None:
+async def test_a_content_filter_has_its_vendors_code(protocol: str, code: str) -> None:
     body = {"error": {"message": "it broke", "code": code}}
     http = MemoryHTTPClient(MemoryResponse.of_json(body, 400))
     async with serving(http=http, providers=OPENAI) as gateway:
@@ -101,7 +101,7 @@ async def test_a_content_filter_has_the_code_of_its_vendor(protocol: str, code: 
 @pytest.mark.parametrize(
     ("status", "word"), [(500, "INTERNAL"), (503, "UNAVAILABLE"), (400, "INVALID_ARGUMENT")]
 )
-async def test_the_status_word_of_gemini_goes_by_the_status(status: int, word: str) -> None:
+async def test_geminis_status_name_follows_the_status(status: int, word: str) -> None:
     http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "it broke"}}, status))
     async with serving(http=http, providers=OPENAI) as gateway:
         answer = await asked(gateway, "gemini", True, "openai/gpt-4.1-mini")
@@ -111,9 +111,7 @@ async def test_the_status_word_of_gemini_goes_by_the_status(status: int, word: s
 @pytest.mark.parametrize(
     ("agent", "start"), [("GeminiCLI/0.61.0/m (linux; x64)", b"{"), ("google-genai", b"data: {")]
 )
-async def test_gemini_cli_is_sent_an_error_in_the_stream_as_google_writes_it(
-    agent: str, start: bytes
-) -> None:
+async def test_gemini_cli_gets_an_error_in_googles_stream_format(agent: str, start: bytes) -> None:
     async with serving(failing(Kind.OVERLOADED, None, *WORDS)) as gateway:
         path, _, body = ASKING["gemini"]
         answer = await ask(gateway, path, body, headers={"User-Agent": agent})
@@ -124,7 +122,7 @@ async def test_gemini_cli_is_sent_an_error_in_the_stream_as_google_writes_it(
 
 
 @pytest.mark.parametrize("protocol", ["chat", "messages", "responses", "gemini", "ollama"])
-async def test_a_status_that_only_one_vendor_has_reaches_its_own_clients_alone(
+async def test_a_vendor_specific_status_reaches_only_that_vendors_clients(
     protocol: str,
 ) -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "it broke"}}
@@ -136,7 +134,7 @@ async def test_a_status_that_only_one_vendor_has_reaches_its_own_clients_alone(
 
 @EACH
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_failure_has_the_wait_and_the_request_id_of_its_provider(
+async def test_a_failure_has_its_providers_retry_after_and_request_id(
     protocol: str, stream: bool
 ) -> None:
     headers = {"Retry-After": "7", "x-request-id": "req_1"}
@@ -150,7 +148,7 @@ async def test_a_failure_has_the_wait_and_the_request_id_of_its_provider(
 
 @EACH
 @pytest.mark.parametrize("kind", [Kind.OVERLOADED, Kind.RESOURCE])
-async def test_a_failure_without_a_status_has_that_of_its_kind(protocol: str, kind: Kind) -> None:
+async def test_a_failure_without_a_status_has_its_kinds_status(protocol: str, kind: Kind) -> None:
     for stream in {False, protocol != "native"}:
         async with serving(failing(kind)) as gateway:
             answer = await asked(gateway, protocol, stream)
@@ -158,7 +156,7 @@ async def test_a_failure_without_a_status_has_that_of_its_kind(protocol: str, ki
         assert "it broke" in str(answer.json["error"])
 
 
-async def test_clients_are_told_not_to_repeat_what_the_gateway_has_repeated() -> None:
+async def test_clients_do_not_retry_after_the_gateways_own_retries() -> None:
     repeating = swink.RetryPolicy(retries={Kind.OVERLOADED: 1}, base=0.0)
     for policy, requests in ((repeating, 2), (None, 1)):
         upstream = failing(Kind.OVERLOADED)
@@ -170,7 +168,7 @@ async def test_clients_are_told_not_to_repeat_what_the_gateway_has_repeated() ->
 
 @EACH
 @pytest.mark.parametrize("stream", [True, False])
-async def test_an_empty_answer_is_an_answer(protocol: str, stream: bool) -> None:
+async def test_an_empty_answer_is_a_success(protocol: str, stream: bool) -> None:
     frames = [
         {"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 3}}},
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"},
@@ -182,13 +180,13 @@ async def test_an_empty_answer_is_an_answer(protocol: str, stream: bool) -> None
     async with serving(http=http, providers={"anthropic": OWN}) as gateway:
         answer = await asked(gateway, protocol, stream, f"anthropic/{THINKING.model}")
     assert answer.status == 200
-    if (protocol, stream) != ("native", True):  # its clients find out themselves
+    if (protocol, stream) != ("native", True):  # its clients detect it themselves
         assert b"neither text" not in answer.body
     assert len(http.requests) == 1
 
 
-@pytest.mark.parametrize("protocol", sorted({*ASKING} - {"native"}))  # its clients have own words
-async def test_a_key_that_is_missing_is_for_the_gateways_owner_to_set(protocol: str) -> None:
+@pytest.mark.parametrize("protocol", sorted({*ASKING} - {"native"}))  # differs in native
+async def test_a_missing_provider_key_is_reported_to_the_operator(protocol: str) -> None:
     error = swink.Error(error_message="no API key for acme", error_kind=Kind.AUTH)
     error.resolution = "Set ACME_API_KEY, or pass api_key=… (https://acme.test/keys)."
     async with serving(Scripted([swink.Start(), error])) as gateway:
@@ -199,16 +197,16 @@ async def test_a_key_that_is_missing_is_for_the_gateways_owner_to_set(protocol: 
 
 
 REFUSED = {"messages": 503, "gemini": 400}
-"""What keeps clients from asking again that take no `x-should-retry` with a 502."""
+"""The status that keeps clients from retrying that ignore `x-should-retry` with a 502."""
 
 BLAMING = ("authentication_error", "invalid_api_key", "UNAUTHENTICATED")
-"""By which the vendors' clients tell their user that the key is wrong which they have sent."""
+"""Codes by which vendors' clients report to their user that the user's own key is wrong."""
 
 
 @EACH
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("status", [401, 403])
-async def test_credentials_of_the_gateways_that_are_refused_are_no_clients_to_mend(
+async def test_refused_gateway_credentials_are_not_reported_as_the_clients_key(
     protocol: str, stream: bool, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     body = {"error": {"message": "Incorrect API key provided: sk-ab***yz, for gpt-4.1-mini."}}
@@ -219,14 +217,14 @@ async def test_credentials_of_the_gateways_that_are_refused_are_no_clients_to_me
         answer = await asked(gateway, protocol, stream, "best")
     said = answer.body.decode()
     assert "does not accept the gateway's own credentials" in said
-    assert "whoever runs the gateway" in said
+    assert "the operator of the gateway" in said
     told_to_others = ("OPENAI_API_KEY", "it may use", "for gpt", "sk-ab")
     assert [words for words in told_to_others if words in said] == []
     assert [word for word in BLAMING if word in said] == []
     if (protocol, stream) != ("native", True):
         assert answer.status == REFUSED.get(protocol, 502)
         assert answer.headers["x-should-retry"] == "false"
-    assert "openai/gpt-4.1-mini accepts: Incorrect API key provided" in caplog.text
+    assert "openai/gpt-4.1-mini are missing or refused: Incorrect API key provided" in caplog.text
 
 
 WORDS = (swink.TextStart(0), swink.TextDelta(0, "Hello"), swink.TextEnd(0))
@@ -242,7 +240,7 @@ POLICIES = {
 @EACH
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("policy", POLICIES)
-async def test_where_one_key_is_refused_the_next_account_is_asked(
+async def test_after_a_refused_key_the_next_account_is_tried(
     protocol: str, stream: bool, policy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = '[routes.two]\ntiers = [["echo/echo"], "echo/think"]\n' + POLICIES[policy]
@@ -253,14 +251,14 @@ async def test_where_one_key_is_refused_the_next_account_is_asked(
     assert answer.status == 200
     assert "Hello" in answer.body.decode()
     assert len(upstream.calls) == 2
-    assert caplog.text.count("no credentials that echo/echo accepts: it broke") == 1
+    assert caplog.text.count("credentials for echo/echo are missing or refused: it broke") == 1
     own = upstream.options.retry.fall_back_on - {Kind.AUTH}
     assert own == ({Kind.CONTENT_FILTERED} if POLICIES[policy] else set())
 
 
 @pytest.mark.parametrize("read_ahead", [False, True])
 @pytest.mark.parametrize("stream", [True, False])
-async def test_the_log_says_which_account_of_a_model_failed(
+async def test_the_log_names_the_account_that_failed(
     stream: bool, read_ahead: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     said = (
@@ -280,15 +278,21 @@ async def test_the_log_says_which_account_of_a_model_failed(
     ]
     assert logged == [
         ("WARNING", "routes.two.tiers[0][0]: echo/think failed: overloaded: it broke"),
-        ("WARNING", "routes.two.tiers[1][0]: no credentials that echo/echo accepts: it broke"),
-        ("WARNING", "routes.two.tiers[2][0]: no credentials that echo/echo accepts: it broke"),
+        (
+            "WARNING",
+            "routes.two.tiers[1][0]: credentials for echo/echo are missing or refused: it broke",
+        ),
+        (
+            "WARNING",
+            "routes.two.tiers[2][0]: credentials for echo/echo are missing or refused: it broke",
+        ),
     ]
     assert "sk-" not in caplog.text
 
 
 @EACH
 @pytest.mark.parametrize("stream", [True, False])
-async def test_no_client_is_told_at_which_address_nobody_is(
+async def test_clients_do_not_see_the_address_of_an_unreachable_upstream(
     protocol: str, stream: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = {"openai": {"base_url": f"http://{NOBODY}/v1", "api_key": "k"}}
@@ -302,7 +306,7 @@ async def test_no_client_is_told_at_which_address_nobody_is(
         for _ in range(3):  # the circuit of the first model is open for the third request
             answer = await asked(gateway, protocol, stream, "two")
             said = answer.body.decode() + str(answer.headers)
-            assert "the model's provider could not be reached" in said
+            assert "the model's provider cannot be reached" in said
             assert NOBODY not in said
     logged = [r.message for r in caplog.records if r.name == "swink_gateway.serving.upstream_call"]
     assert [f"network: Cannot connect to host {NOBODY}" in line for line in logged] == [True] * 5
@@ -315,13 +319,13 @@ OF_REQUESTS = {
 
 
 @pytest.mark.parametrize("kind", Kind)
-async def test_a_failure_is_a_warning_unless_it_is_of_what_a_client_asks_for(
+async def test_a_failure_is_a_warning_unless_the_request_caused_it(
     kind: Kind, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "swink_gateway")
     said = "".join(f'[routes.r{at}]\ntiers = "echo/echo"\n' for at in range(5))
     config = Source("team.toml", said).config({})
-    for name in ("r4", "echo/think"):  # as the file names it, and as a client does
+    for name in ("r4", "echo/think"):  # a name in the file, and one of a client
         error = swink.Error(error_message="it\n\nbroke " * 999, error_kind=kind)
         upstream = Scripted([swink.Start(), error])
         async with serving(upstream, config=config) as gateway:
@@ -351,7 +355,7 @@ class Blocked(Line):
 
 
 class FailsOnce:
-    """An upstream whose first answer is cut, after some reads."""
+    """An upstream whose first answer is cut off after some reads."""
 
     @swink.hookimpl(tryfirst=True)
     def stream(self, call: swink.Call) -> Any:
@@ -365,7 +369,7 @@ class FailsOnce:
         yield why if call.attempts == 1 else ANSWER[-1]
 
 
-async def test_whose_failure_it_was_is_known_before_a_slow_client_reads() -> None:
+async def test_the_account_of_a_failure_is_logged_before_a_slow_client_reads() -> None:
     policy = swink.RetryPolicy(restart_after_output=True, fall_back_on=frozenset({Kind.AUTH}))
     heard = []
 
@@ -381,12 +385,13 @@ async def test_whose_failure_it_was_is_known_before_a_slow_client_reads() -> Non
 
 
 FOR_CALLERS = ("extra=", "max_output_chars", "malformed=", "Timeouts(", "DEBUG", "swink models")
-"""Of what the library advises: words for programs in Python, and for who runs them."""
+"""Words of the library's advice for Python programs and for operators."""
 
 
-@pytest.mark.parametrize("protocol", sorted({*ASKING} - {"native"}))  # its clients are in Python
+# native clients are Python programs
+@pytest.mark.parametrize("protocol", sorted({*ASKING} - {"native"}))
 @pytest.mark.parametrize("stream", [True, False])
-async def test_no_client_is_advised_in_words_of_the_library(protocol: str, stream: bool) -> None:
+async def test_clients_get_no_advice_for_python_callers(protocol: str, stream: bool) -> None:
     upstream = Scripted()
     async with serving(upstream) as gateway:
         for kind in Kind:
@@ -401,7 +406,7 @@ BEGUN = (swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextEnd(0))
 
 
 @EACH
-async def test_a_failure_after_words_is_told_inside_the_stream(protocol: str) -> None:
+async def test_a_failure_after_output_is_inside_the_stream(protocol: str) -> None:
     async with serving(failing(Kind.OVERLOADED, None, *BEGUN)) as gateway:
         answer = await asked(gateway, protocol, True)
     assert answer.status == 200
@@ -451,7 +456,7 @@ async def test_a_failed_response_has_the_error_where_openais_sdks_look_for_it() 
     assert last["error"]["code"] == "server_is_overloaded"
 
 
-async def test_a_limit_whose_end_is_known_is_something_to_wait_for() -> None:
+async def test_a_limit_with_a_known_reset_asks_the_client_to_wait() -> None:
     async with serving(failing(Kind.THROTTLED, 6.5)) as gateway:
         whole = await asked(gateway, "chat", False)
         codex = await asked(gateway, "responses", True)
@@ -465,7 +470,7 @@ async def test_a_limit_whose_end_is_known_is_something_to_wait_for() -> None:
         assert "try again in 60.7s." in (await asked(gateway, "chat", False)).body.decode()
 
 
-async def test_what_a_provider_says_of_its_limits_is_passed_on() -> None:
+async def test_a_providers_rate_limit_headers_are_forwarded_with_failures() -> None:
     said = {"x-ratelimit-remaining-requests": "0", "Anthropic-RateLimit-Tokens-Reset": "soon"}
     refused = MemoryResponse.of_json({"error": {"message": "no"}}, 429, {**said, "Set-Cookie": "a"})
     own = {"openai": {"base_url": "http://upstream.invalid/v1", "api_key": "k"}}
@@ -477,11 +482,11 @@ async def test_what_a_provider_says_of_its_limits_is_passed_on() -> None:
 
 
 ANSWERED = [(p, s) for p in ASKING for s in (True, False) if (p, s) != ("native", True)]
-"""Streams of swink's own protocol begin before the provider has said anything."""
+"""Protocols in which a stream begins before the provider's first output."""
 
 
 @pytest.mark.parametrize(("protocol", "stream"), ANSWERED)
-async def test_what_is_left_of_a_providers_limits_goes_with_its_answers(
+async def test_a_providers_rate_limit_headers_are_forwarded_with_answers(
     protocol: str, stream: bool
 ) -> None:
     said = {"x-ratelimit-remaining-tokens": "7", "anthropic-ratelimit-requests-reset": "soon"}
@@ -494,7 +499,7 @@ async def test_what_is_left_of_a_providers_limits_goes_with_its_answers(
 
 
 @EACH
-async def test_an_error_in_the_first_frames_falls_back_and_one_after_words_does_not(
+async def test_an_error_falls_back_only_before_output(
     protocol: str,
 ) -> None:
     words = (swink.TextStart(0), swink.TextDelta(0, "Hel"), swink.TextEnd(0))
@@ -522,7 +527,7 @@ GEMINI_ERRORS = {
 
 
 @pytest.mark.parametrize("kind", GEMINI_ERRORS)
-async def test_an_error_in_a_gemini_stream_is_a_frame_of_the_stream(kind: Kind) -> None:
+async def test_an_error_in_a_gemini_stream_is_a_frame(kind: Kind) -> None:
     path = f"/v1beta/models/{MODEL}:streamGenerateContent"
     async with serving(failing(kind, None, *BEGUN)) as gateway:
         events = await ask(gateway, path + "?alt=sse", CONTENTS)
@@ -539,7 +544,7 @@ async def test_an_error_in_a_gemini_stream_is_a_frame_of_the_stream(kind: Kind) 
 
 
 class Refusing:
-    """Answers no request; `asked` counts them."""
+    """An upstream that refuses all requests; `asked` counts them."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -553,10 +558,10 @@ class Refusing:
 
 
 STATED = 20.0
-"""Seconds for which a provider asks clients to wait."""
+"""The seconds that a provider asks clients to wait."""
 
 
-async def test_that_all_asked_to_wait_is_remembered_and_told_without_asking(
+async def test_if_all_models_cool_down_requests_fail_without_a_call(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock, upstream = ManualClock(jump=True), Refusing()
@@ -583,14 +588,14 @@ async def test_that_all_asked_to_wait_is_remembered_and_told_without_asking(
             for model in ("echo/echo", "echo/think")
         ]
         logged = [r for r in caplog.records if r.name == "swink_gateway.serving.upstream_call"]
-        assert len(logged) == before  # who is not asked does not fail
+        assert len(logged) == before  # without a call, there is no failure
         await clock.advance(STATED)
         await asked(gateway, "chat", False, "two")
         assert before < upstream.asked <= before + 2
 
 
 class Aim:
-    """As much of a target as a gate looks at."""
+    """The attributes of a target that a gate uses."""
 
     is_last = False
     model = "echo/echo"
@@ -600,12 +605,12 @@ class Aim:
         self.options = swink.StreamOptions()
 
 
-async def test_a_circuit_closes_with_an_answer_and_after_a_cooldown_lets_one_ask() -> None:
+async def test_a_circuit_admits_one_probe_after_a_cooldown_and_closes_with_an_answer() -> None:
     clock = ManualClock()
     gate, target, policy = Cooldowns(MemoryLedger(clock)), Aim("a"), swink.RetryPolicy()
     down = swink.Error(error_message="full", error_kind=Kind.OVERLOADED)
     for _ in range(policy.circuit_threshold):
-        target = Aim("a")  # each call has its own
+        target = Aim("a")  # each call has a new target
         await gate.enter(target)  # type: ignore[arg-type]  # it is all that the gate looks at
         gate.leave(target, down, None)  # type: ignore[arg-type]  # the same
     with pytest.raises(swink.ProviderFailure) as refused:
@@ -627,11 +632,11 @@ OF_CLIENTS: dict[str, tuple[dict[str, str], float | None]] = {
     "no number": ({"X-Stainless-Timeout": "NOT_GIVEN"}, None),
     "no limit": ({"X-Stainless-Timeout": "inf"}, None),
 }
-"""The time limit that clients state, and the seconds after which a call ends."""
+"""Clients' time limits, and the seconds after which the gateway ends a call."""
 
 
 @pytest.mark.parametrize("name", OF_CLIENTS)
-async def test_a_call_ends_before_the_time_limit_that_its_client_states(name: str) -> None:
+async def test_a_call_ends_before_its_clients_time_limit(name: str) -> None:
     headers, limit = OF_CLIENTS[name]
     upstream, usual = Scripted(ANSWER), swink.Timeouts()
     async with serving(upstream) as gateway:
@@ -648,7 +653,7 @@ async def test_a_call_ends_before_the_time_limit_that_its_client_states(name: st
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_call_that_timed_out_is_not_made_again(stream: bool) -> None:
+async def test_a_call_that_timed_out_is_not_retried(stream: bool) -> None:
     upstream = failing(Kind.TIMEOUT)
     async with serving(upstream, retry=None) as gateway:
         answer = await asked(gateway, "chat", stream)

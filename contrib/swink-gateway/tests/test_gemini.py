@@ -1,4 +1,4 @@
-"""Answers in Google's API, read by our own parser and, sent back, by the gateway itself."""
+"""Answers in Google's API, read by swink's parser and, when sent back, by the gateway."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def parts_of(pieces: list[bytes]) -> list[Any]:
 
 
 def sent_back(parts: list[Any]) -> swink.AssistantMessage:
-    """Return what the gateway reads of parts that a client keeps in its history."""
+    """Return the message that the gateway reads from a client's history."""
     body = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
     body["contents"] += [{"role": "model", "parts": [part]} for part in parts]
     _, *rest = GEMINI.read(body, PATH, {}).context.messages
@@ -61,7 +61,7 @@ def sent_back(parts: list[Any]) -> swink.AssistantMessage:
     return message  # type: ignore[no-any-return]
 
 
-def test_calls_come_whole_in_their_order_and_made_up_ids_are_not_told() -> None:
+def test_calls_are_complete_and_in_order_without_generated_ids() -> None:
     parts = parts_of(written(GEMINI, [[event] for event in events(*CALLS)], **OWN, **SHOWN))
     assert parts[:2] == [
         {"functionCall": {"id": "c1", "name": "f", "args": {"a": 1}}, "thoughtSignature": "c2ln"},
@@ -70,7 +70,7 @@ def test_calls_come_whole_in_their_order_and_made_up_ids_are_not_told() -> None:
 
 
 @pytest.mark.parametrize("thoughts", [True, False])
-def test_what_another_provider_wants_back_survives_a_client_that_keeps_no_thoughts(
+def test_opaque_data_survives_a_client_that_keeps_no_thoughts(
     thoughts: bool,
 ) -> None:
     call = [swink.ToolCallStart(1, "c1", "f"), swink.ToolCallEnd(1, {"item": 7})]
@@ -87,7 +87,7 @@ def test_what_another_provider_wants_back_survives_a_client_that_keeps_no_though
         ]
 
 
-def test_a_providers_own_signatures_are_told_as_they_came() -> None:
+def test_googles_own_signatures_are_sent_unchanged() -> None:
     own = [swink.TextEnd(0, {"thoughtSignature": "c2ln"})]
     parts = parts_of(written(GEMINI, [events(*TEXT[:3], *own)], **OWN, **SHOWN))
     assert parts == [{"text": "Hello"}, {"text": "", "thoughtSignature": "c2ln"}]
@@ -96,7 +96,7 @@ def test_a_providers_own_signatures_are_told_as_they_came() -> None:
     assert message.content[-1] == swink.TextBlock("", {"thoughtSignature": "c2ln"})
 
 
-def test_what_the_answer_is_called_and_what_it_took() -> None:
+def test_ids_model_and_usage_of_an_answer() -> None:
     usage = Usage(
         30, 9, cache_read=4, reasoning=5, total=39, reported=True,
         extra={"toolUsePromptTokenCount": 10, "trafficType": "ON_DEMAND", "input_audio": 3},
@@ -124,7 +124,7 @@ def test_what_the_answer_is_called_and_what_it_took() -> None:
         ("", StopReason.LENGTH, "MAX_TOKENS"),
     ],
 )
-def test_a_call_that_is_not_whole_is_not_made_but_told(
+def test_a_call_with_invalid_arguments_is_reported_as_text(
     raw: str, reason: StopReason, word: str
 ) -> None:
     call = [swink.ToolCallStart(0, "c", "f"), swink.ToolCallDelta(0, raw), swink.ToolCallEnd(0)]
@@ -158,7 +158,7 @@ def _moved(event: Any) -> Any:
     return type(event)(1, *([event.delta] if isinstance(event, swink.TextDelta) else []))
 
 
-def test_a_restart_after_words_were_shown_is_a_failure_and_before_is_not_seen() -> None:
+def test_a_restart_is_a_failure_only_after_output() -> None:
     again = swink.Retry(2, 3, 0.5, "dropped", "acme/large")
     shown = [[swink.Start(), *TEXT], [again], events(*TEXT)]
     frames = responses(_until_the_end(shown))
@@ -195,7 +195,7 @@ ALL_BUT_SHRINKING = settings(phases=[Phase.explicit, Phase.generate], max_exampl
 
 @ALL_BUT_SHRINKING
 @given(event_streams())
-def test_our_parser_reads_what_was_written_event_by_event_or_at_once(stream: list[Any]) -> None:
+def test_swinks_parser_reads_single_and_batched_events(stream: list[Any]) -> None:
     stream = last_attempt(stream)
     original = fold(stream)
     for batches in ([[event] for event in stream], [stream]):
@@ -214,8 +214,8 @@ def test_our_parser_reads_what_was_written_event_by_event_or_at_once(stream: lis
 
 @ALL_BUT_SHRINKING
 @given(event_streams())
-def test_a_client_that_sends_an_answer_back_brings_all_of_it(stream: list[Any]) -> None:
-    """All but boundaries of plain text, notes on text that is written with others, and numbers."""
+def test_an_answer_that_a_client_sends_back_is_complete(stream: list[Any]) -> None:
+    """Except for boundaries of plain text, metadata of joined texts, and float formats."""
     stream = last_attempt(stream)
     original = fold(stream, "acme")
     if isinstance(stream[-1], swink.Error) or original.stop_reason is StopReason.LENGTH:

@@ -1,4 +1,4 @@
-"""What clients of Google's API ask, as swink has it."""
+"""Conversion of requests in Google's API to swink's conversations and options."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ CONTENTS: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
-        "parallel calls of one name without ids, whose results come in the order of the calls",
+        "parallel calls with the same name and no ids, with results in the order of the calls",
         [
             HI,
             model(call("f"), call("f")),
@@ -127,7 +127,7 @@ CONTENTS: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
-        "ids, results beside words and with media, values that are no text",
+        "ids, results next to text and with media, values other than text",
         [
             HI,
             model(call("f", id="c1")),
@@ -146,7 +146,7 @@ CONTENTS: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
-        "pieces of a stream, each a content, are one answer again",
+        "contents that are pieces of a stream become one answer",
         [HI, model({"text": "a", "thought": True}), model({"text": "b"}), model({"text": "c"})],
         [UserMessage("Hi"), AssistantMessage([ThinkingBlock("a"), TextBlock("bc")])],
     ),
@@ -176,7 +176,7 @@ CONTENTS: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
-        "what another provider wants back, beside what was shown of it",
+        "opaque data of another provider, next to its visible part",
         [
             HI,
             model(
@@ -193,7 +193,7 @@ CONTENTS: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
-        "a call without signature says so, in letters or in bytes",
+        "a call with the placeholder for no signature, as text or base64",
         [
             HI,
             model(
@@ -292,7 +292,7 @@ def test_tool_choice(calling: dict[str, Any], choice: str | None) -> None:
     assert bool(kept) is (len(asked.own_places) == 1)
 
 
-def test_tools_in_either_form_of_schema_and_those_of_googles_own() -> None:
+def test_tools_in_both_schema_formats_and_googles_own_tools() -> None:
     typed = {"type": "OBJECT", "properties": {"a": {"type": "INTEGER", "format": "int32"}}}
     plain = {"type": "object", "properties": {"a": {"type": "integer", "format": "int32"}}}
     declared = [
@@ -335,7 +335,7 @@ def test_schemas(given: Any, expected: Any) -> None:
     assert list(made.get("properties", ())) == list(expected.get("properties", ()))
 
 
-def test_what_swink_has_no_word_for_is_named_and_nothing_is_refused() -> None:
+def test_unknown_fields_are_reported_and_nothing_is_refused() -> None:
     asked = read(
         [
             {"role": "user", "parts": [{"text": "a", "mood": 1}], "x": 1},
@@ -366,15 +366,15 @@ def test_what_swink_has_no_word_for_is_named_and_nothing_is_refused() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"contents": "Hi"}, "contents is a string; a list is expected"),
-    ({"contents": [{"role": "king"}]}, "contents[0].role is 'king', which is no role"),
+    ({"contents": "Hi"}, "contents is a string; expected a list"),
+    ({"contents": [{"role": "king"}]}, "contents[0].role is 'king', an unknown role"),
     ({"contents": [{"parts": [{"inlineData": {}}]}]}, "inlineData.mimeType is missing"),
     ({"generationConfig": {"temperature": "hot"}}, "generationConfig.temperature is a string"),
 ]
 
 
 @pytest.mark.parametrize(("fields", "said"), REFUSED)
-def test_what_is_no_request_is_told_with_its_place(fields: dict[str, Any], said: str) -> None:
+def test_an_invalid_request_is_refused_with_the_path(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest) as refused:
         GEMINI.read({"contents": [HI], **fields}, {"model": "m", "method": "generateContent"}, {})
     assert said in str(refused.value)
@@ -396,8 +396,8 @@ def converted(context: Context) -> Any:
 
 @settings(phases=[Phase.explicit, Phase.generate], max_examples=40)
 @given(contexts(WIRE, media=False))
-def test_what_our_own_provider_asks_is_read_as_it_was_meant(context: Context) -> None:
-    """Once told in Google's form, a conversation stays the same however often it is read."""
+def test_requests_of_swinks_own_provider_are_read_unchanged(context: Context) -> None:
+    """After one conversion to Google's format, a conversation stays the same."""
     for message in context.messages:
         for block in message.content if isinstance(message, AssistantMessage) else ():
             if isinstance(block, TextBlock | ToolCallBlock) and block.metadata is not None:
@@ -418,13 +418,13 @@ def test_what_our_own_provider_asks_is_read_as_it_was_meant(context: Context) ->
 
 
 def _instruction(body: dict[str, Any]) -> str:
-    """Return the system text; the gateway reads its parts as one text."""
+    """Return the system text; the gateway joins its parts."""
     parts = body.get("systemInstruction", {"parts": []})["parts"]
     return "\n\n".join(part["text"] for part in parts)
 
 
 def _joined(turn: Any) -> list[Any]:
-    """Return the parts of a turn; where plain texts meet does not matter."""
+    """Return the parts of a turn, with plain texts joined."""
     parts: list[Any] = [turn["role"]]
     for part in turn["parts"]:
         if part.keys() == {"text"} and isinstance(parts[-1], dict) and parts[-1].keys() == {"text"}:
@@ -450,6 +450,6 @@ BODIES = st.recursive(
 
 
 @given(BODIES)
-def test_no_body_is_worse_than_a_bad_request(body: Any) -> None:
+def test_any_body_is_accepted_or_a_bad_request(body: Any) -> None:
     with suppress(BadRequest):
         GEMINI.read(body, {"model": "m", "method": "generateContent"}, {})

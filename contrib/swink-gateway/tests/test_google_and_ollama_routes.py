@@ -1,4 +1,4 @@
-"""Where clients of Google's and Ollama's APIs ask, without their SDKs."""
+"""The routes of Google's and Ollama's APIs, tested without their SDKs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHAT = {"model": "echo/echo", "messages": [{"role": "user", "content": "one two"
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta"])
-async def test_a_model_whose_name_has_a_slash_is_asked_in_both_versions(version: str) -> None:
+async def test_a_model_name_with_a_slash_works_in_both_versions(version: str) -> None:
     async with serving(keys=["k1"]) as gateway:
         place = f"/{version}/models/echo/echo"
         whole = await ask(gateway, f"{place}:generateContent?key=k1", HI)
@@ -35,7 +35,7 @@ def _text(responses: list[Any]) -> str:
     return "".join(part["text"] for one in candidates for part in one["content"]["parts"])
 
 
-async def test_what_cannot_be_asked_is_refused_in_the_words_of_the_api() -> None:
+async def test_invalid_requests_are_refused_in_the_apis_error_format() -> None:
     async with serving() as gateway:
         unknown = await ask(gateway, "/v1beta/models/nobody/any:generateContent", HI)
         wrong = await ask(gateway, "/v1beta/models/echo/echo:generateContent", {"contents": 1})
@@ -47,10 +47,10 @@ async def test_what_cannot_be_asked_is_refused_in_the_words_of_the_api() -> None
     assert (wrong.status, error["code"], error["status"]) == (400, 400, "INVALID_ARGUMENT")
     assert (missing.status, type(missing.json["error"])) == (404, str)
     assert unread.status == 400
-    assert "no JSON" in unread.json["error"]
+    assert "not valid JSON" in unread.json["error"]
 
 
-async def test_ollama_streams_lines_unless_it_is_told_not_to() -> None:
+async def test_ollama_streams_lines_by_default() -> None:
     async with serving() as gateway:
         stream = await ask(gateway, "/api/chat", CHAT)
         whole = await ask(gateway, "/api/chat", {**CHAT, "stream": False})
@@ -65,7 +65,7 @@ async def test_ollama_streams_lines_unless_it_is_told_not_to() -> None:
     assert "echo/echo" in [model["model"] for model in tags.json["models"]]
 
 
-async def test_what_is_googles_own_is_named_where_another_answers() -> None:
+async def test_googles_own_fields_are_reported_for_other_providers() -> None:
     body = {**HI, "cachedContent": "c", "generationConfig": {"mediaResolution": "LOW"}}
     async with serving() as gateway:
         answer = await ask(gateway, "/v1beta/models/echo/echo:generateContent", body)
@@ -73,7 +73,7 @@ async def test_what_is_googles_own_is_named_where_another_answers() -> None:
     assert answer.headers["x-swink-dropped"] == "generationConfig.mediaResolution, cachedContent"
 
 
-async def test_what_is_googles_own_goes_to_google_as_it_is() -> None:
+async def test_googles_own_fields_go_to_google_unchanged() -> None:
     body = {**HI, "safetySettings": [{"category": "C"}], "tools": [{"googleSearch": {}}]}
     upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.STOP)])
     async with serving(upstream) as gateway:

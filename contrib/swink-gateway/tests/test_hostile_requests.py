@@ -1,8 +1,9 @@
-"""Requests that are made to hurt: enormous, malformed, or after what is not theirs.
+"""Hostile requests: enormous, malformed, or aimed at data of others.
 
-The freeze meter counts what the thread of the event loop spends on a request: from its bytes to a
-call that could begin. Every place of a request is made large in every way that JSON allows. With
-`SWINK_GATEWAY_CLIENTS` (`make clients`) all texts are tried, at full size; without it at a quarter.
+The freeze meter measures the CPU time of the event loop's thread for a request, from its bytes to a
+prepared call. Every field of a request is made large in every way that JSON allows. With
+`SWINK_GATEWAY_CLIENTS` (`make clients`), all texts are tried at full size; without it, at a quarter
+of the size.
 """
 
 from __future__ import annotations
@@ -145,10 +146,10 @@ PATHS = {
 }
 
 TIMES, MOST = (64, 3) if EVERYTHING else (8, 1)
-"""How many times as large an enormous request is, and how many of the dearest are tried."""
+"""The size factor of an enormous request, and the number of the slowest to repeat."""
 
 LARGE, LIMIT = (HOSTILE_SIZE, FREEZE) if EVERYTHING else (HOSTILE_SIZE // 4, FREEZE / 2)
-"""How large a request is made, and for how many seconds the loop may work on it."""
+"""The size of a request in bytes, and the seconds that the event loop may work on it."""
 
 REPEATED = TEXTS if EVERYTHING else ("[",)
 
@@ -156,7 +157,7 @@ EACH = pytest.mark.parametrize("name", REQUESTS)
 
 
 async def loop_seconds(calls: Calls, name: str, body: bytes, enough: float) -> float:
-    """Return for how long the event loop works on a request before anybody is asked."""
+    """Return the time of the event loop for a request, up to the call of a provider."""
     protocol, path, _ = REQUESTS[name]
     best = FREEZE * 1000
     gc.disable()
@@ -176,7 +177,7 @@ async def loop_seconds(calls: Calls, name: str, body: bytes, enough: float) -> f
 
 
 def odd(data: Any) -> Iterator[Any]:
-    """Yield data with each of its places something that does not belong there."""
+    """Yield copies of data, each with an unexpected value in one place."""
     if isinstance(data, dict | list):
         keys = list(data) if isinstance(data, dict) else range(len(data))
         for key in keys:
@@ -199,7 +200,7 @@ async def calling() -> AsyncIterator[Calls]:
 
 
 @EACH
-async def test_the_sample_is_a_request(name: str) -> None:
+async def test_the_sample_is_a_valid_request(name: str) -> None:
     protocol, path, body = REQUESTS[name]
     asked = protocol.read(body, path, {})
     async with calling() as calls, calls.begun(protocol, asked, "") as begun:
@@ -207,7 +208,7 @@ async def test_the_sample_is_a_request(name: str) -> None:
 
 
 @EACH
-async def test_no_request_holds_the_loop(name: str) -> None:
+async def test_no_request_blocks_the_event_loop(name: str) -> None:
     slow = []
     async with calling() as calls:
         for where, body in inflated(REQUESTS[name][2], LARGE, REPEATED):
@@ -217,7 +218,7 @@ async def test_no_request_holds_the_loop(name: str) -> None:
 
 
 @EACH
-async def test_enormous_requests_cost_no_more_by_the_byte(name: str) -> None:
+async def test_the_time_per_byte_of_enormous_requests_is_constant(name: str) -> None:
     size = HOSTILE_SIZE // 4
     small = dict(inflated(REQUESTS[name][2], size, ("x",)))
     async with calling() as calls:
@@ -230,7 +231,7 @@ async def test_enormous_requests_cost_no_more_by_the_byte(name: str) -> None:
             assert await loop_seconds(calls, name, large, enough) <= enough, where
 
 
-async def test_a_conversation_has_only_so_many_blocks() -> None:
+async def test_the_number_of_blocks_is_limited() -> None:
     many = [{"role": "user", "content": "Hi"}] * (MOST_BLOCKS + 1)
     async with serving() as gateway:
         answer = await ask(gateway, PATHS["chat"], {"model": MODEL, "messages": many})
@@ -242,7 +243,7 @@ async def test_a_conversation_has_only_so_many_blocks() -> None:
 
 
 @EACH
-async def test_a_request_is_so_deep_and_no_deeper(name: str) -> None:
+async def test_the_nesting_of_a_request_is_limited(name: str) -> None:
     protocol, path, body = REQUESTS[name]
     async with calling() as calls:
         for depth, fits in ((MOST_DEPTH // 2, True), (MOST_DEPTH, False), (990, False)):
@@ -259,7 +260,7 @@ async def test_a_request_is_so_deep_and_no_deeper(name: str) -> None:
 
 
 @EACH
-async def test_a_models_name_is_short_and_fits_in_a_line_of_a_log(name: str) -> None:
+async def test_a_models_name_is_short_and_printable(name: str) -> None:
     protocol, path, body = REQUESTS[name]
     for model in ("echo/" + "x" * MOST_NAME, "echo/a\nERROR all is lost", "echo/\x1b[2J"):
         named = {"model": model}
@@ -268,7 +269,7 @@ async def test_a_models_name_is_short_and_fits_in_a_line_of_a_log(name: str) -> 
 
 
 @pytest.mark.parametrize("coding", ["gzip", "zstd", "GZip", "gzip, gzip"])
-async def test_no_compressed_body_is_taken(coding: str) -> None:
+async def test_compressed_bodies_are_refused(coding: str) -> None:
     bomb = gzip.compress(b" " * 1_000_000)
     async with serving() as gateway:
         for path in (*PATHS.values(), "/api/show", "/health"):
@@ -277,7 +278,7 @@ async def test_no_compressed_body_is_taken(coding: str) -> None:
 
 
 @EACH
-async def test_what_does_not_belong_there_is_refused_or_left_out(name: str) -> None:
+async def test_unexpected_values_are_refused_or_dropped(name: str) -> None:
     protocol, path, body = REQUESTS[name]
     refusals = []
     async with calling() as calls:
@@ -300,7 +301,7 @@ def encoded(data: Any) -> bytes:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"0", b"\xff", b"[" * 200_000, b'{"a":' * 50_000]
 )
-async def test_what_is_no_request_is_refused_in_the_protocols_words(name: str, body: bytes) -> None:
+async def test_invalid_requests_are_refused_in_the_protocols_format(name: str, body: bytes) -> None:
     async with serving() as gateway:
         answer = await ask(gateway, PATHS[name], body)
     assert answer.status == 400
@@ -315,9 +316,7 @@ NO_SCHEMAS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("model", ["openai/gpt-5-mini", "anthropic/claude-haiku-4-5"])
 @pytest.mark.parametrize("wrong", NO_SCHEMAS, ids=str)
-async def test_a_schema_that_is_none_is_for_the_provider_to_refuse(
-    model: str, wrong: dict[str, Any]
-) -> None:
+async def test_the_provider_refuses_an_invalid_schema(model: str, wrong: dict[str, Any]) -> None:
     refusal = {"error": {"type": "invalid_request_error", "message": "that is no schema"}}
     http = MemoryHTTPClient(MemoryResponse.of_json(refusal, 400))
     provider = {model.partition("/")[0]: {"api_key": "k", "base_url": "http://upstream.invalid"}}
@@ -332,10 +331,10 @@ async def test_a_schema_that_is_none_is_for_the_provider_to_refuse(
 
 @EACH
 @pytest.mark.parametrize("status", [400, 401])
-async def test_no_secret_of_the_gateways_is_told(
+async def test_no_secret_of_the_gateway_reaches_a_client(
     name: str, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What a provider says of the gateway's own credentials is for its log alone."""
+    """Only the log has a provider's message about the gateway's credentials."""
     caplog.set_level(logging.DEBUG)
     own = {"openai": given_to("openai")}
     echoed = own["openai"]["api_key"] + own["openai"]["headers"]["Cookie"]

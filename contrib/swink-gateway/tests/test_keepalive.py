@@ -1,4 +1,4 @@
-"""An upstream that thinks: its client is told every ten seconds, by a test's clock."""
+"""While an upstream is silent, its client gets a keep-alive every ten seconds of a test's clock."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MODEL = "echo/echo"
 
 
 class Thinking(Scripted):
-    """Says what it is told to, a batch for each call of `say`, and thinks in between."""
+    """An upstream that is silent between the batches that `say` sends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,11 +78,13 @@ SIGNS: dict[str, tuple[str, dict[str, Any], bytes]] = {
     "ollama generate": ("/api/generate", {"model": MODEL, "prompt": "Hi"}, b'"response":"",'),
     "native": ("/v1/stream", HI, b": alive\n\n"),
 }  # fmt: skip
-"""Where each protocol asks, what, and what a sign of life is there."""
+"""The path, the body and the keep-alive of each protocol."""
 
 
 @pytest.mark.parametrize("name", SIGNS)
-async def test_a_client_is_told_every_ten_seconds_before_and_between_words(name: str) -> None:
+async def test_a_client_gets_a_keep_alive_every_ten_seconds_before_and_between_output(
+    name: str,
+) -> None:
     path, body, sign = SIGNS[name]
     upstream, clock = Thinking(), ManualClock()
     async with (
@@ -102,7 +104,7 @@ async def test_a_client_is_told_every_ten_seconds_before_and_between_words(name:
             await clock.advance(SILENT_SECONDS - 1)
             await upstream.say(swink.TextDelta(0, " there"))
             before = await read_until(response, b" there")
-            assert sign not in before.replace(b"\r\n{", b"")  # it had not been silent so long
+            assert sign not in before.replace(b"\r\n{", b"")  # the silence was shorter
             await clock.advance(SILENT_SECONDS)
             await read_until(response, sign)
             await upstream.say(*ENDED)
@@ -141,7 +143,7 @@ async def test_the_status_waits_for_the_provider_but_no_longer_than_head_wait(
     assert b"full" in rest
 
 
-async def test_after_a_long_head_wait_signs_of_life_come_as_often_as_ever() -> None:
+async def test_after_a_long_head_wait_keep_alives_have_the_usual_interval() -> None:
     path, body, sign = SIGNS["chat"]
     upstream, clock = Thinking(), ManualClock()
     config = Config(head_wait=Amount(6 * SILENT_SECONDS))
@@ -163,7 +165,7 @@ async def test_after_a_long_head_wait_signs_of_life_come_as_often_as_ever() -> N
 
 
 async def read_until(response: aiohttp.ClientResponse, what: bytes) -> bytes:
-    """Read on until something has come."""
+    """Read until a text has arrived."""
     came = b""
     while what not in came:
         piece = await response.content.readany()
@@ -173,7 +175,7 @@ async def read_until(response: aiohttp.ClientResponse, what: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("protocol", [name for name in CLIENTS if name != "native"])
-async def test_every_sdk_reads_an_answer_with_signs_of_life_in_it(protocol: str) -> None:
+async def test_every_sdk_reads_an_answer_with_keep_alives(protocol: str) -> None:
     upstream, clock = Thinking(), ManualClock()
     async with (
         serving(upstream, limits=Limits(clock=clock)) as gateway,
@@ -188,7 +190,7 @@ async def test_every_sdk_reads_an_answer_with_signs_of_life_in_it(protocol: str)
     assert (found.error, found.text) == (None, "Hello there you")
 
 
-async def test_a_sign_of_life_keeps_no_failure_from_falling_back() -> None:
+async def test_a_failure_after_a_keep_alive_still_falls_back() -> None:
     upstream, clock = Thinking(), ManualClock()
     async with (
         serving(
@@ -216,7 +218,7 @@ async def test_a_sign_of_life_keeps_no_failure_from_falling_back() -> None:
     assert frames[-1]["response"]["output"][0]["content"][0]["text"] == "Hello you"
 
 
-async def test_an_upstreams_comments_are_nobodys_data() -> None:
+async def test_an_upstreams_comments_are_not_forwarded() -> None:
     said = b": are you there\n\n"
     frames = [frame + b"\n\n" for frame in PARALLEL.body.split(b"\n\n") if frame]
     chunks = [piece for frame in frames for piece in (said, frame)]

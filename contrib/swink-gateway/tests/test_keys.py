@@ -1,4 +1,4 @@
-"""Clients' keys: what their owners may ask for, how much, and what they are told of it."""
+"""Clients' keys: allowed models, limits, and reports of their usage."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ NAMES = [
     ("best", ALICE, 200),
     ("gpt", ALICE, 200),
     ("echo/think", ALICE, 200),
-    ("think", ALICE, 200),  # of the one provider that lists it
+    ("think", ALICE, 200),  # listed by one provider
     ("slow", ALICE, 404),
     ("echo/echo", ALICE, 404),
     ("nobody/x", ALICE, 404),
@@ -73,15 +73,17 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("model", "headers", "status"), NAMES)
-async def test_a_key_opens_what_it_is_for(model: str, headers: dict[str, str], status: int) -> None:
+async def test_a_key_may_use_only_its_models(
+    model: str, headers: dict[str, str], status: int
+) -> None:
     async with serving(config=config_of(KEYS)) as gateway:
         answer = await asked(gateway, model, headers)
     assert answer.status == status
     if status == 404 and headers == ALICE:
-        assert "'alice' may not ask for" in answer.json["error"]["message"]
+        assert "'alice' may not use" in answer.json["error"]["message"]
 
 
-async def test_every_list_shows_what_a_key_may_ask_for_and_no_more() -> None:
+async def test_every_list_shows_only_the_models_of_a_key() -> None:
     async with serving(config=config_of(KEYS)) as gateway:
         for headers, mine in ((ALICE, True), (BOB, False)):
             rows = (await ask(gateway, "/v1/models", headers=headers)).json["data"]
@@ -97,7 +99,7 @@ async def test_every_list_shows_what_a_key_may_ask_for_and_no_more() -> None:
             assert (b'"echo/echo">' in page) is not mine
 
 
-async def test_an_answer_is_gone_on_from_by_whoever_got_it_alone() -> None:
+async def test_only_the_owner_of_an_answer_can_continue_from_it() -> None:
     said = {"model": "best", "input": "Hi"}
     async with serving(config=config_of(KEYS)) as gateway:
         first = (await ask(gateway, "/v1/responses", said, headers=ALICE)).json
@@ -106,7 +108,7 @@ async def test_an_answer_is_gone_on_from_by_whoever_got_it_alone() -> None:
         assert (await ask(gateway, "/v1/responses", more, headers=ALICE)).status == 200
 
 
-# -- how much -----------------------------------------------------------------------------------
+# -- limits ----------------------------------------------------------------------------------------
 
 LIMITED = """
 [keys.alice]
@@ -121,7 +123,7 @@ USED = Usage(10, 30, total=40, reported=True)
 
 ENDS = ("response.completed", "error")
 
-# (the limit, calls that are answered, what the next is told, after how many seconds it is answered)
+# (the limit, the answered calls, the message of the next call, the seconds until it is answered)
 LIMITS = [
     ("requests_per_minute = 2", 2, "2 requests a minute", 61),
     ("tokens_per_minute = 50", 2, "50 tokens a minute", 61),
@@ -132,7 +134,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("limit", "calls", "what", "seconds"), LIMITS)
-async def test_a_limit_refuses_in_words_and_says_when_to_come_again(
+async def test_a_reached_limit_is_refused_with_a_message_and_retry_after(
     limit: str, calls: int, what: str, seconds: int
 ) -> None:
     clock = ManualClock()
@@ -152,7 +154,7 @@ async def test_a_limit_refuses_in_words_and_says_when_to_come_again(
 
 
 class Waiting:
-    """A plugin whose answers say a word, and wait to be let go."""
+    """A plugin whose answers send one delta, and then wait for `go_on`."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -171,7 +173,7 @@ class Waiting:
         yield Done(StopReason.STOP, USED, Cost(total=0.25))
 
 
-async def test_who_leaves_gives_a_place_back_and_has_had_what_was_said() -> None:
+async def test_a_client_that_disconnects_frees_its_slot_and_pays_for_the_output() -> None:
     waiting, ledger = Waiting(), MemoryLedger()
     config = config_of(LIMITED % "streams = 1")
     async with serving(waiting, config=config, ledger=ledger) as gateway:
@@ -188,7 +190,7 @@ async def test_who_leaves_gives_a_place_back_and_has_had_what_was_said() -> None
     assert spent.tokens > 100 + 40
 
 
-async def test_a_call_that_cannot_be_made_takes_nothing() -> None:
+async def test_an_invalid_call_is_not_charged() -> None:
     ledger = MemoryLedger()
     async with serving(config=config_of(LIMITED % "streams = 1"), ledger=ledger) as gateway:
         wrong = {"model": "echo/echo", "messages": [], "max_tokens": 5}
@@ -198,7 +200,7 @@ async def test_a_call_that_cannot_be_made_takes_nothing() -> None:
     assert (spent.tokens, spent.streams, spent.dollars_today) == (0, 0, 0.0)
 
 
-async def test_over_a_websocket_the_owner_of_the_key_pays_for_each_answer() -> None:
+async def test_each_answer_over_a_websocket_is_charged_to_the_key() -> None:
     ledger = MemoryLedger()
     config = config_of(LIMITED % "requests_per_minute = 1")
     script = Scripted(*answer_of(USED, 0.25))
@@ -220,10 +222,10 @@ async def test_over_a_websocket_the_owner_of_the_key_pays_for_each_answer() -> N
     assert (spent.requests, spent.tokens, spent.dollars_today) == (1, 40, 0.25)
 
 
-# -- what they are told -------------------------------------------------------------------------
+# -- reports ---------------------------------------------------------------------------------------
 
 
-async def test_an_owner_sees_what_is_spent_and_an_operator_what_all_spent() -> None:
+async def test_an_owner_sees_its_own_spending_and_an_operator_that_of_all() -> None:
     config = config_of(LIMITED % "dollars_per_day = 5")
     failed = Error(error_message="no", error_kind=swink.StreamErrorKind.NETWORK)
     script = Scripted(*answer_of(USED, 0.25))
@@ -245,7 +247,7 @@ async def test_an_owner_sees_what_is_spent_and_an_operator_what_all_spent() -> N
 
 
 @pytest.mark.parametrize(("each", "times", "told"), [(0.1, 3, 0.3), (-1e-12, 1, 0.0)])
-async def test_what_is_spent_has_no_noise_of_sums(each: float, times: int, told: float) -> None:
+async def test_spending_has_no_rounding_noise(each: float, times: int, told: float) -> None:
     ledger = MemoryLedger()
     for _ in range(times):
         ticket = await ledger.admit("alice", Allowance(), 0, 0.0)
@@ -276,7 +278,7 @@ FULL_DISK = [
 
 
 @pytest.mark.parametrize(("path", "body"), FULL_DISK, ids=str)
-async def test_a_full_disk_refuses_calls_as_a_failure_of_the_server(
+async def test_with_a_full_disk_calls_get_a_server_error(
     path: str, body: dict[str, Any], tmp_path: Path
 ) -> None:
     said = {"model": "echo/echo", **body}

@@ -1,8 +1,8 @@
-"""An upstream that is killed at any frame: one visible failure, as each SDK raises it.
+"""An upstream that is killed after any frame: exactly one visible failure in each SDK.
 
-A recorded answer ends after each of its frames, by a connection that is lost. Whoever asked gets
-exactly one failure, never an answer that looks complete. With `SWINK_GATEWAY_CLIENTS` all that
-providers ship are cut, without it one with thinking and calls, and one of each other framing.
+The test ends a recorded answer after each frame with a lost connection. The client must get exactly
+one failure, never an answer that looks complete. With `SWINK_GATEWAY_CLIENTS`, all shipped
+recordings are cut; otherwise, one with thinking and calls, and one for each other framing.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ ASK = Ask()
 CUT = ("anthropic/thinking-and-tool-call", "ollama/tool-calls")
 
 ENDS = {"openai/several-answers": 3}
-"""After how many cuts an answer lacks only what follows its end; the second of several answers ends
-after the first. Of the others: 2."""
+"""The number of cuts after which an answer lacks only the data after its end; the default is 2.
+
+The second of several answers ends after the first cut.
+"""
 
 
 def expected(protocol: str, upstream: Upstream, body: bytes, terminal: swink.Error) -> str:
-    """Return the words of the failure: an answer that begins anew fails there, if its client has
-    words of the first one and cannot take them back."""
+    """Return the expected error message.
+
+    A restarted answer fails if its client has output of the first one and cannot discard it.
+    """
     anew = upstream.name in BEGUN_ANEW and body.count(b"event: message_start") > 1
     if anew and protocol in CANNOT_TAKE_BACK:
         return "the provider began its answer anew"
@@ -36,7 +40,7 @@ def expected(protocol: str, upstream: Upstream, body: bytes, terminal: swink.Err
 
 
 def frames(upstream: Upstream) -> list[bytes]:
-    """Return a recorded body in pieces that end where its frames do, as far as bytes show it."""
+    """Split a recorded body at the ends of its frames, as far as bytes show them."""
     body = upstream.source.body
     if b"\n" not in body or upstream.provider == "bedrock":
         return list(_messages(body))
@@ -78,10 +82,10 @@ async def test_an_upstream_killed_at_any_frame_is_one_visible_failure(
             with about(upstream):
                 found = await client.stream(upstream.model, ASK)
                 if isinstance(terminal, swink.Done):
-                    complete += 1  # it lacks nothing but an end marker
+                    complete += 1  # only the end marker is missing
                     assert found.error is None
                 else:
                     assert found.error is not None
-                    assert "was cut" not in str(found.error)  # it was told, not left out
+                    assert "was cut" not in str(found.error)  # it was reported, not dropped
                     assert expected(protocol, upstream, before, terminal) in found.message
     assert complete <= ENDS.get(upstream.name, 2)

@@ -1,4 +1,4 @@
-"""Limits, budgets and circuits: the same rules in memory, in SQLite and in a real Redis."""
+"""Limits, budgets and circuits: the same rules in memory, in SQLite and in Redis."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_testing.clock import ManualClock
 
 BEGAN = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
-"""Ten minutes before another day, and another month."""
+"""Ten minutes before the end of a day and a month."""
 
 ENGINES = ("memory", "sqlite", "redis")
 
@@ -70,7 +70,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("limit", "what", "said"), WORDS)
-def test_a_limit_is_said_as_people_write_it(limit: float, what: str, said: str) -> None:
+def test_limits_are_formatted_for_people(limit: float, what: str, said: str) -> None:
     assert counted(limit, what) == said
 
 
@@ -80,7 +80,7 @@ Both = Callable[[], AbstractAsyncContextManager[Two]]
 
 @pytest.fixture(params=ENGINES)
 def both(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Both:
-    """The ledger as two processes have it; in memory there is but one."""
+    """A ledger shared by two processes; in memory, both are the same."""
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[Two]:
@@ -105,7 +105,7 @@ def _two(request: pytest.FixtureRequest, clock: ManualClock, folder: Path) -> Tw
 
 @pytest.fixture
 def key(request: pytest.FixtureRequest) -> str:
-    """A key of the test's own: the server keeps those of all."""
+    """A key for this test, because all tests share the server."""
     return request.node.name
 
 
@@ -122,11 +122,11 @@ LIMITS: dict[str, tuple[Allowance, int, str]] = {
     "the first that is reached": (Allowance(requests=9, dollars_a_day=0.25), 1, "0.25 US dollars"),
     "none": (Allowance(), 9, ""),
 }
-"""What is allowed, how many calls of 100 tokens and a quarter of a dollar that is, and its name."""
+"""The limits, the number of admitted calls of 100 tokens and 0.25 dollars, and the limit's name."""
 
 
 @pytest.mark.parametrize("case", LIMITS)
-async def test_calls_are_admitted_until_a_limit_is_reached_by_whomever(
+async def test_calls_are_admitted_until_the_processes_reach_a_limit(
     case: str, both: Both, key: str
 ) -> None:
     async with both() as two:
@@ -141,7 +141,7 @@ async def test_calls_are_admitted_until_a_limit_is_reached_by_whomever(
         assert isinstance(await two[0].admit(f"{key} another", allowance, 100, 0.25), Ticket)
 
 
-async def test_many_at_once_pass_no_limit(both: Both, key: str) -> None:
+async def test_concurrent_calls_do_not_exceed_a_limit(both: Both, key: str) -> None:
     async with both() as two:
         allowance = Allowance(requests=10)
         answers = await asyncio.gather(
@@ -150,7 +150,7 @@ async def test_many_at_once_pass_no_limit(both: Both, key: str) -> None:
         assert sum(isinstance(answer, Ticket) for answer in answers) == 10
 
 
-async def test_what_a_call_took_takes_the_place_of_what_it_might_have(both: Both, key: str) -> None:
+async def test_the_usage_of_a_call_replaces_its_reservation(both: Both, key: str) -> None:
     async with both() as two:
         first, second = two
         allowance = Allowance(dollars_a_day=1.0, tokens=1000)
@@ -164,7 +164,7 @@ async def test_what_a_call_took_takes_the_place_of_what_it_might_have(both: Both
         assert isinstance(await second.admit(key, allowance, 1, 0.1), Ticket)
 
 
-async def test_a_minute_goes_by_seconds(both: Both, key: str, clock: ManualClock) -> None:
+async def test_a_minute_is_a_sliding_window(both: Both, key: str, clock: ManualClock) -> None:
     async with both() as two:
         allowance = Allowance(requests=2)
         await two[0].admit(key, allowance, 0, 0.0)
@@ -178,7 +178,7 @@ async def test_a_minute_goes_by_seconds(both: Both, key: str, clock: ManualClock
         assert isinstance(await two[1].admit(key, allowance, 0, 0.0), Refusal)
 
 
-async def test_budgets_begin_anew_with_the_day_and_the_month(
+async def test_budgets_reset_with_the_day_and_the_month(
     both: Both, key: str, clock: ManualClock
 ) -> None:
     async with both() as two:
@@ -203,7 +203,7 @@ async def test_budgets_begin_anew_with_the_day_and_the_month(
 
 
 def down(message: str, threshold: int, *, is_first: bool = True) -> FailedAttempt:
-    """Return a failure after which one attempt may ask every 30 seconds."""
+    """Return a failure after which one attempt is admitted every 30 seconds."""
     return FailedAttempt(
         kind="overloaded",
         message=message,
@@ -214,7 +214,7 @@ def down(message: str, threshold: int, *, is_first: bool = True) -> FailedAttemp
     )
 
 
-async def test_a_circuit_opens_for_all_and_lets_one_ask_after_its_rest(
+async def test_a_circuit_opens_for_all_and_admits_one_probe_after_the_cooldown(
     both: Both, key: str, clock: ManualClock
 ) -> None:
     async with both() as two:
@@ -237,7 +237,7 @@ async def test_a_circuit_opens_for_all_and_lets_one_ask_after_its_rest(
         assert await first.circuit(key) is None
 
 
-async def test_a_circuit_counts_calls_and_keeps_to_the_time_that_the_vendor_gave(
+async def test_a_circuit_counts_calls_and_respects_retry_after(
     both: Both, key: str, clock: ManualClock
 ) -> None:
     async with both() as two:
@@ -262,7 +262,7 @@ async def test_a_circuit_counts_calls_and_keeps_to_the_time_that_the_vendor_gave
 # -- what the machine's own processes share ------------------------------------------------------
 
 
-async def test_a_file_outlives_its_process_and_forgets_the_streams_of_the_dead(
+async def test_a_file_outlives_its_process_and_drops_a_dead_process_streams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = SQLiteLedger(tmp_path / "ledger")
@@ -275,7 +275,7 @@ async def test_a_file_outlives_its_process_and_forgets_the_streams_of_the_dead(
     await again.aclose()
 
 
-async def test_circuits_that_are_remembered_have_a_bound(
+async def test_the_number_of_stored_circuits_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.memory.MOST_REMEMBERED", 5)
@@ -298,7 +298,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("store", "why"), WRONG, ids=[why for _, why in WRONG])
-def test_a_store_that_cannot_be_says_why(store: Store, why: str) -> None:
+def test_an_unusable_store_is_reported_with_the_cause(store: Store, why: str) -> None:
     with pytest.raises(UsageError, match=why):
         open_ledger(store)
 
@@ -315,13 +315,13 @@ def mortal(tmp_path: Path) -> Iterator[RedisServer]:
 
 
 async def back(*ledgers: RedisLedger) -> None:
-    """Let the ledgers find their server again, as they do by themselves every second."""
+    """Let the ledgers reconnect, as they do every second without a test."""
     for ledger in ledgers:
         await ledger._come_back()
 
 
 @pytest.mark.parametrize("forgets", [False, True])
-async def test_without_redis_each_process_takes_what_it_holds_and_pays_when_it_is_back(
+async def test_without_redis_each_process_uses_its_lease_and_settles_after_the_reconnect(
     forgets: bool, mortal: RedisServer, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledgers = RedisLedger(mortal.url, clock), RedisLedger(mortal.url, clock)
@@ -349,13 +349,13 @@ async def test_without_redis_each_process_takes_what_it_holds_and_pays_when_it_i
 
 @pytest.fixture
 def by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing happen that the test does not do."""
+    """Stop the background tasks, so that the test controls every step."""
     monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 3600.0)
     monkeypatch.setattr("swink_gateway.policy.limits.redis.MOST_LOOKS", 1)
 
 
 class Torn(RedisLedger):
-    """A ledger that is cut off from its server: before that hears a request, or after."""
+    """A ledger that loses its server before or after a request reaches it."""
 
     cut: str = ""
 
@@ -377,11 +377,11 @@ BOUNDS: dict[str, tuple[Allowance, int]] = {
     "dollars": (Allowance(dollars_a_day=60.0), 60),
     "dollars a month": (Allowance(dollars_a_month=60.0), 60),
 }
-"""What is allowed, and how many calls of 100 tokens and a dollar that is."""
+"""The limits, and the number of admitted calls of 100 tokens and a dollar."""
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
-async def test_no_limit_is_passed_by_more_than_a_call_a_process_whenever_redis_goes_and_comes(
+async def test_redis_outages_exceed_a_limit_by_at_most_a_call_per_process(
     bound: str, server: RedisServer, clock: ManualClock, by_itself: None
 ) -> None:
     (allowance, most), reached = BOUNDS[bound], 0
@@ -413,12 +413,12 @@ async def test_no_limit_is_passed_by_more_than_a_call_a_process_whenever_redis_g
 
 
 async def admitted(ledger: Ledger, key: str, times: int) -> int:
-    """Return how many of so many calls are admitted, of 40 a minute."""
+    """Return the number of admitted calls, at 40 a minute."""
     answers = [await ledger.admit(key, Allowance(requests=40), 0, 0.0) for _ in range(times)]
     return sum(isinstance(answer, Ticket) for answer in answers)
 
 
-async def test_what_a_process_takes_it_holds_no_more(
+async def test_usage_reduces_the_lease_of_a_process(
     server: RedisServer, clock: ManualClock, key: str, by_itself: None
 ) -> None:
     ledger = Torn(server.url, clock)
@@ -430,7 +430,7 @@ async def test_what_a_process_takes_it_holds_no_more(
     await ledger.aclose()
 
 
-async def test_what_a_process_was_not_told_to_give_back_it_may_still_take(
+async def test_a_process_may_use_its_lease_until_it_is_told_to_return_it(
     server: RedisServer, clock: ManualClock, key: str, by_itself: None
 ) -> None:
     away, there = Torn(server.url, clock), RedisLedger(server.url, clock)
@@ -446,7 +446,7 @@ async def test_what_a_process_was_not_told_to_give_back_it_may_still_take(
         await ledger.aclose()
 
 
-async def test_what_others_hold_and_do_not_need_is_given_to_who_asks(
+async def test_unused_leases_of_others_go_to_a_process_that_needs_them(
     server: RedisServer, clock: ManualClock, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 0.01)
@@ -458,7 +458,7 @@ async def test_what_others_hold_and_do_not_need_is_given_to_who_asks(
         await ledger.aclose()
 
 
-async def test_of_a_process_that_is_silent_nothing_is_given_away_at_once(
+async def test_the_lease_of_a_silent_process_is_not_released_at_once(
     server: RedisServer, clock: ManualClock, key: str, by_itself: None
 ) -> None:
     ledgers, allowance = (
@@ -478,7 +478,7 @@ async def test_of_a_process_that_is_silent_nothing_is_given_away_at_once(
         await ledger.aclose()
 
 
-async def test_answers_at_a_time_that_begin_together_all_count(
+async def test_concurrent_answers_that_begin_together_all_count(
     server: RedisServer, clock: ManualClock, key: str
 ) -> None:
     ledger, two = RedisLedger(server.url, clock), Allowance(streams=2)
@@ -491,7 +491,7 @@ async def test_answers_at_a_time_that_begin_together_all_count(
     await ledger.aclose()
 
 
-async def test_an_answer_that_ends_without_redis_makes_no_room_for_others(
+async def test_an_answer_that_ends_without_redis_frees_no_slot_for_others(
     mortal: RedisServer, clock: ManualClock
 ) -> None:
     ledger, three = RedisLedger(mortal.url, clock), Allowance(requests=3)
@@ -504,7 +504,7 @@ async def test_an_answer_that_ends_without_redis_makes_no_room_for_others(
     await ledger.aclose()
 
 
-async def test_what_was_paid_without_an_answer_is_paid_once(
+async def test_a_charge_whose_reply_was_lost_counts_once(
     server: RedisServer, clock: ManualClock, key: str, by_itself: None
 ) -> None:
     ledger = Torn(server.url, clock)
@@ -533,7 +533,7 @@ async def test_what_was_paid_without_an_answer_is_paid_once(
     await ledger.aclose()
 
 
-async def test_what_began_without_redis_is_settled_with_it_and_the_other_way_round(
+async def test_a_call_that_begins_without_redis_is_settled_with_it_and_vice_versa(
     mortal: RedisServer, clock: ManualClock
 ) -> None:
     ledger, anything = RedisLedger(mortal.url, clock), Allowance()
@@ -551,9 +551,7 @@ async def test_what_began_without_redis_is_settled_with_it_and_the_other_way_rou
     await ledger.aclose()
 
 
-async def test_of_a_key_that_is_not_known_yet_no_limit_is_passed(
-    tmp_path: Path, clock: ManualClock
-) -> None:
+async def test_a_new_key_exceeds_no_limit_without_redis(tmp_path: Path, clock: ManualClock) -> None:
     allowances = {
         "rate": Allowance(requests=100), "tokens": Allowance(tokens=1e6),
         "budget": Allowance(dollars_a_day=5.0), "month": Allowance(dollars_a_month=5.0),
@@ -565,7 +563,7 @@ async def test_of_a_key_that_is_not_known_yet_no_limit_is_passed(
     await ledger.aclose()
 
 
-async def test_what_a_process_owed_that_died_is_paid_by_another(
+async def test_the_debts_of_a_dead_process_are_paid_by_another(
     mortal: RedisServer, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.getpid", lambda: 2**22 + 1)  # beyond what Linux gives out
@@ -587,7 +585,7 @@ async def test_what_a_process_owed_that_died_is_paid_by_another(
         await ledger.aclose()
 
 
-async def test_circuits_are_a_process_s_own_while_redis_is_lost(
+async def test_circuits_are_local_while_redis_is_lost(
     mortal: RedisServer, clock: ManualClock
 ) -> None:
     ledger = RedisLedger(mortal.url, clock)
@@ -603,7 +601,7 @@ async def test_circuits_are_a_process_s_own_while_redis_is_lost(
     await ledger.aclose()
 
 
-async def test_a_lost_server_is_looked_for_without_being_asked(
+async def test_a_ledger_reconnects_in_the_background(
     mortal: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.redis.SIGN_SECONDS", 0.01)
@@ -619,7 +617,7 @@ async def test_a_lost_server_is_looked_for_without_being_asked(
     await ledger.aclose()
 
 
-async def test_redis_counts_by_its_own_clock_and_knows_the_calendar(server: RedisServer) -> None:
+async def test_redis_uses_its_own_clock_and_computes_dates(server: RedisServer) -> None:
     days = [datetime(*day, 12, tzinfo=UTC) for day in DAYS]
     for day in days:
         ledger = RedisLedger(server.url, ManualClock(began=day))
@@ -640,7 +638,7 @@ DAYS = [
 ]  # fmt: skip
 
 
-async def test_a_clock_that_was_ahead_and_is_corrected_locks_no_key() -> None:
+async def test_a_corrected_clock_locks_no_key() -> None:
     clock = _Corrected()
     ledger = MemoryLedger(clock)
     allowance = Allowance(requests=1)
@@ -668,7 +666,7 @@ class _Corrected(ManualClock):
         return super().now() + timedelta(seconds=self.offset)
 
 
-async def test_a_redis_clock_that_was_ahead_locks_no_key(server: RedisServer, key: str) -> None:
+async def test_a_corrected_redis_clock_locks_no_key(server: RedisServer, key: str) -> None:
     clock = _Corrected()
     ledger = RedisLedger(server.url, clock)
     allowance = Allowance(requests=1)
@@ -697,7 +695,7 @@ async def test_budgets_in_redis_never_expire(server: RedisServer, clock: ManualC
     await ledger.aclose()
 
 
-async def test_a_redis_that_may_delete_budgets_is_told_of(
+async def test_an_eviction_policy_that_may_delete_budgets_is_logged(
     server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledger = RedisLedger(server.url)
@@ -716,7 +714,7 @@ async def test_a_redis_that_may_delete_budgets_is_told_of(
         await ledger.aclose()
 
 
-async def test_a_redis_that_was_flushed_is_told_its_budgets_again(
+async def test_budgets_are_restored_after_a_flush_of_redis(
     server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     key, counters = "flushed", Counter[str]()

@@ -1,7 +1,7 @@
-"""A model that computes, behind the gateway, asked by every SDK.
+"""A model that runs locally behind the gateway, called through every SDK.
 
-The engine is llama.cpp, the model one whose answers are known, which the tests of
-`swink-provider-local` make; without a checkout there is none.
+The engine is llama.cpp. The model is a tiny one with known answers, which the tests of
+`swink-provider-local` build; the tests need a checkout.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAKER = PLUGIN / "tests" / "make_tiny_gguf.py"
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.skipif(not MAKER.is_file(), reason="the tiny model is made in a checkout"),
+    pytest.mark.skipif(not MAKER.is_file(), reason="the tiny model needs a checkout"),
 ]
 
 TYPES = {"city": str, "days": int}
@@ -42,7 +42,7 @@ def maker() -> Any:
     return SimpleNamespace(**run_path(str(MAKER)))
 
 
-async def test_every_sdk_reads_what_the_model_says(maker: Any, tmp_path: Path) -> None:
+async def test_every_sdk_reads_the_models_answer(maker: Any, tmp_path: Path) -> None:
     file = tmp_path / "tiny.gguf"
     maker.write_model(file)
     settings = {"context": maker.CONTEXT, "gpu_layers": 0, "threads": 1}
@@ -55,7 +55,8 @@ async def test_every_sdk_reads_what_the_model_says(maker: Any, tmp_path: Path) -
                     assert (said.error, said.text) == (None, maker.ANSWER)
                     assert said.stop == WORDS[protocol]["stop"]
                     assert said.counts is not None
-                    assert said.counts[1] == 21  # 15 words, a space, a sign of 4 bytes, the end
+                    # 15 words, a space, 4 bytes of a character, the end
+                    assert said.counts[1] == 21
                 thought = await client.stream("tiny", Ask("THINK"))
                 assert thought.thinking.strip() == maker.REASONING
                 assert thought.text.strip() == maker.REASONED_ANSWER

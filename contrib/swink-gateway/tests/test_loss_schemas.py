@@ -1,8 +1,9 @@
-"""Each row of the table of losses against the schema that its vendor publishes, as its SDK has it.
+"""Each row of the table of losses, checked against the vendor's published schema in its SDK.
 
-A row says that a type, or a field of one, has no room for something. The SDK's types are made from
-the vendor's schema; so the type must be there, and nothing of it may have a name, a value or a form
-that could hold what is lost. A vendor that makes room makes a test fail, and the row has to go.
+A row claims that a type, or a field of it, has no room for some data. The SDK's types are
+generated from the vendor's schema, so the type must exist, and none of its names, values or forms
+may be able to hold the data. If a vendor adds such a field, a test fails, and the row must be
+removed.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ SCHEMAS = {
     "gemini": ("google.genai.types",),
     "ollama": ("ollama",),
 }
-"""Where the SDKs keep their types."""
+"""The modules with the SDKs' types."""
 
 ANY = r"^(metadata|extra|extensions?|properties|additional.*|details)$"
-"""Names of fields that would hold anything."""
+"""Names of fields that could hold any data."""
 
 ROOM: dict[str, str] = {
     SIGNATURES: r"signature|encrypted|opaque|" + ANY,
@@ -68,22 +69,22 @@ ROOM: dict[str, str] = {
     BORDERS: r"index|position|^ids?$",
     IDS: r"^(.*_)?id$",
 }
-"""What a field, a value or an event would be called that has room for what a row names."""
+"""The names of fields, values or events that could hold the data of a row."""
 
 TEXT_FIELDS = {ORDER: str, RAW_ARGUMENTS: dict, BROKEN_CALLS: dict}
-"""Rows that are about what a field is: one text without an order, an object that is no text."""
+"""Rows about the form of a field: one text without an order, an object instead of text."""
 
 
 @define
 class Section:
-    """A type of a published schema, and maybe a field of it."""
+    """A type of a published schema, with an optional field."""
 
     type: Any
     field: str | None
 
     @classmethod
     def of(cls, protocol: str, loss: Loss) -> Section:
-        """Find what a row names. It fails where the schema has no such thing."""
+        """Find the section of a row. Fails if the schema does not have it."""
         first, *path = loss.section.split(".")
         modules = [pytest.importorskip(name) for name in SCHEMAS[protocol]]
         found: Any = next(getattr(m, first) for m in modules if hasattr(m, first))
@@ -93,7 +94,7 @@ class Section:
         return cls(found, path[0] if path else None)
 
     def names(self) -> Iterator[str]:
-        """Yield what there is in it: fields of a type, types of a union, values of a field."""
+        """Yield the names in the section: fields of a type, types of a union, values of a field."""
         if self.field is not None:
             yield from _values(self.type.model_fields[self.field].annotation)
         else:
@@ -132,7 +133,7 @@ ROWS = [
 @pytest.mark.parametrize(("protocol", "loss"), ROWS, ids=[f"{p}-{x.what}" for p, x in ROWS])
 def test_the_schema_has_no_room_for_what_is_lost(protocol: str, loss: Loss) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what SDKs deprecate is not our concern
+        warnings.simplefilter("ignore")  # ignore deprecations of the SDKs
         section = Section.of(protocol, loss)
         if loss.what in TEXT_FIELDS:
             assert section.field is not None

@@ -1,8 +1,9 @@
-"""What goes from one protocol through swink to another and back is all there but what is declared.
+"""Answers that pass from one protocol through swink to another and back lose only declared parts.
 
-An answer is told in the first protocol, its client sends it back, and swink tells it in the second,
-whose client sends it back. Then it is what it was, minus what the table says that the two cannot
-carry; each row of the table is a reduction here, and nothing else is taken away.
+An answer is encoded in the first protocol, its client sends it back, and swink encodes it in the
+second protocol, whose client sends it back. The result must equal the original minus the losses in
+the table of both protocols. Each row of the table is a reduction in this module; nothing else is
+removed.
 """
 
 from __future__ import annotations
@@ -46,17 +47,17 @@ BODIES: dict[str, tuple[ClientProtocol, Callable[[Any], dict[str, Any]]]] = {
     ),
     "ollama": (OllamaProtocol(), lambda said: {"messages": [HI, _by_schema(said["message"])]}),
 }
-"""What a client sends back of an answer, by protocol."""
+"""The messages that a client sends back after an answer, by protocol."""
 
 
 def _by_schema(said: dict[str, Any]) -> dict[str, Any]:
-    """Return a message as Ollama's SDK sends it back, whose calls have no ids."""
+    """Return a message as Ollama's SDK sends it back: its calls have no ids."""
     calls = [{"function": call["function"]} for call in said.get("tool_calls", ())]
     return {**said, "tool_calls": calls}
 
 
 PATH = {"model": "m", "method": "generateContent"}
-"""What Google's clients say in the address."""
+"""The URL parameters of Google's clients."""
 
 
 def sent_back(protocol: str, message: AssistantMessage) -> AssistantMessage:
@@ -90,7 +91,7 @@ def _unsigned(blocks: Blocks) -> Blocks:
 
 
 def _bordered(blocks: Blocks) -> Blocks:
-    """Join texts that follow one another; what is said of one ends it."""
+    """Join adjacent texts; metadata of a text ends it."""
     joined: Blocks = []
     for block in blocks:
         last = joined[-1] if joined else None
@@ -106,7 +107,7 @@ def _is_broken(block: Any) -> bool:
 
 
 def _cut(block: Any) -> Any:
-    """Write a call that was cut off before its arguments as one that has none."""
+    """Replace a call that was cut off before its arguments by a call without arguments."""
     cut = _is_broken(block) and not block.raw_arguments.strip()
     return replace(block, raw_arguments="{}", state="complete") if cut else block
 
@@ -143,12 +144,12 @@ REDUCTIONS: dict[str, Callable[[Blocks], Blocks]] = {
     losses.BORDERS: _bordered,
     losses.ORDER: _joined,
 }
-"""What is taken away of an answer's content for a row, in this order."""
+"""The reductions of an answer's content by row, in this order."""
 
 OF_WHOLE_ANSWERS = {
     losses.ANSWER_METADATA, losses.COST_PARTS, losses.PAUSE, losses.RETRY, losses.COUNTS,
 }  # fmt: skip
-"""Rows about what no client sends back; the tests of each protocol look at these."""
+"""Rows about data that no client sends back; the tests of each protocol cover them."""
 
 
 READ_BY_NOBODY = {losses.GENERATED}
@@ -156,7 +157,7 @@ READ_BY_NOBODY = {losses.GENERATED}
 
 
 def reduced(message: AssistantMessage, *protocols: str) -> Blocks:
-    """Return an answer's content without what the protocols, one after the other, lose of it."""
+    """Return an answer's content without the losses of the protocols, one after the other."""
     blocks: Blocks = [_plain(block) for block in message.content if not _is_empty(block)]
     for protocol in protocols:
         rows = {loss.what for loss in PROTOCOLS[protocol].losses}
@@ -172,7 +173,7 @@ def _is_empty(block: Any) -> bool:
 
 
 def _plain(block: Any) -> Any:
-    """Write a block's metadata and arguments in one way."""
+    """Normalize a block's metadata and arguments."""
     if isinstance(block, ToolCallBlock):
         raw = block.raw_arguments
         if block.state == "complete":
@@ -183,19 +184,19 @@ def _plain(block: Any) -> Any:
 
 
 def finished(events: list[Any]) -> AssistantMessage:
-    """Return the message that events make, however the answer ended; a failure is none."""
+    """Return the message made of events, whatever its finish reason; a failure has none."""
     message = fold(events, "acme")
     assume(message.stop_reason not in ("error", "aborted"))
     return message
 
 
 @given(event_streams().map(finished))
-def test_nothing_is_lost_between_any_two_protocols_but_what_is_declared(
+def test_between_any_two_protocols_only_declared_losses_occur(
     original: AssistantMessage,
 ) -> None:
     for source in BODIES:
         there = sent_back(source, original)
-        there.stop_reason = original.stop_reason  # which no client sends back
+        there.stop_reason = original.stop_reason  # no client sends it back
         assert reduced(there) == reduced(original, source), source
         for target in BODIES:
             back = sent_back(target, there)
@@ -203,7 +204,7 @@ def test_nothing_is_lost_between_any_two_protocols_but_what_is_declared(
             assert reduced(back) == expected, f"{source} to {target}"
 
 
-def test_calls_of_one_id_get_back_what_belongs_to_each() -> None:
+def test_calls_with_the_same_id_get_back_their_own_data() -> None:
     calls = [
         ToolCallBlock("same", name, {}, "{}", metadata={"of": name}) for name in ("f", "g", "f")
     ]
@@ -214,7 +215,7 @@ def test_calls_of_one_id_get_back_what_belongs_to_each() -> None:
 
 
 @pytest.mark.parametrize("model", ["anthropic/claude-sonnet-5-5", "gemini/gemini-3.8-flash"])
-def test_over_two_protocols_a_model_goes_on_without_its_thoughts(model: str) -> None:
+def test_over_two_protocols_a_model_continues_without_its_thoughts(model: str) -> None:
     provider = model.partition("/")[0]
     thought = ThinkingBlock("I see", "c2ln")
     original = AssistantMessage([thought, ToolCallBlock("c1", "look", {})], provider=provider)
@@ -229,13 +230,13 @@ def test_over_two_protocols_a_model_goes_on_without_its_thoughts(model: str) -> 
     assert without == {"chat", "ollama"}
 
 
-def test_every_row_is_tried_somewhere() -> None:
+def test_every_row_is_tested() -> None:
     rows = {loss.what for row in PROTOCOLS.values() for loss in row.losses}
     assert rows == REDUCTIONS.keys() | OF_WHOLE_ANSWERS | READ_BY_NOBODY
     assert PROTOCOLS.keys() == BODIES.keys()
 
 
-def test_what_the_source_cannot_say_is_not_lost_on_the_way() -> None:
+def test_data_that_the_source_cannot_represent_is_not_a_loss() -> None:
     between = losses_between
     assert between("messages", "native") == []
     assert {loss.what for loss in between("messages", "chat")} > {losses.SIGNATURES, losses.ORDER}

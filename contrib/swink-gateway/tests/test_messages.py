@@ -1,4 +1,4 @@
-"""Answers in Anthropic's Messages, read by our own parser and by Anthropic's SDK."""
+"""Answers in Anthropic's Messages, read by swink's parser and by Anthropic's SDK."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def back(message: swink.AssistantMessage) -> swink.AssistantMessage:
     return answer
 
 
-def test_two_calls_whose_pieces_take_turns_keep_their_own_arguments() -> None:
+def test_interleaved_calls_keep_their_own_arguments() -> None:
     answer = events(*CALLS, stop_reason=StopReason.TOOL_USE)
     message, _ = read_by("anthropic", written(MESSAGES, [answer]))
     assert [(c.id, c.name, c.arguments) for c in message.tool_calls] == [
@@ -49,7 +49,7 @@ def test_two_calls_whose_pieces_take_turns_keep_their_own_arguments() -> None:
     assert message.stop_reason is StopReason.TOOL_USE
 
 
-def test_what_the_answer_is_called_and_what_it_took() -> None:
+def test_ids_model_and_usage_of_an_answer() -> None:
     cost = swink.Cost(total=0.1 + 0.2 - 0.05)
     apart = {"server_tool_use": {"web_search_requests": 2}}
     usage = replace(USAGE, extra={**apart, "searches": 2})
@@ -71,7 +71,7 @@ def test_a_failure_is_one_error_event_and_nothing_after_it() -> None:
     assert out.endswith(b'"overloaded_error","message":"full"}}\n\n')
 
 
-def test_a_vendors_own_signature_and_blocks_go_as_they_are() -> None:
+def test_a_vendors_own_signature_and_blocks_are_sent_unchanged() -> None:
     search = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     answer = events(
         swink.ThinkingStart(0),
@@ -94,7 +94,7 @@ def test_a_vendors_own_signature_and_blocks_go_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("words", ["", "hm"])
-def test_a_vendors_own_signature_is_sealed_with_words_that_are_not_shown(words: str) -> None:
+def test_a_vendors_own_signature_is_sealed_with_hidden_thinking(words: str) -> None:
     said = [swink.ThinkingDelta(0, words)] if words else []
     answer = events(swink.ThinkingStart(0), *said, swink.ThinkingEnd(0, "c2ln"))
     own = {"claude": "anthropic-messages"}
@@ -103,7 +103,7 @@ def test_a_vendors_own_signature_is_sealed_with_words_that_are_not_shown(words: 
     assert _returned(frames).content == [swink.ThinkingBlock(words, "c2ln")]
 
 
-def test_what_another_provider_wants_back_survives_the_client() -> None:
+def test_another_providers_opaque_data_survives_the_client() -> None:
     given = swink.AssistantMessage(
         [
             swink.ThinkingBlock("hm", "sig", metadata={"item": {"id": "rs_1"}}),
@@ -120,7 +120,7 @@ def test_what_another_provider_wants_back_survives_the_client() -> None:
     assert returned.provider == "openai"
 
 
-def test_nothing_stands_after_the_text_that_ends_an_answer() -> None:
+def test_the_last_text_is_the_last_block() -> None:
     notes = {"item": {"phase": "commentary"}}
     said = events(
         swink.TextStart(0), swink.TextDelta(0, "aside"), swink.TextEnd(0, notes),
@@ -133,7 +133,7 @@ def test_nothing_stands_after_the_text_that_ends_an_answer() -> None:
 
 @settings(max_examples=40, phases=[Phase.generate])
 @given(event_streams())
-def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
+def test_only_declared_losses_occur(events: list[Any]) -> None:
     events = last_attempt(events)
     for thoughts in (True, False):
         _holds_all(events, written(MESSAGES, [[event] for event in events], thoughts=thoughts))
@@ -145,10 +145,10 @@ def _holds_all(events: list[Any], frames: list[bytes]) -> None:
     if isinstance(events[-1], swink.Error):
         assert isinstance(terminal, swink.Error)
         return
-    # what the client sends back, made of the frames
+    # the client's message, built from the frames
     said = _returned(frames)
     expected = [b for b in original.content if not is_empty(b)]
-    for thinks in (False, True):  # a thought begins with its first words, maybe after other blocks
+    for thinks in (False, True):  # thinking begins with its first words, perhaps after other blocks
         ours, theirs = (
             [_plain(b) for b in content if isinstance(b, swink.ThinkingBlock) is thinks]
             for content in (expected, said.content)
@@ -161,7 +161,7 @@ def _holds_all(events: list[Any], frames: list[bytes]) -> None:
 
 
 def _returned(frames: list[bytes]) -> swink.AssistantMessage:
-    """Fold the frames as a client does, without our parser."""
+    """Fold the frames as a client does, without swink's parser."""
     blocks: dict[int, Any] = {}
     for line in b"".join(frames).split(b"\n"):
         if not line.startswith(b"data: "):
@@ -200,7 +200,7 @@ def _returned(frames: list[bytes]) -> swink.AssistantMessage:
 
 
 def _plain(block: Any) -> Any:
-    """Return what of a block has a field here, or is sealed."""
+    """Return the parts of a block that have a field here or are sealed."""
     if isinstance(block, swink.TextBlock):
         return block.text
     if isinstance(block, swink.ThinkingBlock):
@@ -211,7 +211,7 @@ def _plain(block: Any) -> Any:
     return block
 
 
-# -- by Anthropic's SDK ----------------------------------------------------------------------------
+# -- Anthropic's SDK -------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ async def sdk(anthropic: Any, *plugins: Any) -> AsyncIterator[Any]:
 
 @pytest.mark.parametrize("signature", ["sig", None])
 @pytest.mark.parametrize("thinking", [None, "disabled", "omitted"])
-async def test_thinking_that_was_not_asked_for_has_no_words_and_comes_back_with_them(
+async def test_hidden_thinking_returns_with_its_words(
     anthropic: Any, thinking: str | None, signature: str | None
 ) -> None:
     end = swink.ThinkingEnd(0, signature)
@@ -259,7 +259,7 @@ async def test_thinking_that_was_not_asked_for_has_no_words_and_comes_back_with_
             assert returned.content[0] == swink.ThinkingBlock("hm", signature)
 
 
-async def test_the_sdk_reads_a_stream_and_a_whole_answer(anthropic: Any) -> None:
+async def test_the_sdk_reads_a_streamed_and_a_complete_answer(anthropic: Any) -> None:
     thought = [swink.ThinkingStart(0), swink.ThinkingDelta(0, "hm"), swink.ThinkingEnd(0, "sig")]
     calls = [replace(e, content_index=e.content_index + 1) for e in CALLS]
     answer = events(
@@ -284,7 +284,7 @@ async def test_the_sdk_reads_a_stream_and_a_whole_answer(anthropic: Any) -> None
         assert (usage.cache_read_input_tokens, usage.cache_creation_input_tokens) == (4, 3)
 
 
-async def test_tokens_are_counted_as_an_estimate(anthropic: Any) -> None:
+async def test_token_counts_are_estimates(anthropic: Any) -> None:
     async with sdk(anthropic) as client:
         asked = {"model": "echo/echo", "messages": ASK["messages"]}
         counted = await client.messages.with_raw_response.count_tokens(**asked)
@@ -297,6 +297,6 @@ async def test_the_sdk_lists_models(anthropic: Any) -> None:
         assert "echo/echo" in [model.id async for model in client.models.list()]
 
 
-async def test_a_query_in_the_address_is_passed_over() -> None:
+async def test_a_query_in_the_url_is_ignored() -> None:
     async with serving() as gateway:
         assert (await ask(gateway, "/v1/messages?beta=true", ASK)).status == 200

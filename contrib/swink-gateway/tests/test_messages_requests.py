@@ -1,4 +1,4 @@
-"""What clients of Anthropic's Messages ask, as swink has it."""
+"""Conversion of Anthropic's Messages requests to swink's conversations and options."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
-        "a tool loop: results come out of the turn in which they stand",
+        "a tool loop: results become separate messages",
         [
             HI,
             answered(
@@ -140,12 +140,12 @@ MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
-        "thinking that nobody signed is whoever's answers",
+        "unsigned thinking belongs to any provider",
         [HI, answered({"type": "thinking", "thinking": "hm", "signature": ""})],
         [UserMessage("Hi"), AssistantMessage([ThinkingBlock("hm")])],
     ),
     (
-        "what was sealed is its provider's again",
+        "sealed data returns to its provider",
         [
             HI,
             answered(
@@ -241,7 +241,7 @@ def test_tools_of_the_client_and_of_the_vendor() -> None:
     assert asked.dropped == []
 
 
-def test_what_swink_has_no_word_for_is_named_or_kept_for_who_has() -> None:
+def test_unknown_fields_are_reported_or_kept_for_anthropic() -> None:
     asked = read(
         [{**HI, "mood": "good"}],
         output_config={"effort": "high"},
@@ -259,21 +259,21 @@ def test_what_swink_has_no_word_for_is_named_or_kept_for_who_has() -> None:
 
 
 REFUSED: list[tuple[list[Any], str]] = [
-    ([{"role": "king", "content": "a"}], "messages[0].role is 'king', which is no role"),
+    ([{"role": "king", "content": "a"}], "messages[0].role is 'king', an unknown role"),
     ([user({"type": "tool_result"})], "messages[0].content[0].tool_use_id is missing"),
     (
         [user({"type": "image", "source": {"type": "url", "url": "file:///etc/passwd"}})],
-        "messages[0].content[0].source.url is no address",
+        "messages[0].content[0].source.url is not a URL",
     ),
     (
         [user({"type": "image", "source": {"type": "path", "path": "/etc/passwd"}})],
-        "messages[0].content[0].source.type is 'path', which is no source",
+        "messages[0].content[0].source.type is 'path', an unknown source type",
     ),
 ]
 
 
 @pytest.mark.parametrize(("messages", "said"), REFUSED)
-def test_what_is_no_request_is_told_with_its_place(messages: list[Any], said: str) -> None:
+def test_an_invalid_request_is_refused_with_the_path(messages: list[Any], said: str) -> None:
     with pytest.raises(BadRequest) as refused:
         read(messages)
     assert said in str(refused.value)

@@ -1,4 +1,4 @@
-"""swink's own protocol through the gateway, asked by its own client."""
+"""swink's native protocol through the gateway, with its own client."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def test_a_model_answers_through_the_gateway_as_it_does_directly(model: st
 
 ANSWER = b'data: {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}\n\n'
 
-# of the client: `extra`, its options; of the call: `extra`, its options
+# (the client's `extra` and options, the call's `extra` and options)
 LAYERS: list[list[dict[str, Any]]] = [
     [{}, {"temperature": 0.2}, {"temperature": 0.3}, {}],
     [{}, {"temperature": 0.2, "seed": 1}, {"temperature": None}, {"seed": 2}],
@@ -38,7 +38,7 @@ LAYERS: list[list[dict[str, Any]]] = [
 ]
 
 
-async def test_what_is_said_later_wins_behind_the_gateway_as_it_does_directly() -> None:
+async def test_later_options_override_earlier_ones_behind_the_gateway() -> None:
     there = MemoryHTTPClient(*(MemoryResponse([ANSWER]) for _ in LAYERS))
     async with serving(http=there, providers={"groq": {"api_key": "k"}}) as gateway:
         for extra, given, later, last in LAYERS:
@@ -78,20 +78,20 @@ async def test_settings_and_extra_reach_the_call_behind_the_gateway() -> None:
 
 
 REFUSED: list[tuple[str, Any, int, str]] = [
-    ("no JSON", b"{oops", 400, "no JSON"),
-    ("no object", [], 400, "an object is expected"),
+    ("no JSON", b"{oops", 400, "not valid JSON"),
+    ("no object", [], 400, "expected an object"),
     ("no model", {"messages": []}, 400, "model is missing"),
     ("no conversation", {"model": "echo/echo"}, 400, "empty"),
     ("an unknown option", {**HI, "options": {"mood": 1}}, 400, "options.mood"),
     ("an address", {**HI, "options": {"base_url": "http://x"}}, 400, "options.base_url"),
     (
-        "a setting that steers an adapter here",
+        "a setting of an adapter on this machine",
         {**HI, "options": {"settings": {"args": ["--dangerous"]}}},
         400,
         "options.settings.args",
     ),
     *(
-        ("a file for a model", {**HI, "model": f"local/{file}"}, 404, "no files")
+        ("a file for a model", {**HI, "model": f"local/{file}"}, 404, "cannot name files")
         for file in ("/etc/model.gguf", "~/model.gguf", "model.gguf", "a/b:model.gguf", "C:\\m")
     ),
     ("a key", {**HI, "options": {"api_key": "k"}}, 400, "options.api_key"),
@@ -119,7 +119,7 @@ REFUSED: list[tuple[str, Any, int, str]] = [
 @pytest.mark.parametrize(
     ("body", "status", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
 )
-async def test_what_cannot_be_asked_is_refused_with_a_reason(
+async def test_invalid_requests_are_refused_with_a_reason(
     body: Any, status: int, said: str
 ) -> None:
     async with serving() as gateway:
@@ -128,7 +128,7 @@ async def test_what_cannot_be_asked_is_refused_with_a_reason(
     assert said in answer.json["error"]["message"]
 
 
-async def test_a_field_that_nobody_knows_is_named_in_a_header() -> None:
+async def test_an_unknown_field_is_reported_in_a_header() -> None:
     async with serving() as gateway:
         answer = await ask(gateway, "/v1/stream", {**HI, "mood": "good", "stream": False})
     assert answer.status == 200
@@ -136,7 +136,7 @@ async def test_a_field_that_nobody_knows_is_named_in_a_header() -> None:
     assert swink.load(swink.AssistantMessage, answer.json).text == "one two"
 
 
-async def test_the_owner_may_allow_a_setting() -> None:
+async def test_the_operator_may_allow_a_setting() -> None:
     upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.LENGTH)])
     asked = {**HI, "model": "openai/gpt-5.4-mini"}
     asked["options"] = {"settings": {"resume": "resp_1"}}
@@ -145,7 +145,7 @@ async def test_the_owner_may_allow_a_setting() -> None:
     assert upstream.options.settings == {"resume": "resp_1"}
 
 
-async def test_a_fault_of_an_encoder_is_a_failure_in_words(monkeypatch: Any) -> None:
+async def test_an_exception_in_an_encoder_is_a_failure_with_a_message(monkeypatch: Any) -> None:
     from swink_gateway.protocols.chat.protocol import ChatEncoder
 
     monkeypatch.setattr(ChatEncoder, "_begin", None)
@@ -158,7 +158,7 @@ async def test_a_fault_of_an_encoder_is_a_failure_in_words(monkeypatch: Any) -> 
 @pytest.mark.parametrize(
     ("kind", "status"), [(Kind.THROTTLED, 429), (Kind.OVERLOADED, 503), (Kind.AUTH, 502)]
 )
-async def test_a_failed_answer_that_is_not_streamed_has_the_status_of_its_kind(
+async def test_a_failed_answer_without_streaming_has_its_kinds_status(
     kind: Kind, status: int
 ) -> None:
     upstream = Scripted(
@@ -185,7 +185,7 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize("more", ADDRESSES, ids=str)
-async def test_the_address_of_a_file_is_refused(more: dict[str, Any]) -> None:
+async def test_a_file_url_is_refused(more: dict[str, Any]) -> None:
     upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.STOP)])
     async with serving(upstream) as gateway:
         refused = await ask(gateway, "/v1/stream", {**HI, **more})

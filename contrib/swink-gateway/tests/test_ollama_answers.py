@@ -1,4 +1,4 @@
-"""Answers in Ollama's API, read by our own parser."""
+"""Answers in Ollama's API, read by swink's parser."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_failure_after_any_event_is_one_line_and_the_last(at: int) -> None:
 
 @settings(phases=[Phase.explicit, Phase.generate], max_examples=40)
 @given(event_streams())
-def test_our_parser_reads_what_was_written_event_by_event_or_at_once(stream: list[Any]) -> None:
+def test_swinks_parser_reads_single_and_batched_events(stream: list[Any]) -> None:
     stream = last_attempt(stream)
     original = fold(stream)
     for batches in ([[event] for event in stream], [stream]):
@@ -82,7 +82,7 @@ def test_our_parser_reads_what_was_written_event_by_event_or_at_once(stream: lis
         if isinstance(stream[-1], swink.Error):
             assert isinstance(terminal, swink.Error)
         elif isinstance(terminal, swink.Done):
-            # where an answer was cut, a call without arguments may have been whole or not
+            # in a truncated answer, a call without arguments may be complete or not
             cut = original.stop_reason is StopReason.LENGTH
             sure = [c for c in original.tool_calls if (c.raw_arguments or "").strip() or not cut]
             found = [(c.id, c.name, c.arguments) for c in message.tool_calls]

@@ -1,4 +1,4 @@
-"""What clients of Ollama's API ask, as swink has it."""
+"""Conversion of requests in Ollama's API to swink's conversations and options."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MESSAGES: list[tuple[str, list[Any], list[Any]]] = [
         ],
     ),
     (
-        "a tool loop without ids, one tool called twice, results by name and by nothing",
+        "a tool loop without ids: one tool called twice, results with and without a name",
         [
             HI,
             {
@@ -138,7 +138,7 @@ def test_options(fields: dict[str, Any], expected: dict[str, Any]) -> None:
     assert (asked.options, asked.own, asked.dropped) == (expected, {}, [])
 
 
-def test_an_answer_is_streamed_unless_the_client_says_otherwise() -> None:
+def test_an_answer_is_streamed_by_default() -> None:
     assert [read().stream, read(stream=True).stream, read(stream=False).stream] == [
         True,
         True,
@@ -153,7 +153,7 @@ def test_one_prompt() -> None:
     assert (asked.dropped, asked.own_places) == (["suffix"], ["keep_alive"])
 
 
-def test_what_swink_has_no_word_for_goes_to_another_ollama_alone() -> None:
+def test_unknown_fields_go_only_to_another_ollama() -> None:
     asked = read(
         [{**HI, "mood": 1}], keep_alive="5m", options={"num_ctx": 4096}, think="enormous"
     )  # fmt: skip
@@ -164,14 +164,17 @@ def test_what_swink_has_no_word_for_goes_to_another_ollama_alone() -> None:
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model": ""}, "model is missing"),
-    ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', which is no role"),
-    ({"messages": [{**HI, "images": ["/etc/passwd!"]}]}, "messages[0].images[0] is no base64"),
+    ({"messages": [{"role": "king"}]}, "messages[0].role is 'king', an unknown role"),
+    (
+        {"messages": [{**HI, "images": ["/etc/passwd!"]}]},
+        "messages[0].images[0] is not valid base64",
+    ),
     ({"options": {"num_predict": "many"}}, "options.num_predict is a string"),
 ]
 
 
 @pytest.mark.parametrize(("fields", "said"), REFUSED)
-def test_what_is_no_request_is_told_with_its_place(fields: dict[str, Any], said: str) -> None:
+def test_an_invalid_request_is_refused_with_the_path(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest) as refused:
         OllamaProtocol().read({"model": "m", "messages": [HI], **fields}, {}, {})
     assert said in str(refused.value)
@@ -187,8 +190,8 @@ def converted(context: Context) -> Any:
 
 @settings(phases=[Phase.explicit, Phase.generate], max_examples=40)
 @given(contexts(media=False))
-def test_what_our_own_provider_asks_is_read_as_it_was_meant(context: Context) -> None:
-    """Once told in Ollama's form, a conversation stays the same however often it is read."""
+def test_requests_of_swinks_own_provider_are_read_unchanged(context: Context) -> None:
+    """After one conversion to Ollama's format, a conversation stays the same."""
     first = converted(context)
     asked = read(first["messages"], tools=first.get("tools", []))
     assert converted(folded_system(asked.context)) == first

@@ -1,4 +1,4 @@
-"""What operators see: metrics, the feed of calls, and the command that shows both."""
+"""Operators' routes: metrics, the feed of calls, and `swink top`, which shows both."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def monitored(**more: Any) -> AsyncIterator[Gateway]:
         yield gateway
 
 
-async def test_metrics_say_which_circuit_is_open_why_and_until_when() -> None:
+async def test_metrics_show_open_circuits_with_cause_and_end() -> None:
     clock, monitor = ManualClock(), Monitor()
     full = swink.Error(error_message="full", error_kind=swink.StreamErrorKind.THROTTLED)
     full.retry_after = 20.0
@@ -94,7 +94,7 @@ async def asked(gateway: Gateway) -> Answer:
 
 
 async def metrics_of(gateway: Gateway) -> dict[str, float]:
-    """Return all samples, as Prometheus's own parser reads them."""
+    """Return all samples, read by Prometheus's own parser."""
     answer = await ask(gateway, "/metrics", headers=OLGA)
     assert answer.headers["Content-Type"].startswith("text/plain; version=")
     families = text_string_to_metric_families(answer.body.decode())
@@ -103,13 +103,13 @@ async def metrics_of(gateway: Gateway) -> dict[str, float]:
 
 
 async def test_a_key_without_a_name_in_a_configuration_makes_no_operator() -> None:
-    """`usable` refuses the name, for which the owner of the gateway stands elsewhere."""
+    """`usable` refuses the empty name, which stands for the operator in other places."""
     key = Source("team.toml", KEYS).config(ENVIRON).keys["alice"]
     async with serving(config=Config(keys={"": key})) as gateway:
         assert (await ask(gateway, "/metrics", headers=ALICE)).status == 403
 
 
-async def test_metrics_count_calls_answers_and_what_keys_spent() -> None:
+async def test_metrics_count_calls_answers_and_spending() -> None:
     async with monitored() as gateway:
         before = await metrics_of(gateway)
         for _ in range(2):
@@ -134,7 +134,7 @@ async def test_metrics_count_calls_answers_and_what_keys_spent() -> None:
     assert "swink_gateway_config_is_current[]" not in after  # there is no file
 
 
-async def test_a_counter_of_the_gateways_is_a_metric_by_the_same_name() -> None:
+async def test_the_gateways_counters_are_metrics_of_the_same_names() -> None:
     async with monitored(limits=Limits(streams=1)) as gateway:
         gateway.counters["made_up_total"] += 3  # type: ignore[index]  # to see what is told
         after = await metrics_of(gateway)
@@ -143,7 +143,7 @@ async def test_a_counter_of_the_gateways_is_a_metric_by_the_same_name() -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/v1/events"])
-async def test_operators_alone_see_what_everybody_does(path: str) -> None:
+async def test_only_operators_see_the_calls_of_all_keys(path: str) -> None:
     async with monitored() as gateway:
         assert (await ask(gateway, path, headers=ALICE)).status == 403
         assert (await ask(gateway, path)).status == 401
@@ -151,7 +151,7 @@ async def test_operators_alone_see_what_everybody_does(path: str) -> None:
         assert (await ask(gateway, path)).status == 404
 
 
-async def test_the_feed_of_calls_is_read_as_any_other() -> None:
+async def test_the_feed_has_the_common_format() -> None:
     async with monitored() as gateway:
         place = Place.of("", gateway.url, {"SWINK_GATEWAY_KEY": "key-o"})
         await asked(gateway)
@@ -166,7 +166,7 @@ async def test_the_feed_of_calls_is_read_as_any_other() -> None:
         assert (alice["key"], alice["dollars_today"]) == ("alice", 0.5)
 
 
-async def test_who_follows_the_feed_does_not_keep_the_gateway_from_ending() -> None:
+async def test_a_reader_of_the_feed_does_not_delay_the_shutdown() -> None:
     async with monitored() as gateway:
         place = Place.of("", gateway.url, {"SWINK_GATEWAY_KEY": "key-o"})
         async with aclosing(following(place, 0, lambda: None)) as records:
@@ -174,14 +174,14 @@ async def test_who_follows_the_feed_does_not_keep_the_gateway_from_ending() -> N
             await gateway._runner.cleanup()
 
 
-async def test_each_of_several_workers_tells_the_calls_of_all(
+async def test_each_workers_feed_has_the_calls_of_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pids = iter((1, 2))
     monkeypatch.setattr("os.getpid", lambda: next(pids))
     feeds = [SharedFeed(tmp_path), SharedFeed(tmp_path)]
     monkeypatch.undo()
-    (tmp_path / "feed-3").touch()  # of one that is no more
+    (tmp_path / "feed-3").touch()  # of a worker that has ended
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as dead:
         dead.bind(str(tmp_path / "feed-4"))
     for feed in feeds:
@@ -195,12 +195,12 @@ async def test_each_of_several_workers_tells_the_calls_of_all(
         ("begin", b'{"call":"c1"}'), ("end", b'{"call":"c2"}'),
     ]  # fmt: skip
     await feeds[1].leave(None)
-    feeds[0].publish("begin", {"call": "c3"})  # to nobody
+    feeds[0].publish("begin", {"call": "c3"})  # there is no receiver
     await feeds[0].leave(None)
     assert {"feed-1", "feed-2", "feed-4"}.isdisjoint(os.listdir(tmp_path))
 
 
-async def test_top_shows_a_gateways_calls_and_what_keys_spend(swink: Any) -> None:
+async def test_top_shows_a_gateways_calls_and_spending(swink: Any) -> None:
     async with monitored() as gateway:
         await asked(gateway)
         done = await asyncio.to_thread(

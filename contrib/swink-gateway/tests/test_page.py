@@ -1,4 +1,4 @@
-"""The page in a real browser, and what a page of another site can make that browser do."""
+"""The page in a real browser, and requests that a page of another site makes there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not instal
 
 @asynccontextmanager
 async def another_site() -> AsyncIterator[str]:
-    """Serve an empty page at an address of its own."""
+    """Serve an empty page at a different origin."""
 
     async def empty(request: web.Request) -> web.Response:
         return web.Response(text="<!doctype html><title>x</title>", content_type="text/html")
@@ -64,7 +64,7 @@ dollars_per_day = 5
 SPENT = "[...document.querySelectorAll('#spending td')].map((cell) => cell.textContent).join('; ')"
 
 
-async def test_the_page_streams_an_answer_and_others_cannot_ask(tmp_path: Path) -> None:
+async def test_the_page_streams_an_answer_and_other_origins_are_refused(tmp_path: Path) -> None:
     upstream = Scripted([swink.Start(), swink.Done(swink.StopReason.STOP)])
     config = Source("team.toml", KEYS).config({"A": "key-a"})
     async with (

@@ -1,4 +1,4 @@
-"""What is a protocol's own goes to providers that speak it, over the API that they are asked in."""
+"""A protocol's own fields reach providers with the same protocol, over the API in use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def asked_of(
 
 CHAT, RESPONSES = {"api": "chat"}, {"api": "responses"}
 
-# who is asked, what the gateway's owner set for the provider, whether that is the same API
+# the model, the operator's settings for the provider, whether that is the same API
 OWNERS: list[tuple[str, dict[str, Any], bool]] = [
     ("openai/gpt-5.1", {}, True),
     ("openai/gpt-5.1", {"openai": CHAT}, False),
@@ -49,7 +49,7 @@ OWNERS: list[tuple[str, dict[str, Any], bool]] = [
 @pytest.mark.parametrize(
     ("model", "providers", "is_own"), OWNERS, ids=[f"{m}-{p}" for m, p, _ in OWNERS]
 )
-async def test_the_api_that_the_owner_chose_is_seen(
+async def test_the_operators_choice_of_an_api_is_respected(
     model: str, providers: dict[str, Any], is_own: bool
 ) -> None:
     upstream, answer = await asked_of(model, providers)
@@ -62,7 +62,7 @@ async def test_the_api_that_the_owner_chose_is_seen(
     assert (said.provider == model.partition("/")[0]) is is_own
     assert (upstream.options.extra == {"truncation": "auto"}) is is_own
     assert ("truncation" in answer.headers.get("x-swink-dropped", "")) is not is_own
-    assert (item == REASONING) is is_own  # another's is sealed
+    assert (item == REASONING) is is_own  # another API's data is sealed
 
 
 LOGIT_BIAS = {"logit_bias": {"7": 1}}
@@ -93,7 +93,7 @@ async def test_a_field_that_one_api_lacks_chooses_the_clients_own(
     assert ("x-swink-dropped" in answer.headers) is not (shared or not own)
 
 
-async def test_a_chain_in_two_apis_of_one_provider_is_sealed_for_both() -> None:
+async def test_opaque_data_is_sealed_for_a_chain_with_two_apis_of_a_provider() -> None:
     chain = ["openai/gpt-5.1", "openai/gpt-4o-audio-preview"]
     _, answer = await asked_of("mine", routes={"mine": chain})
     (item,) = answer.json["output"]
@@ -113,7 +113,7 @@ OF_CHAT_ALONE = {"logit_bias": {"7": 1}}
 @pytest.mark.parametrize(
     ("model", "is_own"), [("openai/gpt-5.1", True), ("anthropic/claude-haiku-4-5", False)]
 )
-async def test_fields_of_both_apis_of_a_vendor_reach_it_over_the_other_one(
+async def test_fields_of_both_apis_of_a_vendor_reach_it_over_either(
     model: str, is_own: bool
 ) -> None:
     upstream = Scripted(ANSWER)
@@ -135,5 +135,5 @@ async def test_metadata_of_a_response_reaches_its_vendor_and_comes_back() -> Non
 async def test_a_response_in_the_background_is_refused() -> None:
     upstream, answer = await asked_of("openai/gpt-5.1", background=True)
     assert answer.status == 400
-    assert answer.json["error"]["message"].startswith("background is true")
+    assert answer.json["error"]["message"].startswith("background: true")
     assert upstream.calls == []

@@ -1,4 +1,4 @@
-"""Who has a key for some models alone reaches no other by what is said beside a model's name."""
+"""A key for some models cannot reach another model through other fields of a request."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SEARCH = {"type": "web_search_20250305", "name": "web_search"}
 IMAGES = {"type": "image_generation", "model": "gpt-image-1"}
 ROUTED = {"seed": 1, "routingConfig": {"manualMode": {"modelName": "gemini-2.5-pro"}}}
 
-# (how and what is asked, what more is said, what of it goes out, what is named as dropped)
+# (path and body, additional fields, forwarded fields, fields reported as dropped)
 FIELDS: list[tuple[tuple[str, Any], dict[str, Any], dict[str, Any], str]] = [
     (CHAT, {"top_k": 4, "min_p": [0.1]}, {"top_k": 4, "min_p": [0.1]}, ""),
     (CHAT, {"service_tier": "flex"}, {"service_tier": "flex"}, ""),
@@ -64,7 +64,7 @@ FIELDS: list[tuple[tuple[str, Any], dict[str, Any], dict[str, Any], str]] = [
     (GEMINI, {"generationConfig": ROUTED}, {}, "generationConfig"),
 ]
 
-# (how and what is asked, what more is said, the place of the field that is refused)
+# (path and body, additional fields, the path of the refused field)
 UNKNOWN: list[tuple[tuple[str, Any], dict[str, Any], str]] = [
     (CHAT, {"models": ["x/dear"], "route": "fallback"}, "models"),
     (CHAT, {"provider": {"order": ["dear"]}}, "provider"),
@@ -90,7 +90,7 @@ async def asked(
 
 
 @pytest.mark.parametrize(("how", "more", "out", "dropped"), FIELDS, ids=str)
-async def test_what_may_choose_another_model_is_left_out_and_named(
+async def test_fields_that_choose_another_model_are_dropped_and_reported(
     how: tuple[str, Any], more: dict[str, Any], out: dict[str, Any], dropped: str
 ) -> None:
     extra, answer = await asked(how, more, ALICE)
@@ -100,7 +100,7 @@ async def test_what_may_choose_another_model_is_left_out_and_named(
 
 @pytest.mark.parametrize(("how", "more", "place"), UNKNOWN, ids=str)
 @pytest.mark.parametrize("headers", [ALICE, CAROL], ids=["models", "budget"])
-async def test_a_field_that_no_table_has_is_refused_to_a_key_with_limits(
+async def test_an_unknown_field_is_refused_for_a_key_with_limits(
     how: tuple[str, Any], more: dict[str, Any], place: str, headers: dict[str, str]
 ) -> None:
     upstream, (path, body) = Scripted(ANSWER), how
@@ -115,7 +115,7 @@ async def test_a_field_that_no_table_has_is_refused_to_a_key_with_limits(
 
 @pytest.mark.parametrize(("how", "more"), [(row[0], row[1]) for row in UNKNOWN[:2]], ids=str)
 @pytest.mark.parametrize("headers", [BOB, DAVE], ids=["no limits", "allowed"])
-async def test_a_key_without_limits_or_with_allowed_fields_says_what_it_likes(
+async def test_a_key_without_limits_or_with_allowed_fields_may_set_any_field(
     how: tuple[str, Any], more: dict[str, Any], headers: dict[str, str]
 ) -> None:
     extra, answer = await asked(how, more, headers)
@@ -123,7 +123,7 @@ async def test_a_key_without_limits_or_with_allowed_fields_says_what_it_likes(
     assert "x-swink-dropped" not in answer.headers
 
 
-async def test_a_tool_keeps_no_field_that_names_another_model() -> None:
+async def test_a_tools_fields_that_name_another_model_are_dropped() -> None:
     own = {"openrouter": {"model": "x/dear"}}
     tool = {"name": "f", "description": "", "parameters": {}, "metadata": own}
     upstream = Scripted(ANSWER)

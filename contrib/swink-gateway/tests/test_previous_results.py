@@ -1,4 +1,4 @@
-"""Going on by `previous_response_id` asks a vendor exactly what the whole conversation asks."""
+"""A continuation by `previous_response_id` sends a vendor the same as the complete conversation."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ MODELS = {
 
 
 class Vendor(StrictServer):
-    """A strict server that first calls the tool and then says a word."""
+    """A strict server that first calls the tool and then answers with text."""
 
     async def respond(self, exchange: Exchange) -> None:
         if self.asked:
             await super().respond(exchange)
             return
-        assert self._reply(exchange).status == 200  # it judges this request too
+        assert self._reply(exchange).status == 200  # it validates this request as well
         content_type, body = _CALLS[self.provider]
         await exchange.start(200, {"Content-Type": content_type})
         await exchange.write(body)
@@ -119,7 +119,7 @@ async def _asking(server: Vendor, settings: dict[str, Any] | None = None) -> Asy
 
 
 async def _last_request(provider: str, kept: bool, **more: Any) -> tuple[Vendor, Any]:
-    """Return the vendor's last request, of a conversation with a result for a tool call."""
+    """Return the vendor's last request in a conversation with a tool result."""
     server = Vendor(provider)
     settings = {"api": "responses"} if provider == "openai" else None
     async with _asking(server, settings) as client:
@@ -135,7 +135,7 @@ async def _last_request(provider: str, kept: bool, **more: Any) -> tuple[Vendor,
 
 
 @pytest.mark.parametrize("provider", sorted(_CALLS))
-async def test_a_result_by_previous_response_id_is_asked_as_the_whole_conversation(
+async def test_a_result_by_previous_response_id_equals_the_complete_conversation(
     provider: str,
 ) -> None:
     _, kept = await _last_request(provider, kept=True)
@@ -149,7 +149,7 @@ async def test_a_result_by_previous_response_id_is_asked_as_the_whole_conversati
 
 
 @pytest.mark.parametrize("provider", sorted(_CALLS))
-async def test_a_tool_choice_goes_on_with_a_kept_conversation(provider: str) -> None:
+async def test_a_tool_choice_works_with_a_stored_conversation(provider: str) -> None:
     choice = {"type": "function", "name": "get_weather"}
     _, body = await _last_request(provider, kept=True, tool_choice=choice)
 
@@ -167,7 +167,7 @@ async def test_a_tool_choice_goes_on_with_a_kept_conversation(provider: str) -> 
 
 
 @pytest.mark.parametrize("name", ["get weather", "get_weather"])
-async def test_a_nameless_result_takes_the_name_of_its_call(name: str) -> None:
+async def test_a_result_without_a_name_gets_the_name_of_its_call(name: str) -> None:
     said = [
         UserMessage("Weather?"),
         AssistantMessage([ToolCallBlock("c1", name, {"city": "Rome"}, CITY)]),

@@ -60,7 +60,7 @@ async def test_the_page_shows_how_to_point_clients_at_the_gateway(row: Row) -> N
 
 
 @ROWS
-def test_the_headers_and_fields_of_a_row_are_known_to_the_policy(row: Row) -> None:
+def test_the_policy_uses_the_headers_and_fields_of_each_row(row: Row) -> None:
     assert row.key_header is None or row.key_header in NO_KEY
     assert row.safe_fields | row.id_fields | row.priced_fields <= KNOWN_FIELDS
     assert row.id_fields <= ID_FIELDS

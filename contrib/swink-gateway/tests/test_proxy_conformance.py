@@ -1,7 +1,7 @@
-"""The conformance kit on the client of swink's own protocol, with the gateway behind it.
+"""The conformance kit for the client of swink's native protocol, with the gateway behind it.
 
-The proxy alone does not know which content is foreign to the model behind the gateway, so its
-package waives this check. Through the gateway the check passes on the upstream request.
+The proxy alone cannot tell which content is foreign to the model behind the gateway, so its package
+waives this check. With the gateway, the upstream request passes the check.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ BEHIND = "anthropic/claude-haiku-4-5"
 
 
 class ThroughTheGateway(ProxyProvider):
-    """The proxy, whose request is the one that leaves the gateway."""
+    """The proxy; its request is the one that leaves the gateway."""
 
     def request(self, model: Model, payload: Any, options: StreamOptions) -> HTTPRequest:
-        """Return what the provider behind the gateway is sent."""
+        """Return the request that the provider behind the gateway receives."""
         own = super().request(model, payload, options)
         asked = NativeProtocol().read(msgspec.json.decode(own.body), {}, {})
         host = Host(environ={})
@@ -42,7 +42,7 @@ class ThroughTheGateway(ProxyProvider):
 
 
 def check_nothing_foreign_sent(subject: Subject) -> None:
-    """What another provider marked as its own does not leave the gateway."""
+    """Content that another provider marked as its own must not leave the gateway."""
     provider = subject.binding.provider
     provider.__class__ = ThroughTheGateway
     try:
@@ -70,5 +70,5 @@ class TestProxyThroughTheGateway(ProviderConformance):
 
     @classmethod
     def all_waivers(cls) -> Waivers:
-        """Waive nothing: behind a gateway, the faults in the proxy's waivers are gone."""
+        """Waive no check: the gateway removes the causes of the proxy's waivers."""
         return {}

@@ -1,8 +1,8 @@
-"""Recordings of every provider, through the gateway, to the vendors' SDKs.
+"""Recordings of every provider, read by the vendors' SDKs through the gateway.
 
-What an SDK reads of an answer that came from another provider is what swink reads of it directly,
-streamed or not. Where the provider speaks the client's own protocol, it is what the SDK reads of
-the vendor's own bytes. With `SWINK_GATEWAY_CLIENTS` all of the corpus is read, without it some.
+An SDK must read from another provider's answer what swink reads from it directly, streamed or
+complete. If the provider uses the client's own protocol, the SDK must read the same as from the
+vendor's own bytes. With `SWINK_GATEWAY_CLIENTS`, the whole corpus is read; otherwise, a part.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ ASK = Ask()
 
 
 GOES_ON = "gemini/to-be-continued"
-"""An answer at whose end Google's SDK asks again by itself."""
+"""An answer after whose end Google's SDK retries by itself."""
 
 MORE_CACHED = "azure/ruby-llm-chat-function-calling-azure-grok-4-1-fast-non-reasoning-can-use-2"
-"""Of whose prompt more is said to be cached than it has, and Messages counts the rest alone."""
+"""An answer with more cached tokens than its prompt has; Messages counts only the others."""
 
 
 async def judged(protocol: str, upstreams: list[Upstream], whole: bool) -> None:
@@ -66,22 +66,22 @@ async def judged(protocol: str, upstreams: list[Upstream], whole: bool) -> None:
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
-async def test_a_recorded_answer_is_read_as_it_is_without_the_gateway(protocol: str) -> None:
+async def test_a_recorded_answer_is_read_as_without_the_gateway(protocol: str) -> None:
     for group in GROUPS.values():
         await judged(protocol, group, whole=True)
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)
-async def test_the_corpus_is_read_as_it_is_without_the_gateway(protocol: str) -> None:
+async def test_the_corpus_is_read_as_without_the_gateway(protocol: str) -> None:
     parts = [found for part in FOLDERS if (found := corpus(part, 1000 if EVERYTHING else 2))]
     if not parts:
-        pytest.skip("there is no corpus here")
+        pytest.skip("the corpus is not available")
     for upstreams in parts:
         await judged(protocol, upstreams, whole=False)
 
 
-async def test_words_of_thinking_that_are_hidden_go_back_as_those_that_are_shown() -> None:
-    """A provider is asked the same next, whether its client saw what it thought or not."""
+async def test_hidden_thinking_goes_back_like_visible_thinking() -> None:
+    """The next request to a provider does not depend on whether its client saw the thinking."""
     thinking, thought = {"thinking": {"type": "adaptive"}}, 0
     for group in GROUPS.values():
         answers = Answers()
@@ -120,11 +120,11 @@ def _go_on(said: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"role": "user", "content": results or "Go on."}]
 
 
-# -- the corpus turned round ---------------------------------------------------------------------
+# -- the corpus, encoded again ---------------------------------------------------------------------
 
-REFUSAL = "a refusal is told by its reason"
-CUT = "a stream that was cut is a failure"
-IN_PIECES = "a call whose arguments come in pieces is told whole"
+REFUSAL = "a refusal has its finish reason"
+CUT = "a truncated stream is a failure"
+IN_PIECES = "a call with partial arguments is sent complete"
 
 DIFFERENCES: dict[str, dict[str, str]] = {
     "messages": {
@@ -144,15 +144,15 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "gemini": {
         "firebase-vertexai-streaming-failure-malformed-content": "a damaged frame is a failure",
         "firebase-vertexai-streaming-failure-recitation-no-content": "one word for all filters",
-        "genai-js-streaming-unknown-enum": "a word that nobody knows",
-        "malformed-function-call": "an answer that is none is a failure",
+        "genai-js-streaming-unknown-enum": "an unknown value",
+        "malformed-function-call": "an answer without content is a failure",
         "vercel-google-stream-no-args-tool-call": IN_PIECES,
         "vercel-google-stream-tool-call-array-arguments-missing-terminal-function-call": IN_PIECES,
         "vercel-google-vertex-stream-tool-call-arguments-nested-1": IN_PIECES,
     },
     "ollama": {},
 }
-"""Where swink knows better than the vendor's SDK, or tells less."""
+"""Cases in which swink reports more or less than the vendor's SDK."""
 
 TURNED = {
     "messages": ("anthropic", "", "any"),
@@ -161,16 +161,15 @@ TURNED = {
     "gemini": ("gemini", "", "any"),
     "ollama": ("ollama", "", "any"),
 }
-"""The part of the corpus in which a vendor speaks a protocol, the path below which it does, and a
-model that is asked so."""
+"""The part of the corpus in a vendor's protocol, the path prefix of requests, and a model."""
 
 
 @pytest.mark.parametrize("protocol", [name for name in TURNED if name in CLIENTS])
-async def test_the_corpus_turned_round_is_read_as_the_vendors_own(protocol: str) -> None:
+async def test_the_corpus_encoded_again_is_read_as_the_vendors_own(protocol: str) -> None:
     folder, path, model = TURNED[protocol]
     upstreams, differ = corpus(folder, most=1000), []
     if not upstreams:
-        pytest.skip("there is no corpus here")
+        pytest.skip("the corpus is not available")
     async with Vendor() as vendor, CLIENTS[protocol](vendor.url) as direct:
         there = {"base_url": vendor.url + path}
         own = {name: {**given, **there} for name, given in upstreams[0].providers.items()}
@@ -185,7 +184,7 @@ async def test_the_corpus_turned_round_is_read_as_the_vendors_own(protocol: str)
 
 
 def _same(original: Read, turned: Read) -> bool:
-    """Tell whether an SDK read the same twice; what a vendor left out may be there."""
+    """Tell whether both readings of an SDK are equal, except for data that the vendor left out."""
     if original.error is not None or turned.error is not None:
         return (original.error is None) is (turned.error is None)
     given = attrs.asdict(original)

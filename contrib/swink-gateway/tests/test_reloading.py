@@ -1,4 +1,4 @@
-"""A file of configuration that changes while the gateway serves."""
+"""Reloading of the configuration file while the gateway serves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORDS = "one two three four five"
 
 
 class Watched:
-    """A gateway that keeps to a file."""
+    """A gateway with a watched configuration file."""
 
     def __init__(self, gateway: Any, file: Path, text: str) -> None:
         self.gateway, self.file = gateway, file
@@ -50,7 +50,7 @@ class Watched:
         await self.look()
 
     async def look(self) -> None:
-        for _ in range(2):  # a file is read that is the same twice
+        for _ in range(2):  # a file is loaded if two checks see the same
             await self.clock.advance(LOOK_SECONDS)
 
     async def names(self) -> list[str]:
@@ -70,7 +70,7 @@ async def watched(folder: Path, text: str) -> AsyncIterator[Watched]:
             yield one
 
 
-async def test_a_changed_file_is_used_and_a_bad_one_is_told_and_is_not(tmp_path: Path) -> None:
+async def test_a_changed_file_is_used_and_an_invalid_one_is_reported(tmp_path: Path) -> None:
     async with watched(tmp_path, SLOW) as one:
         assert await one.names() == ["given", "best"]
         await one.write(OTHER)
@@ -79,7 +79,7 @@ async def test_a_changed_file_is_used_and_a_bad_one_is_told_and_is_not(tmp_path:
         await one.write(BROKEN)
         assert await one.names() == ["given", "other"]
         assert (one.reloader.is_current, one.reloader.failures) == (False, 1)
-        assert "team.toml:2: routes.best.tires: there is no 'tires' here" in one.told[-1]
+        assert "team.toml:2: routes.best.tires: unknown name 'tires'" in one.told[-1]
         one.file.unlink()
         await one.look()
         assert "No such file" in one.told[-1]
@@ -88,7 +88,7 @@ async def test_a_changed_file_is_used_and_a_bad_one_is_told_and_is_not(tmp_path:
         assert (one.reloader.is_current, one.reloader.failures) == (True, 2)
         said = len(one.told)
         await one.clock.advance(10 * LOOK_SECONDS)
-        assert len(one.told) == said  # nothing has changed
+        assert len(one.told) == said  # unchanged
         assert one.kept == [SLOW, OTHER, SLOW]
 
 
@@ -110,7 +110,7 @@ async def test_a_gateway_that_starts_with_another_text_reads_the_file(
         assert one.kept == ([OTHER] if text == OTHER else [])
 
 
-async def test_an_answer_under_way_goes_on_when_its_route_is_gone(tmp_path: Path) -> None:
+async def test_an_active_answer_continues_after_its_route_is_removed(tmp_path: Path) -> None:
     async with watched(tmp_path, SLOW) as one, aiohttp.ClientSession() as session:
         said = {"model": "best", "stream": True, "messages": [{"role": "user", "content": WORDS}]}
         url = f"{one.gateway.url}/v1/chat/completions"
@@ -126,15 +126,15 @@ async def test_an_answer_under_way_goes_on_when_its_route_is_gone(tmp_path: Path
 
 
 OPENS = [
-    ("0.0.0.0", SLOW, (), "there is no key"),
-    ("127.0.0.1", SLOW, (), "To do without on purpose, start it again."),  # behind a proxy, maybe
-    ("127.0.0.1", "", (), "no key is left"),
+    ("0.0.0.0", SLOW, (), "no key is set"),
+    ("127.0.0.1", SLOW, (), "To run without keys, restart the gateway."),  # possibly behind a proxy
+    ("127.0.0.1", "", (), "the new configuration has no keys"),
     ("127.0.0.1", "", ["its own"], None),
 ]
 
 
 @pytest.mark.parametrize(("host", "text", "own", "why"), OPENS)
-async def test_a_file_may_not_open_a_gateway_to_everybody(
+async def test_a_reload_cannot_remove_all_keys(
     tmp_path: Path, host: str, text: str, own: Sequence[str], why: str | None
 ) -> None:
     file = tmp_path / "team.toml"
@@ -148,12 +148,12 @@ async def test_a_file_may_not_open_a_gateway_to_everybody(
         file.write_text(text)
         reloader.read()
         assert reloader.is_current == (why is None)
-        assert (why or "used from now on") in told[-1]
+        assert (why or "reloaded and in use") in told[-1]
         assert bool(gateway.routing.config.keys) == (why is not None)
         assert gateway.guard.owner({}, {}) is None
 
 
-async def test_a_file_that_is_being_written_is_not_read_yet(tmp_path: Path) -> None:
+async def test_a_partially_written_file_is_not_loaded(tmp_path: Path) -> None:
     async with watched(tmp_path, SLOW) as one:
         text = OTHER
         for number in range(3):
@@ -165,7 +165,7 @@ async def test_a_file_that_is_being_written_is_not_read_yet(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no SIGHUP")
-async def test_the_command_serves_a_file_and_reads_it_again_on_sighup(
+async def test_the_command_serves_a_file_and_reloads_it_on_sighup(
     tmp_path: Path, swink_environment: dict[str, str]
 ) -> None:
     file = tmp_path / "team.toml"
@@ -181,9 +181,9 @@ async def test_the_command_serves_a_file_and_reads_it_again_on_sighup(
     try:
         state = os.stat(file)
         file.write_text(file.read_text().replace("best", "beta"))
-        os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))  # it seems the same
+        os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))  # it looks unchanged
         served.send_signal(signal.SIGHUP)
-        assert b"is read, and used from now on" in await served.stderr.readline()
+        assert b"is reloaded and in use" in await served.stderr.readline()
         headers = {"x-api-key": "key-a"}
         async with aiohttp.ClientSession(headers=headers) as session:
             async with session.get(f"{url}/v1/models") as response:
@@ -193,14 +193,14 @@ async def test_the_command_serves_a_file_and_reads_it_again_on_sighup(
         file.write_text(BROKEN)
         served.send_signal(signal.SIGHUP)
         told = [(await served.stderr.readline()).decode() for _ in range(2)]
-        assert told[0] == "the configuration is kept as it was:\n"  # and once
+        assert told[0] == "the previous configuration stays in use:\n"  # and once
         assert "team.toml:1: routes.best.tiers: is missing" in told[1]
     finally:
         served.terminate()
         await served.wait()
 
 
-def test_check_prints_what_would_be_served(swink: Any, tmp_path: Path) -> None:
+def test_check_prints_a_summary(swink: Any, tmp_path: Path) -> None:
     file = tmp_path / "team.toml"
     file.write_text(
         SLOW.replace(
@@ -224,15 +224,15 @@ NAMES = {
     "claud-*": False, "echo/*": True, "ech*/any": True, "ecoh/*": False, "best": True,
     "ech*": True, "bets": False, "gpt-*": True,
 }  # fmt: skip
-"""What a key may be for, and whether something has, or could have, such a name."""
+"""Patterns of a key, and whether a known or possible name matches them."""
 
 
-def test_check_tells_what_a_key_is_for_that_nothing_is_named(swink: Any, tmp_path: Path) -> None:
+def test_check_reports_patterns_that_match_no_model(swink: Any, tmp_path: Path) -> None:
     file = tmp_path / "team.toml"
     rule = '[[rules]]\nwhen = { models = "gpt-*" }\nto = "best"\n'
     file.write_text(f'{SLOW}{rule}[keys.a]\nkey = "sha256:{"0f" * 32}"\nmodels = {[*NAMES]}\n')
     done = swink("gateway", "--check", str(file))
-    told = [line for line in done.stdout.splitlines() if "keys.a.models: no name" in line]
+    told = [line for line in done.stdout.splitlines() if "matches no route" in line]
     assert done.returncode == 0
     assert [line.rpartition("'")[0].rpartition("'")[2] for line in told] == [
         name for name, is_there in NAMES.items() if not is_there
@@ -252,7 +252,7 @@ STORES = [
 
 
 @pytest.mark.parametrize(("engine", "where", "told"), STORES, ids=[told for _, _, told in STORES])
-def test_check_looks_at_the_store_without_asking_it(
+def test_check_validates_the_store_without_connecting(
     swink: Any, tmp_path: Path, engine: str, where: str, told: str
 ) -> None:
     pytest.importorskip("redis")
@@ -263,18 +263,20 @@ def test_check_looks_at_the_store_without_asking_it(
     assert (done.returncode, done.stdout, told in said, "word" in said) == (2, "", True, False)
 
 
-def test_check_says_what_it_did_not_try(swink: Any, tmp_path: Path) -> None:
+def test_check_lists_what_it_did_not_check(swink: Any, tmp_path: Path) -> None:
     pytest.importorskip("redis")
     file, ledger = tmp_path / "team.toml", tmp_path / "ledger.db"
     file.write_text("[store]\nengine = 'redis'\nurl = 'redis://127.0.0.1:9'\n")
     done = swink("gateway", "--check", str(file))
-    assert "not tried: the Redis server, and providers with their keys and models\n" in done.stdout
+    assert (
+        "not checked: the Redis server, and providers, their keys and their models\n" in done.stdout
+    )
     file.write_text(f"[store]\nengine = 'sqlite'\npath = '{ledger}'\n")
-    assert "\nnot tried: providers with" in swink("gateway", "--check", str(file)).stdout
+    assert "\nnot checked: providers, their" in swink("gateway", "--check", str(file)).stdout
     assert not ledger.exists()
 
 
-def test_check_tells_faults_of_every_sort_at_once(swink: Any, tmp_path: Path) -> None:
+def test_check_reports_faults_of_all_kinds_at_once(swink: Any, tmp_path: Path) -> None:
     file = tmp_path / "team.toml"
     file.write_text(
         "[routes.best]\n"
@@ -293,16 +295,16 @@ def test_check_tells_faults_of_every_sort_at_once(swink: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("store", ["engine = 'mysql'\npath = 'ledger.db'", "engine = 'redis'"])
-def test_check_tells_one_fault_once(swink: Any, tmp_path: Path, store: str) -> None:
+def test_check_reports_each_fault_once(swink: Any, tmp_path: Path, store: str) -> None:
     file = tmp_path / "team.toml"
     file.write_text(f"[store]\n{store}\n")
     assert swink("gateway", "--check", str(file)).stderr.count("team.toml:") == 1
 
 
-def test_check_tells_all_faults_and_ends_as_a_wrong_call_does(swink: Any, tmp_path: Path) -> None:
+def test_check_reports_all_faults_and_exits_like_a_usage_error(swink: Any, tmp_path: Path) -> None:
     file = tmp_path / "team.toml"
     file.write_text(BROKEN + '[keys.a]\nkey = "${NONE}"\n')
     done = swink("gateway", "--check", str(file))
     assert (done.returncode, done.stdout) == (2, "")
     assert "team.toml:2: routes.best.tires" in done.stderr
-    assert "team.toml:4: keys.a.key: there is no variable 'NONE'" in done.stderr
+    assert "team.toml:4: keys.a.key: the environment variable 'NONE' is not set" in done.stderr

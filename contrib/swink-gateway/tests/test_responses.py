@@ -1,4 +1,4 @@
-"""Answers in OpenAI's Responses, read by our own parser and by OpenAI's SDK."""
+"""Answers in OpenAI's Responses, read by swink's parser and by OpenAI's SDK."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_GROUP = [
     swink.ToolCallStart(1, "c2", "ns__g") if getattr(event, "name", "") == "g" else event
     for event in CALLS
 ]
-"""The calls, the second of which is to a tool of a namespace."""
+"""Two calls; the second is to a tool in a namespace."""
 PARSED_AS = "gpt-5.3-codex"
 ASK: dict[str, Any] = {"model": "echo/echo", "input": "one two"}
 USAGE = Usage(10, 5, cache_read=4, cache_write=0, reasoning=2, total=15, reported=True)
@@ -71,7 +71,7 @@ def test_an_empty_text_with_a_signature_is_no_message(is_whole: bool) -> None:
     assert back(output).content == message.content
 
 
-def test_what_the_answer_is_called_and_what_it_took() -> None:
+def test_ids_model_and_usage_of_an_answer() -> None:
     cost = swink.Cost(total=0.25)
     answer = events(*TEXT, usage=USAGE, cost=cost, response_id="r1", model="large-1")
     frames = written(RESPONSES, [answer])
@@ -97,13 +97,13 @@ def test_a_failure_is_one_failed_response_and_nothing_after_it(before: list[Any]
     ("reason", "word"),
     [(StopReason.LENGTH, "max_output_tokens"), (StopReason.CONTENT_FILTER, "content_filter")],
 )
-def test_an_answer_that_was_cut_is_incomplete(reason: StopReason, word: str) -> None:
+def test_a_truncated_answer_is_incomplete(reason: StopReason, word: str) -> None:
     last = frames_of(written(RESPONSES, [events(*TEXT, stop_reason=reason)]))[-1]
     assert last["type"] == "response.incomplete"
     assert last["response"]["incomplete_details"] == {"reason": word}
 
 
-def test_tools_come_back_as_their_client_knows_them() -> None:
+def test_calls_have_the_clients_names_of_tools() -> None:
     free = {"type": "custom", "name": "patch", "description": "d", "format": {"type": "text"}}
     group = {"type": "namespace", "name": "ns", "tools": [{"type": "function", "name": "g"}]}
     asked: Asked = RESPONSES.read({**ASK, "tools": [free, group]}, {}, {})
@@ -122,7 +122,7 @@ def test_tools_come_back_as_their_client_knows_them() -> None:
     assert [call.name for call in back(output).tool_calls] == ["f", "ns__g", "patch"]
 
 
-def test_what_another_provider_wants_back_survives_the_client() -> None:
+def test_another_providers_opaque_data_survives_the_client() -> None:
     given = swink.AssistantMessage(
         [
             swink.ThinkingBlock("hm", "sig"),
@@ -135,7 +135,7 @@ def test_what_another_provider_wants_back_survives_the_client() -> None:
     )
     output = msgspec.json.decode(whole(RESPONSES, given))["output"]
     for item in output:
-        item.pop("content", None) if item["type"] == "reasoning" else None  # as Codex does
+        item.pop("content", None) if item["type"] == "reasoning" else None  # like Codex
     returned = back(output)
     assert returned.content == given.content
     assert returned.provider == "gemini"
@@ -143,7 +143,7 @@ def test_what_another_provider_wants_back_survives_the_client() -> None:
 
 @settings(max_examples=40, phases=[Phase.generate])
 @given(event_streams())
-def test_nothing_is_lost_but_what_is_declared(events: list[Any]) -> None:
+def test_only_declared_losses_occur(events: list[Any]) -> None:
     events = last_attempt(events)
     original = fold(events, "acme")
     pieces = written(RESPONSES, [[event] for event in events])
@@ -167,7 +167,7 @@ def _is_empty(block: Any) -> bool:
 
 
 def _plain(block: Any) -> Any:
-    """Return what of a block has a field here, or is sealed."""
+    """Return the parts of a block that have a field here or are sealed."""
     if isinstance(block, swink.TextBlock):
         return block.text, block.metadata or None
     if isinstance(block, swink.ToolCallBlock):
@@ -175,10 +175,10 @@ def _plain(block: Any) -> Any:
     return block
 
 
-# -- by OpenAI's SDK -------------------------------------------------------------------------------
+# -- OpenAI's SDK ----------------------------------------------------------------------------------
 
 
-async def test_the_sdk_reads_a_stream_and_a_whole_answer() -> None:
+async def test_the_sdk_reads_a_streamed_and_a_complete_answer() -> None:
     thought = [swink.ThinkingStart(0), swink.ThinkingDelta(0, "hm"), swink.ThinkingEnd(0, "sig")]
     text = [swink.TextStart(1), swink.TextDelta(1, "Hello"), swink.TextEnd(1)]
     call = [
@@ -204,7 +204,7 @@ async def test_the_sdk_reads_a_stream_and_a_whole_answer() -> None:
         assert response.usage.output_tokens_details.reasoning_tokens == 2
 
 
-def test_a_response_says_again_what_was_asked() -> None:
+def test_a_response_repeats_the_requests_options() -> None:
     asked = {**ASK, "instructions": "Be brief.", "temperature": 0.5, "metadata": {"a": "b"}}
     echo = RESPONSES.read(asked, {}, {}).said["echo"]
     last = frames_of(written(RESPONSES, [events(*TEXT)], echo=echo))[-1]["response"]
@@ -217,7 +217,7 @@ ITEM_OF = {"thought": {"type": "reasoning", "id": "rs_1", "summary": [], "encryp
 
 
 def own_answer() -> list[Any]:
-    """Return the events of an answer of the API's own, with what stands in its items."""
+    """Return the events of an answer from the API itself, including metadata of items."""
     said = {"item": {"id": "msg_1", "phase": "commentary"}, "annotations": [{"type": "file_path"}]}
     return events(
         swink.ThinkingStart(0), swink.ThinkingDelta(0, "hm"),
@@ -230,7 +230,7 @@ def own_answer() -> list[Any]:
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["in one read", "in many"])
-def test_an_item_keeps_the_id_with_which_it_began(at_once: bool) -> None:
+def test_an_item_keeps_its_first_id(at_once: bool) -> None:
     answer = own_answer()
     batches = [answer] if at_once else [[event] for event in answer]
     frames = frames_of(written(RESPONSES, batches, **OWN))
@@ -245,7 +245,7 @@ def test_an_item_keeps_the_id_with_which_it_began(at_once: bool) -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["in one read", "in many"])
-def test_what_the_api_says_of_its_own_items_survives_the_client(at_once: bool) -> None:
+def test_the_apis_own_metadata_of_items_survives_the_client(at_once: bool) -> None:
     answer = own_answer()
     batches = [answer] if at_once else [[event] for event in answer]
     returned = back(frames_of(written(RESPONSES, batches, **OWN))[-1]["response"]["output"])
@@ -254,7 +254,7 @@ def test_what_the_api_says_of_its_own_items_survives_the_client(at_once: bool) -
     assert isinstance(text, swink.TextBlock)
     known = dict(ITEM_OF["thought"])
     if not at_once:
-        known.pop("id")  # encrypted content does not go with an id that is not its own
+        known.pop("id")  # encrypted content is invalid with another id
     assert returned.provider == "openai-responses"
     assert thought.metadata == {"item": known}
     about = {"item": {"phase": "commentary"}, "annotations": [{"type": "file_path"}]}

@@ -54,7 +54,7 @@ async def test_one_frame_is_one_event() -> None:
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "Hello"
 
 
-async def test_a_prewarm_is_answered_without_asking_a_model_and_gone_on_from() -> None:
+async def test_a_warm_up_is_answered_without_a_model_and_can_be_continued() -> None:
     upstream = Scripted(ANSWER)
     told = {"role": "developer", "content": "Be brief."}
     async with connected(upstream) as socket:
@@ -68,7 +68,7 @@ async def test_a_prewarm_is_answered_without_asking_a_model_and_gone_on_from() -
 
 
 class BrokenOnce(MemoryLedger):
-    """A ledger whose first call fails as no ledger should."""
+    """A ledger whose first call raises an unexpected exception."""
 
     broken = True
 
@@ -79,7 +79,7 @@ class BrokenOnce(MemoryLedger):
         return await super().admit(*reservation, **more)
 
 
-async def test_a_failure_of_the_gateway_s_own_is_told_and_the_next_request_is_answered(
+async def test_after_an_internal_error_the_next_request_is_answered(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     config = Source("team.toml", '[keys.a]\nkey = "${A}"\n').config({"A": "key-a"})
@@ -96,7 +96,7 @@ async def test_a_failure_of_the_gateway_s_own_is_told_and_the_next_request_is_an
     assert events[-1]["type"] == "response.completed"
 
 
-async def test_events_name_the_lane_of_their_request() -> None:
+async def test_events_have_the_stream_id_of_their_request() -> None:
     async with connected(Scripted(ANSWER)) as socket:
         for asked in (CREATE, {**CREATE, "generate": False}, {**CREATE, "input": 7}):
             events = await answer(socket, {**asked, "stream_id": "a"})
@@ -105,7 +105,7 @@ async def test_events_name_the_lane_of_their_request() -> None:
 
 
 class Silent:
-    """Says nothing until it is told to."""
+    """An upstream that is silent until the test releases it."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -117,7 +117,7 @@ class Silent:
         return self._answer()
 
     async def crowd(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        """Ask once, and then once more than may wait."""
+        """Send a request, and then one more than the queue holds."""
         await socket.send_json(CREATE)
         await self.asked.wait()
         for _ in range(MOST_WAITING + 1):
@@ -133,7 +133,7 @@ class Silent:
             yield event
 
 
-async def test_who_asks_too_much_is_told_and_all_else_is_answered() -> None:
+async def test_a_request_beyond_the_queue_is_refused_and_the_others_are_answered() -> None:
     upstream = Silent()
     async with connected(upstream) as socket:
         await upstream.crowd(socket)
@@ -145,7 +145,7 @@ async def test_who_asks_too_much_is_told_and_all_else_is_answered() -> None:
                 pass
 
 
-async def test_a_close_is_seen_while_requests_wait() -> None:
+async def test_a_close_is_noticed_while_requests_are_queued() -> None:
     upstream = Silent()
     async with connected(upstream) as socket:
         await upstream.crowd(socket)
@@ -153,7 +153,7 @@ async def test_a_close_is_seen_while_requests_wait() -> None:
         await upstream.left.wait()
 
 
-async def test_input_that_would_steer_an_answer_is_given_back() -> None:
+async def test_steering_input_is_returned() -> None:
     upstream = Silent()
     steer = {"type": "response.steer", "previous_response_id": "r1", "input": "Faster!"}
     async with connected(upstream) as socket:
@@ -165,7 +165,7 @@ async def test_input_that_would_steer_an_answer_is_given_back() -> None:
     assert failed["steer"] == {"previous_response_id": "r1", "input": "Faster!"}
 
 
-async def test_an_answer_is_gone_on_from_within_the_connection() -> None:
+async def test_a_client_can_continue_from_an_answer_of_its_connection() -> None:
     upstream = Scripted(ANSWER)
     async with connected(upstream) as socket:
         first = await answer(socket, CREATE)
@@ -191,7 +191,7 @@ WRONG = [
 @pytest.mark.parametrize(
     ("asked", "code"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG]
 )
-async def test_what_cannot_be_asked_is_an_error_frame_and_the_connection_goes_on(
+async def test_an_invalid_request_is_an_error_frame_and_the_connection_stays_open(
     asked: Any, code: str
 ) -> None:
     async with connected(Scripted(ANSWER)) as socket:
@@ -210,7 +210,7 @@ async def test_a_failed_answer_is_one_failed_response() -> None:
 
 
 @pytest.mark.parametrize(("status", "sent"), [(429, 429), (503, 503), (529, 503)])
-async def test_a_vendors_refusal_is_an_error_with_its_status_and_the_connection_goes_on(
+async def test_a_vendors_refusal_is_an_error_with_its_status_and_the_connection_stays_open(
     status: int, sent: int
 ) -> None:
     refused = MemoryResponse.of_json({"error": {"message": "no"}}, status)
@@ -226,7 +226,7 @@ async def test_a_vendors_refusal_is_an_error_with_its_status_and_the_connection_
         assert (await answer(socket, CREATE))[-1]["type"] == "response.completed"
 
 
-async def test_a_failure_after_the_answer_has_begun_has_no_status() -> None:
+async def test_a_failure_after_the_beginning_has_no_status() -> None:
     refused = swink.Error(error_message="no", error_kind=swink.StreamErrorKind.OVERLOADED)
     async with connected(Scripted([*HELLO, refused])) as socket:
         events = await answer(socket, CREATE)
@@ -234,7 +234,7 @@ async def test_a_failure_after_the_answer_has_begun_has_no_status() -> None:
     assert events[-1]["type"] == "response.failed"
 
 
-async def test_a_fault_of_an_encoder_is_one_failed_response(
+async def test_an_exception_in_an_encoder_is_one_failed_response(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     feed = ResponsesEncoder.feed
@@ -253,12 +253,12 @@ async def test_a_fault_of_an_encoder_is_one_failed_response(
         assert (await answer(socket, CREATE))[-1]["type"] == "response.completed"
 
 
-async def test_who_asks_for_no_websocket_is_told_to_use_http() -> None:
+async def test_a_get_without_an_upgrade_is_refused() -> None:
     async with serving() as gateway:
         assert (await ask(gateway, "/v1/responses", method="GET")).status == 426
 
 
-async def test_a_stored_answer_is_gone_on_from_over_http_and_another_is_not() -> None:
+async def test_over_http_a_client_can_continue_only_from_stored_answers() -> None:
     upstream = Scripted(ANSWER)
     asked = {"model": "echo/echo", "input": "Hi"}
     async with serving(upstream) as gateway:
@@ -273,7 +273,7 @@ async def test_a_stored_answer_is_gone_on_from_over_http_and_another_is_not() ->
     assert len(upstream.context.messages) == 3
 
 
-def test_what_is_kept_is_bounded_in_number_and_in_bytes() -> None:
+def test_stored_conversations_are_bounded_in_number_and_bytes() -> None:
     kept = ConversationStore(most=2, most_bytes=100)
     for id in ("a", "b", "c"):
         kept.keep(id, [UserMessage(id)], 10)
@@ -283,7 +283,7 @@ def test_what_is_kept_is_bounded_in_number_and_in_bytes() -> None:
 
 
 @pytest.mark.parametrize("over", ["HTTP", "a WebSocket"])
-async def test_a_conversation_grows_no_larger_than_a_request_may_be(
+async def test_a_stored_conversation_has_the_size_limit_of_a_request(
     over: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("swink_gateway.serving.server.MOST_BODY_BYTES", 1000)

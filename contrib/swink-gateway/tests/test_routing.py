@@ -1,4 +1,4 @@
-"""Who is asked: rules by what requests ask for, aliases, tiers, weights, options, transforms."""
+"""Routing: rules, aliases, tiers, weights, options and transforms."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def config_of(text: str) -> Config:
 
 
 async def asked_for(text: str, body: Mapping[str, Any]) -> Scripted:
-    """Return what a request over Chat Completions came to."""
+    """Return the upstream call that a Chat Completions request leads to."""
     script = Scripted(*ANSWER)
     async with serving(script, config=config_of(text)) as gateway:
         said = {"model": "best", "messages": [{"role": "user", "content": "Hi"}], **body}
@@ -52,7 +52,7 @@ async def asked_for(text: str, body: Mapping[str, Any]) -> Scripted:
     return script
 
 
-# -- what requests ask for ----------------------------------------------------------------------
+# -- rules -----------------------------------------------------------------------------------------
 
 HI = [{"role": "user", "content": "Hi"}]
 LONG = [{"role": "user", "content": "word " * 1000}]
@@ -157,7 +157,7 @@ REQUESTS: list[tuple[str, Any, dict[str, Any], set[str]]] = [
 
 @pytest.fixture(scope="module")
 def client() -> swink.Client:
-    """Return a client that asks nobody."""
+    """Return a client that sends no requests."""
     return swink.Client()
 
 
@@ -175,7 +175,7 @@ FEATURES = {
     [request[1:] for request in REQUESTS],
     ids=[f"{protocol.name}-{name}" for name, protocol, _, _ in REQUESTS],
 )
-def test_a_request_asks_for_these_and_no_others(
+def test_a_rule_matches_exactly_these_requests(
     client: swink.Client, protocol: Any, body: dict[str, Any], features: set[str]
 ) -> None:
     asked: Asked = protocol.read({"model": "m", **body}, PATH, {})
@@ -189,7 +189,7 @@ def test_a_request_asks_for_these_and_no_others(
     assert found == features
 
 
-async def test_the_first_rule_that_fits_decides_and_all_it_says_has_to_hold() -> None:
+async def test_the_first_rule_whose_conditions_all_hold_decides() -> None:
     config = config_of(
         """
         [aliases]
@@ -238,11 +238,11 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("name", "pattern", "expected"), NAMES)
-def test_a_pattern_fits_names_of_its_own_kind(name: str, pattern: str, expected: bool) -> None:
+def test_a_pattern_matches_names_of_its_own_kind(name: str, pattern: str, expected: bool) -> None:
     assert is_named(name, ["nothing", pattern]) is expected
 
 
-def test_no_request_takes_long_to_tell_apart() -> None:
+def test_matching_rules_is_fast_for_every_request() -> None:
     many = [swink.SystemMessage("generate a " * 300)] * 10_000
     asked = Asked("a" * 1_000_000, swink.Context([*many, swink.UserMessage("5 " * 1_000_000)]))
     when = When(models=("*a*a*a*a*b*", "*a"), background=True, web_search=False)
@@ -251,7 +251,7 @@ def test_no_request_takes_long_to_tell_apart() -> None:
     assert time.thread_time() - begun < FREEZE
 
 
-# -- tiers --------------------------------------------------------------------------------------
+# -- tiers -----------------------------------------------------------------------------------------
 
 TIERS = """
 [routes.best]
@@ -262,7 +262,7 @@ tiers = [
 """
 
 
-async def test_in_a_tier_models_come_first_as_often_as_they_weigh() -> None:
+async def test_weights_decide_how_often_a_model_is_first_in_a_tier() -> None:
     asked = Asked("best", swink.Context([swink.UserMessage("Hi")]))
     async with swink.Client() as client:
         routing = Routing(client, config_of(TIERS), Random(1).random)
@@ -283,7 +283,7 @@ def turns(first: str, count: int = 1, system: str = "Be brief.") -> swink.Contex
     return swink.Context(messages, system)
 
 
-async def test_all_turns_of_a_conversation_ask_one_account_first() -> None:
+async def test_all_turns_of_a_conversation_try_the_same_account_first() -> None:
     async with swink.Client() as client:
         routing = Routing(client, config_of(TIERS))
         for number in range(20):
@@ -294,7 +294,7 @@ async def test_all_turns_of_a_conversation_ask_one_account_first() -> None:
             assert len(firsts) == 1
 
 
-async def test_a_session_that_the_client_names_asks_one_account_first() -> None:
+async def test_a_clients_session_tries_the_same_account_first() -> None:
     async with swink.Client() as client:
         routing = Routing(client, config_of(TIERS))
         for number in range(20):
@@ -306,7 +306,7 @@ async def test_a_session_that_the_client_names_asks_one_account_first() -> None:
             assert len(firsts) == 1
 
 
-async def test_conversations_are_spread_over_accounts_as_they_weigh() -> None:
+async def test_conversations_are_spread_over_accounts_by_weight() -> None:
     async with swink.Client() as client:
         routing = Routing(client, config_of(TIERS))
         chains = [
@@ -318,7 +318,7 @@ async def test_conversations_are_spread_over_accounts_as_they_weigh() -> None:
     assert all(chain[2][0].id == "slow" for chain in chains)
 
 
-async def test_a_tier_is_asked_when_the_one_before_it_is_down() -> None:
+async def test_a_tier_is_tried_after_the_one_before_it_failed() -> None:
     config = config_of('[routes.best]\ntiers = ["echo/fail-overloaded", "echo/echo"]')
     async with serving(config=config) as gateway:
         said = {"model": "best", "messages": HI}
@@ -326,7 +326,7 @@ async def test_a_tier_is_asked_when_the_one_before_it_is_down() -> None:
     assert (answer.status, answer.headers["x-swink-model"]) == (200, "echo/echo")
 
 
-async def test_options_go_before_the_clients_and_a_models_own_before_a_routes() -> None:
+async def test_a_models_options_override_the_routes_and_those_the_clients() -> None:
     route = """
     [routes.best]
     tiers = { model = "echo/echo", options = { top_p = 0.5 } }
@@ -340,7 +340,9 @@ async def test_options_go_before_the_clients_and_a_models_own_before_a_routes() 
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_routes_retries_hold_and_a_whole_answer_may_begin_anew(streamed: bool) -> None:
+async def test_a_routes_retry_policy_applies_and_a_complete_answer_may_restart(
+    streamed: bool,
+) -> None:
     route = "[routes.best]\ntiers = 'echo/echo'\noptions.retry.budget = 7"
     script = await asked_for(route, {"stream": streamed})
     retry = script.options.retry
@@ -366,9 +368,7 @@ TRANSFORMS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("said", "body", "expected"), TRANSFORMS)
-async def test_a_transform_does_what_it_says(
-    said: str, body: dict[str, Any], expected: dict[str, Any]
-) -> None:
+async def test_transforms(said: str, body: dict[str, Any], expected: dict[str, Any]) -> None:
     route = f"[routes.best]\ntiers = 'echo/echo'\ntransforms.{said}"
     script = await asked_for(route, body)
     context, found = script.context, dict.fromkeys(expected)
@@ -379,7 +379,7 @@ async def test_a_transform_does_what_it_says(
     assert {name: found[name] for name in expected} == expected
 
 
-async def test_what_a_transform_leaves_out_is_told() -> None:
+async def test_options_that_a_transform_drops_are_reported() -> None:
     route = "[routes.best]\ntiers = 'echo/echo'\ntransforms.leave_out = ['seed', 'tools']"
     async with serving(Scripted(*ANSWER), config=config_of(route)) as gateway:
         said = {"model": "best", "messages": HI, "seed": 3, "tools": [FUNCTION]}
@@ -387,7 +387,7 @@ async def test_what_a_transform_leaves_out_is_told() -> None:
     assert answer.headers["x-swink-dropped"] == "seed, tools"
 
 
-async def test_a_client_names_no_path_but_an_alias_may() -> None:
+async def test_only_an_alias_may_name_a_file_path() -> None:
     asked = Asked("/etc/model.gguf", swink.Context([swink.UserMessage("Hi")]))
     aliased = Asked("mine", asked.context)
     async with swink.Client() as client:
@@ -395,5 +395,5 @@ async def test_a_client_names_no_path_but_an_alias_may() -> None:
         (((model, _),), _) = routing.routed(aliased, "")
         assert model.id == "/etc/model.gguf"
         asked.model = "local//etc/model.gguf"
-        with pytest.raises(swink.InvalidModel, match="name no files"):
+        with pytest.raises(swink.InvalidModel, match="cannot name files"):
             routing.routed(asked, "")

@@ -1,4 +1,4 @@
-"""The rows of the ledger: one for each attempt, whatever keeps the budgets."""
+"""The rows of the ledger: one for each attempt, with every store of budgets."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ Open = Callable[[], AbstractAsyncContextManager[Ledger]]
 
 @pytest.fixture(params=["memory", "sqlite", "redis"])
 def kept(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Open:
-    """Open a ledger of an engine."""
+    """Open a ledger with each engine."""
 
     def ledger() -> Ledger:
         if request.param == "memory":
@@ -139,7 +139,7 @@ async def test_a_model_without_a_price_has_no_cost(kept: Open) -> None:
         assert (total.cost, total.tokens) == (0.0, 12)
 
 
-async def test_a_later_attempt_of_a_call_is_refused_by_budgets_alone(kept: Open) -> None:
+async def test_only_budgets_refuse_a_later_attempt_of_a_call(kept: Open) -> None:
     async with kept() as ledger:
         one = Allowance(requests=1, streams=1, tokens=100, dollars_a_day=1.0)
         key = "later attempts"
@@ -206,19 +206,21 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("given", "what"), WRONG)
-def test_a_report_that_cannot_be_made_says_why(given: dict[str, Any], what: str) -> None:
+def test_an_invalid_report_is_refused_with_the_cause(given: dict[str, Any], what: str) -> None:
     with pytest.raises(UsageError, match=what):
         query_of(**given)
 
 
-def test_a_spreadsheet_computes_nothing_that_a_client_named() -> None:
+def test_csv_output_escapes_formulas_from_clients() -> None:
     rows = rows_of([Entry(model='=HYPERLINK("x")', key="-1", at=BEGAN.timestamp())])
     [_, line] = csv_of(rows).splitlines()
     assert '"\'=HYPERLINK(""x"")"' in line
     assert ",'-1," in line
 
 
-async def test_a_listing_has_a_bound(kept: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_listed_rows_is_limited(
+    kept: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.rows.MOST_ENTRIES", 2)
     async with kept() as ledger:
         for _ in range(2):
@@ -245,7 +247,7 @@ async def test_ledger_and_budgets_agree_at_every_moment(kept: Open, clock: Manua
         assert total.cost == pytest.approx(spent.dollars_today) == pytest.approx(0.3)
 
 
-async def test_an_audit_names_what_was_not_written_before_a_kill(
+async def test_an_audit_reports_rows_lost_in_a_kill(
     server: RedisServer, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.writer.FLUSH_SECONDS", 3600.0)
@@ -263,7 +265,7 @@ async def test_an_audit_names_what_was_not_written_before_a_kill(
     await killed.aclose()
 
 
-async def test_an_audit_names_attempts_whose_process_died(
+async def test_an_audit_reports_attempts_of_a_dead_process(
     clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = SQLiteLedger(tmp_path / "ledger", clock)
@@ -276,7 +278,9 @@ async def test_an_audit_names_attempts_whose_process_died(
     await ledger.aclose()
 
 
-async def test_budgets_of_before_become_rows_once(clock: ManualClock, tmp_path: Path) -> None:
+async def test_budgets_of_an_earlier_version_become_rows_once(
+    clock: ManualClock, tmp_path: Path
+) -> None:
     ledger = SQLiteLedger(tmp_path / "ledger", clock)
     await spend(ledger, "alice", 0.25)
     await clock.advance(86400)
@@ -319,7 +323,7 @@ class Full:
         return getattr(self._database, name)
 
 
-async def test_rows_wait_for_a_disk_that_is_full(
+async def test_rows_are_queued_while_the_disk_is_full(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.writer.FLUSH_SECONDS", 0.0)
@@ -336,7 +340,7 @@ async def test_rows_wait_for_a_disk_that_is_full(
     await rows.aclose()
 
 
-async def test_rows_in_memory_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_rows_in_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swink_gateway.policy.limits.writer.MOST_IN_MEMORY", 3)
     rows = RowWriter()
     for number in range(5):
@@ -359,7 +363,7 @@ async def spent_on(ledger: Ledger, key: str) -> float:
 
 
 @pytest.mark.parametrize("what", ["the budget", "the budget and the index", "everything"])
-async def test_a_budget_that_redis_loses_is_restored_by_who_remembers_it(
+async def test_a_process_restores_budgets_that_redis_loses(
     what: str, server: RedisServer, clock: ManualClock
 ) -> None:
     key = f"loses {what}"
@@ -390,7 +394,7 @@ async def lose(ledger: RedisLedger, key: str, what: str) -> None:
     await ledger._redis.delete(*names)
 
 
-async def test_who_does_not_remember_a_lost_budget_refuses_its_key(
+async def test_a_process_refuses_a_key_whose_lost_budget_it_does_not_know(
     server: RedisServer, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = "remembered by another"
@@ -410,7 +414,7 @@ async def test_who_does_not_remember_a_lost_budget_refuses_its_key(
         await ledger.aclose()
 
 
-async def test_after_a_loss_of_everything_no_key_is_new_at_once(
+async def test_after_a_loss_of_all_data_no_key_counts_as_new_at_once(
     server: RedisServer, clock: ManualClock
 ) -> None:
     key = "not new at once"
@@ -430,7 +434,7 @@ async def test_after_a_loss_of_everything_no_key_is_new_at_once(
         await ledger.aclose()
 
 
-async def test_what_is_charged_after_a_loss_is_added_to_what_is_restored(
+async def test_charges_after_a_loss_are_added_to_the_restored_budget(
     server: RedisServer, clock: ManualClock
 ) -> None:
     key = "charged after a loss"

@@ -1,7 +1,7 @@
-"""What Google's SDK alone does: tools that it calls itself, chats, lists, signatures.
+"""Features of Google's SDK: automatic function calling, chats, model lists, signatures.
 
-https://googleapis.github.io/python-genai/. The SDK is not among what the tests install; see the
-group `sdk` of this distribution.
+https://googleapis.github.io/python-genai/. The SDK is not a test dependency; see the group `sdk` of
+this distribution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what it and its dependencies deprecate is not our concern
+    warnings.simplefilter("ignore")  # ignore deprecations of the SDK and its dependencies
     genai = pytest.importorskip("google.genai", reason="Google's SDK is not installed")
     from google.genai import errors, types
 
@@ -31,7 +31,7 @@ SHOW = {"thinking_config": {"include_thoughts": True}}
 
 
 PLAIN = {"verify": False, "ssl": False}
-"""No certificates are needed on loopback, and reading them takes the SDK a tenth of a second."""
+"""Loopback needs no certificates, and the SDK takes a tenth of a second to load them."""
 
 
 @asynccontextmanager
@@ -47,7 +47,7 @@ async def sdk(gateway: Any) -> AsyncIterator[Any]:
         yield asynchronous
 
 
-async def test_how_long_to_wait_is_where_the_sdk_looks() -> None:
+async def test_the_retry_delay_is_where_the_sdk_reads_it() -> None:
     error = swink.Error(error_message="slow down", error_kind=Kind.THROTTLED, retry_after=1.5)
     async with serving(Scripted([swink.Start(), error])) as gateway, sdk(gateway) as client:
         with pytest.raises(errors.ClientError) as raised:
@@ -75,7 +75,7 @@ async def test_the_sdk_raises_for_an_error_inside_a_stream(begun: bool) -> None:
     assert pieces == ["Hel"] * begun
 
 
-async def test_functions_are_called_automatically_and_their_results_find_their_calls() -> None:
+async def test_automatic_function_calling_matches_results_to_calls() -> None:
     upstream = Scripted(
         called(("c1", "weather", '{"city":"Rome"}'), ("c2", "weather", '{"city":"Oslo"}'))
     )
@@ -96,7 +96,7 @@ async def test_functions_are_called_automatically_and_their_results_find_their_c
 
 
 @pytest.mark.parametrize("shown", [True, False])
-async def test_a_chat_brings_back_what_a_provider_of_another_api_wants_back(shown: bool) -> None:
+async def test_a_chat_returns_another_providers_opaque_data(shown: bool) -> None:
     thought = [
         swink.ThinkingStart(0),
         swink.ThinkingDelta(0, "hm"),
@@ -120,7 +120,7 @@ async def test_a_chat_brings_back_what_a_provider_of_another_api_wants_back(show
     ]
 
 
-async def test_googles_own_signatures_come_back_as_they_were() -> None:
+async def test_googles_own_signatures_return_unchanged() -> None:
     upstream = next(o for o in shipped()["gemini"] if o.name == "gemini/thinking-and-tool-calls")
     message, _ = await upstream.direct()
     signed = [call.metadata for call in message.tool_calls if call.metadata]
@@ -146,7 +146,7 @@ async def test_googles_own_signatures_come_back_as_they_were() -> None:
     assert before.provider == "gemini-generate-content"
 
 
-async def test_what_the_sdk_can_say_arrives() -> None:
+async def test_all_options_of_the_sdk_arrive() -> None:
     upstream = Scripted(said("{}"))
     image = types.Part.from_bytes(data=b"\xfb\xff\xfe\x00", mime_type="image/png")
     config = types.GenerateContentConfig(
@@ -194,7 +194,7 @@ async def test_what_the_sdk_can_say_arrives() -> None:
     ]
 
 
-async def test_models_are_listed_found_and_their_tokens_counted() -> None:
+async def test_the_sdk_lists_models_gets_one_and_counts_tokens() -> None:
     async with serving() as gateway, sdk(gateway) as client:
         names = [model.name async for model in await client.models.list()]
         assert "models/echo/echo" in names
@@ -207,7 +207,7 @@ async def test_models_are_listed_found_and_their_tokens_counted() -> None:
         assert raised.value.code == 404
 
 
-async def test_the_blocking_client_reads_the_same() -> None:
+async def test_the_synchronous_client_reads_the_same() -> None:
     def ask(url: str) -> tuple[str, str]:
         options = types.HttpOptions(base_url=url, client_args=PLAIN, async_client_args=PLAIN)
         with genai.Client(api_key="k1", vertexai=False, http_options=options) as client:

@@ -1,7 +1,7 @@
-"""What Ollama's SDK alone does: a tool loop without ids, completions, lists.
+"""Features of Ollama's SDK: a tool loop without ids, completions, model lists.
 
-https://github.com/ollama/ollama-python. The SDK is not among what the tests install; see the group
-`sdk` of this distribution.
+https://github.com/ollama/ollama-python. The SDK is not a test dependency; see the group `sdk` of
+this distribution.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from swink_core import StopReason
 from swink_gateway.serving.server import Gateway
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # what its dependencies deprecate is not our concern
+    warnings.simplefilter("ignore")  # ignore deprecations of its dependencies
     ollama = pytest.importorskip("ollama", reason="Ollama's SDK is not installed")
 
 HI = [{"role": "user", "content": "Hi"}]
@@ -29,7 +29,7 @@ def sdk(gateway: Gateway) -> Any:
     return ollama.AsyncClient(gateway.url, verify=False)
 
 
-async def test_a_tool_loop_whose_client_knows_no_ids_pairs_results_with_calls() -> None:
+async def test_a_tool_loop_without_ids_matches_results_to_calls() -> None:
     cities = ("Rome", "Oslo")
     asked = [(f"c{n}", "weather", f'{{"city":"{city}"}}') for n, city in enumerate(cities)]
     upstream = Scripted(called(*asked))
@@ -54,7 +54,7 @@ async def test_a_tool_loop_whose_client_knows_no_ids_pairs_results_with_calls() 
     assert len(set(ids)) == 2
 
 
-async def test_what_the_sdk_can_say_arrives() -> None:
+async def test_all_options_of_the_sdk_arrive() -> None:
     upstream = Scripted([swink.Start(), swink.Done(StopReason.STOP)])
     png = b"\x89PNG\r\n\x1a\n\x00\x00"
     options = ollama.Options(
@@ -106,7 +106,7 @@ async def test_models_are_listed_and_shown() -> None:
         assert raised.value.status_code == 404
 
 
-async def test_the_blocking_client_reads_the_same() -> None:
+async def test_the_synchronous_client_reads_the_same() -> None:
     def ask(url: str) -> tuple[str, str]:
         with ollama.Client(url) as client:
             pieces = [one.message.content for one in client.chat("echo/echo", HI, stream=True)]

@@ -1,7 +1,7 @@
-"""The scenarios of the contract for incremental translation, by its names.
+"""The scenarios of the contract for incremental translation, with its names.
 
-The frames of an upstream are split anywhere, it fails early and in the middle, its tool calls come
-in pieces and out of order, and a client reads slowly or not at all.
+The frames of an upstream are split at any byte; it fails early and in the middle; its tool calls
+arrive in pieces and out of order; a client reads slowly or not at all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def asked(
     error: Exception | None = None,
     **fields: Any,
 ) -> Any:
-    """Ask the gateway with an upstream that answers in these pieces, and then breaks off."""
+    """Call the gateway with an upstream that answers in these pieces and then breaks off."""
     upstream = MemoryResponse(chunks, 200, source.headers, error)
     async with serving(
         http=MemoryHTTPClient(upstream), providers={source.provider: OWN}
@@ -55,7 +55,7 @@ def cut(body: bytes, size: int) -> list[bytes]:
 
 
 def timeless(frames: list[Any]) -> list[Any]:
-    """Leave out of frames what the gateway says of the time and of itself."""
+    """Remove the gateway's times and ids from frames."""
     text = msgspec.json.encode([f if isinstance(f, dict) else str(f) for f in frames]).decode()
     return [
         {k: v for k, v in f.items() if k not in ("created", "item_id", "item", "response")}
@@ -65,7 +65,7 @@ def timeless(frames: list[Any]) -> list[Any]:
     ]
 
 
-# -- A: where chunks end ---------------------------------------------------------------------------
+# -- A: chunk boundaries ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
@@ -101,7 +101,7 @@ async def test_stream_parser_handles_multi_frame_single_chunk_and_single_frame_m
         assert all(other == first for other in others)
 
 
-# -- B: failing early ------------------------------------------------------------------------------
+# -- B: failures -----------------------------------------------------------------------------------
 
 
 async def test_responses_stream_emits_response_failed_when_upstream_errors_before_first_delta() -> (
@@ -151,7 +151,7 @@ async def test_non_stream_returns_503_when_all_tiers_rate_limited(
     assert "slow" in answer.json["error"]["message"]
 
 
-# -- C: pieces of tool calls -----------------------------------------------------------------------
+# -- C: tool call deltas ---------------------------------------------------------------------------
 
 
 def chunk(**delta: Any) -> bytes:
@@ -202,11 +202,11 @@ async def test_responses_stream_handles_tool_id_or_name_arriving_late() -> None:
     assert answer.frames[-1]["response"]["output"] == [done]
 
 
-# -- D: clients that read slowly -------------------------------------------------------------------
+# -- D: slow clients -------------------------------------------------------------------------------
 
 
 class Flood(Scripted):
-    """Answers with more than any buffer holds; `left` is set when nobody wants it any more."""
+    """An upstream with more output than any buffer holds; `left` is set when it is closed."""
 
     def __init__(self, batches: int) -> None:
         super().__init__()
@@ -237,7 +237,7 @@ class _Flood:
 
 
 async def open_slowly(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Ask, and read nothing yet."""
+    """Send a request and read nothing yet."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
     body = msgspec.json.encode({"model": "echo/echo", "stream": True, **CHAT})
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}"
@@ -250,7 +250,7 @@ async def test_stream_backpressure_records_metric_when_channel_full() -> None:
     async with serving(upstream) as gateway:
         reader, writer = await open_slowly(gateway.url)
         while not gateway.counters["ccr_stream_backpressure_total"]:
-            assert not upstream.left.is_set()  # it waits for its client
+            assert not upstream.left.is_set()  # the upstream waits for its client
             await asyncio.sleep(0)
         answer = await reader.read()
         writer.close()
@@ -272,7 +272,7 @@ async def test_stream_abort_on_persistent_backpressure() -> None:
         writer.close()
 
 
-async def test_a_client_that_leaves_stops_its_upstream_and_is_no_slow_one() -> None:
+async def test_a_client_that_disconnects_stops_its_upstream_and_does_not_count_as_slow() -> None:
     upstream = Flood(10_000)
     async with serving(upstream) as gateway:
         reader, writer = await open_slowly(gateway.url)

@@ -1,4 +1,4 @@
-"""Routes beside those of the protocols, the page and the command."""
+"""General routes, the page and the command."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from serving import ask, serving
 
 
-async def test_clients_that_look_first_whether_it_is_there_are_answered() -> None:
+async def test_the_health_checks_of_clients_are_answered() -> None:
     async with serving() as gateway:
         assert (await ask(gateway, "/", method="HEAD")).status == 200
         assert (await ask(gateway, "/health")).json == {"status": "ok"}
@@ -29,7 +29,7 @@ async def test_models_are_listed_in_one_object_for_all_sdks() -> None:
     assert listed["has_more"] is False
 
 
-async def test_the_page_loads_nothing_from_elsewhere() -> None:
+async def test_the_page_loads_nothing_from_other_origins() -> None:
     async with serving() as gateway:
         answer = await ask(gateway, "/")
     text = answer.body.decode()
@@ -41,11 +41,11 @@ async def test_the_page_loads_nothing_from_elsewhere() -> None:
 NOT_STARTED = "The gateway was not started"
 KEY = {"SWINK_GATEWAY_KEY": "k"}
 
-# what the command is given, how what it says begins, and what it advises
+# the command's arguments and environment, the title of the error, the advice
 NO_STARTS: dict[str, tuple[list[str], dict[str, str], str, str]] = {
     "a route to nothing": (["--route", "mine"], {}, "Invalid option", "Write NAME=MODEL"),
-    "no key": (["--host", "0.0.0.0"], {}, NOT_STARTED, "Set a key that clients have to show"),
-    # RFC 5737: an address that is no machine's
+    "no key": (["--host", "0.0.0.0"], {}, NOT_STARTED, "Set a key for clients"),
+    # RFC 5737: an address that is not assigned
     "elsewhere": (["--host", "192.0.2.1"], KEY, NOT_STARTED, "Give --host an address of this"),
     "a port in use": (["--port", "PORT"], {}, NOT_STARTED, "Choose another --port"),
     "no place": (["--config", "FILE"], {}, "Limits cannot be kept", "Give the path of a file"),
@@ -53,9 +53,7 @@ NO_STARTS: dict[str, tuple[list[str], dict[str, str], str, str]] = {
 
 
 @pytest.mark.parametrize("name", NO_STARTS)
-def test_the_command_says_why_it_does_not_serve_and_what_to_do(
-    swink: Any, tmp_path: Path, name: str
-) -> None:
+def test_start_errors_have_a_cause_and_advice(swink: Any, tmp_path: Path, name: str) -> None:
     given, environment, title, advice = NO_STARTS[name]
     file = tmp_path / "team.toml"
     file.write_text("[store]\nengine = 'sqlite'\npath = 'absent/ledger.db'\n")
@@ -69,14 +67,14 @@ def test_the_command_says_why_it_does_not_serve_and_what_to_do(
     assert last.startswith(advice)
 
 
-async def test_who_asks_by_a_wrong_method_is_told_the_right_one() -> None:
+async def test_a_wrong_method_gets_the_allowed_one() -> None:
     async with serving() as gateway:
         answer = await ask(gateway, "/v1/messages")
     assert (answer.status, answer.headers["Allow"]) == (405, "POST")
 
 
 @pytest.mark.parametrize("model", ["nobody/any"])
-def test_a_route_to_nowhere_is_found_before_anybody_asks(swink: Any, model: str) -> None:
+def test_an_invalid_route_is_reported_at_the_start(swink: Any, model: str) -> None:
     done = swink("gateway", "--port", "0", "--route", f"mine={model}")
     assert done.returncode != 0
     assert "nobody" in done.stderr
@@ -89,11 +87,11 @@ UNSERVED = {
     "/v1/models/echo/echo:predictLongRunning": "NOT_FOUND",
     "/api/pull": None,
 }
-"""Paths that are not served, each with the word in its API for a missing path."""
+"""Paths that do not exist, each with its API's code for a missing path."""
 
 
 @pytest.mark.parametrize("path", UNSERVED)
-async def test_a_path_that_is_not_served_is_a_404_that_lists_those_that_are(path: str) -> None:
+async def test_an_unknown_path_is_a_404_that_lists_the_served_ones(path: str) -> None:
     async with serving() as gateway:
         answer = await ask(gateway, path, {"model": "echo/echo"})
     error = answer.json["error"]
@@ -101,7 +99,7 @@ async def test_a_path_that_is_not_served_is_a_404_that_lists_those_that_are(path
     message = error if word is None else error["message"]
     assert answer.status == 404
     assert word is None or word in (error.get("type"), error.get("status"))
-    assert f"POST {path} is not served" in message
+    assert f"POST {path} is not supported" in message
     for served in ("/v1/chat/completions", "/v1/messages", "/{version}/models/{model}:{method}"):
         assert served in message
 

@@ -1,4 +1,4 @@
-"""What a text cites, of one provider, told in the protocol of another."""
+"""The sources that one provider's text cites, in the protocol of another."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from swink_gateway.protocols.sources import Source, sources_of
 from swink_testing.driver import fold
 
 URL, TITLE = "https://tides.example", "Tides"
-TEXT = "Ébb."  # a letter of two bytes
+TEXT = "Ébb."  # a character of two bytes
 CITED = "url_citation"
 PAGE = {"url": URL, "title": TITLE}
 PLACE = {"start_index": 0, "end_index": 3}
@@ -28,7 +28,7 @@ GROUNDED = {
     "groundingSupports": [{"segment": {"endIndex": 4}, "groundingChunkIndices": [0, 7]}],
 }
 
-# what a provider says of a text, and from where to where it is about
+# a provider's metadata of a text, and the cited range
 SAID: dict[str, tuple[dict[str, Any], tuple[int, int]]] = {
     "responses": ({"annotations": [{"type": CITED, **PAGE, **PLACE}]}, (0, 3)),
     "chat": ({"annotations": [{"type": CITED, CITED: {**PAGE, **PLACE}}]}, (0, 3)),
@@ -39,7 +39,7 @@ SAID: dict[str, tuple[dict[str, Any], tuple[int, int]]] = {
 
 
 @pytest.mark.parametrize("form", SAID)
-def test_addresses_are_found_in_every_form(form: str) -> None:
+def test_urls_are_found_in_every_form(form: str) -> None:
     said, place = SAID[form]
     assert sources_of(said, TEXT) == [Source(URL, TITLE, *place)]
 
@@ -52,7 +52,7 @@ def test_addresses_are_found_in_every_form(form: str) -> None:
         {"groundingMetadata": {"groundingSupports": [{"groundingChunkIndices": [3]}]}},
     ],
 )  # fmt: skip
-def test_what_names_no_address_is_none(said: Any) -> None:
+def test_data_without_a_url_is_not_a_source(said: Any) -> None:
     assert sources_of(said, TEXT) == []
 
 
@@ -75,7 +75,7 @@ PROTOCOLS: dict[str, Any] = {
 
 
 def found(protocol: str, data: Any) -> list[Any]:
-    """Return the sources that stand anywhere in an answer."""
+    """Return all sources in an answer."""
     if isinstance(data, list):
         return [one for item in data for one in found(protocol, item)]
     if not isinstance(data, dict):
@@ -89,7 +89,7 @@ def found(protocol: str, data: Any) -> list[Any]:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("form", SAID)
-def test_a_source_is_told_in_every_protocol_that_has_a_field(form: str, protocol: str) -> None:
+def test_a_source_is_written_in_every_protocol_with_a_field(form: str, protocol: str) -> None:
     said, place = SAID[form]
     answer = events(
         swink.TextStart(0), swink.TextDelta(0, "So: "), swink.TextEnd(0),
@@ -103,11 +103,11 @@ def test_a_source_is_told_in_every_protocol_that_has_a_field(form: str, protocol
     frames = [msgspec.json.decode(line) for line in lines if line != b"[DONE]"]
     told = found(protocol, frames)
     assert told[:1] == expected
-    assert all(one == told[0] for one in told)  # some protocols say it again of the whole
+    assert all(one == told[0] for one in told)  # some protocols repeat it for the complete text
 
 
 @pytest.mark.parametrize("form", SAID)
-def test_what_is_sealed_with_a_source_survives_a_client_of_messages(form: str) -> None:
+def test_data_sealed_with_a_source_survives_a_client_of_messages(form: str) -> None:
     given = AssistantMessage([TextBlock(TEXT, SAID[form][0])], provider="acme")
     content = msgspec.json.decode(whole(PROTOCOLS["messages"], given))["content"]
     assert [block["type"] for block in content] == ["text"]

@@ -1,4 +1,4 @@
-"""Spending, from a request to the ledger, and from there to operators."""
+"""Spending, from a request to the ledger and on to the reports."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ USAGE = Usage(1_000, 300, cache_read=200, reasoning=100, total=1_300, reported=T
 ANSWER = [Start(), TextStart(0), TextDelta(0, "Hi"), TextEnd(0), Done(StopReason.STOP, USAGE)]
 
 PAID = 1_000 * 1e-6 + 300 * 2e-6
-"""US dollars of the answer, by the prices of the file."""
+"""The cost of the answer in US dollars, by the prices in the file."""
 
 
 class Fresh(Scripted):
-    """Answers with copies of events, because a client writes the cost into the last one."""
+    """Answers with copies of events, because the client writes the cost into the last one."""
 
     @swink.hookimpl(tryfirst=True)
     def stream(self, call: swink.Call) -> Any:
@@ -96,7 +96,7 @@ async def say(
     return await ask(gateway, "/v1/chat/completions", body, headers=headers)
 
 
-async def test_each_attempt_has_a_row_with_all_that_is_known_of_it() -> None:
+async def test_each_attempt_has_a_row_with_all_facts() -> None:
     ledger = MemoryLedger(rows=RowWriter())
     async with gateway_of(ledger, BROKEN, ANSWER) as gateway:
         answer = await say(gateway, "best", ALICE, tags="ci, night")
@@ -119,7 +119,7 @@ async def test_each_attempt_has_a_row_with_all_that_is_known_of_it() -> None:
     assert accounts == ["routes.best.tiers[0][0]", "routes.best.tiers[1][0]"]
 
 
-async def test_a_model_without_a_price_is_refused_to_a_key_with_a_budget() -> None:
+async def test_a_key_with_a_budget_cannot_use_a_model_without_a_price() -> None:
     ledger = MemoryLedger(rows=RowWriter())
     async with gateway_of(ledger) as gateway:
         refused = await say(gateway, "free", BOB)
@@ -135,7 +135,7 @@ async def test_a_model_without_a_price_is_refused_to_a_key_with_a_budget() -> No
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_budget_that_the_first_attempt_spends_ends_the_chain(stream: bool) -> None:
+async def test_a_budget_used_up_by_the_first_attempt_ends_the_chain(stream: bool) -> None:
     dear = Usage(2_000_000, 1, total=2_000_001, reported=True)
     broken = swink.Error(error_message="x", error_kind=swink.StreamErrorKind.OVERLOADED)
     broken.usage = dear
@@ -157,7 +157,7 @@ WRONG_TAGS = ["a b", "a,,b", "ä" * 65, ",".join("abcdefghi"), "a;b"]
 
 
 @pytest.mark.parametrize("tags", WRONG_TAGS)
-async def test_tags_that_are_no_words_are_refused(tags: str) -> None:
+async def test_invalid_tags_are_refused(tags: str) -> None:
     async with gateway_of(MemoryLedger()) as gateway:
         refused = await say(gateway, "echo/two", ALICE, tags=tags)
         assert refused.status == 400
@@ -170,7 +170,7 @@ async def report(gateway: Gateway, shown: dict[str, str], **asked: str) -> Any:
     return answer.json["data"]
 
 
-async def test_an_operator_reads_everybodys_spending_and_an_owner_its_own() -> None:
+async def test_an_operator_reads_the_spending_of_all_and_an_owner_its_own() -> None:
     async with gateway_of(MemoryLedger(rows=RowWriter())) as gateway:
         for key in (ALICE, ALICE, BOB):
             await say(gateway, "echo/two", key)
@@ -191,7 +191,7 @@ async def test_an_operator_reads_everybodys_spending_and_an_owner_its_own() -> N
         assert (await ask(gateway, "/v1/spending/report")).status == 401
 
 
-async def test_the_audit_is_for_operators() -> None:
+async def test_only_operators_can_audit() -> None:
     async with gateway_of(MemoryLedger(rows=RowWriter())) as gateway:
         await say(gateway, "echo/two", BOB)
         assert (await ask(gateway, "/v1/spending/audit", headers=BOB)).status == 403
@@ -209,7 +209,7 @@ async def metrics(gateway: Gateway) -> dict[tuple[str, ...], float]:
     }
 
 
-async def test_metrics_count_what_keys_spend_on_models(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metrics_count_spending_by_key_and_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swink_gateway.serving.metrics.MOST_PAIRS", 2)
     ledger = MemoryLedger(rows=RowWriter())
     async with gateway_of(ledger, BROKEN, *[ANSWER] * 4) as gateway:
@@ -269,7 +269,7 @@ async def test_the_command_reads_a_ledger_a_configuration_and_a_gateway(
     assert len(text.stdout.splitlines()) == 3
     nothing = await spend(swink, "--ledger", path, "--since", "2020-01", "--until", "2020-02")
     assert (nothing.returncode, nothing.stdout) == (0, "")
-    assert "nothing was spent" in nothing.stderr
+    assert "no spending in" in nothing.stderr
 
 
 async def test_the_command_names_attempts_that_were_not_settled(
@@ -283,19 +283,19 @@ async def test_the_command_names_attempts_that_were_not_settled(
     await ledger.aclose()
     found = await spend(swink, "--ledger", tmp_path / "ledger", "--audit")
     assert found.returncode == 1
-    assert "alice echo/two: not settled, charged with its reservation of $0.50" in found.stdout
+    assert "alice echo/two: not settled, charged at its reserved $0.50" in found.stdout
 
 
 WRONG = [
-    (["--ledger", "{}", "--gateway", "http://127.0.0.1:9"], "different places"),
-    (["--gateway", "http://127.0.0.1:9"], "shows no spending"),
+    (["--ledger", "{}", "--gateway", "http://127.0.0.1:9"], "exclude one another"),
+    (["--gateway", "http://127.0.0.1:9"], "cannot read the spending"),
     (["--ledger", "{}"], "cannot be read as a ledger"),
     (["--by", "color"], "cannot be summed by 'color'"),
 ]
 
 
 @pytest.mark.parametrize(("words", "why"), WRONG, ids=[why for _, why in WRONG])
-async def test_the_command_says_why_there_is_nothing_to_read(
+async def test_an_unreadable_ledger_is_reported_with_the_cause(
     words: list[str], why: str, swink: Any, tmp_path: Path
 ) -> None:
     file = tmp_path / "no ledger"
@@ -305,7 +305,7 @@ async def test_the_command_says_why_there_is_nothing_to_read(
     assert why in found.stderr
 
 
-async def test_rows_without_budgets_cannot_be_audited_alone(swink: Any, tmp_path: Path) -> None:
+async def test_rows_without_budgets_cannot_be_audited(swink: Any, tmp_path: Path) -> None:
     rows = RowWriter(lambda: open_rows(tmp_path / "rows"))
     await rows.aclose()
     found = await spend(swink, "--ledger", tmp_path / "rows", "--audit")

@@ -25,7 +25,7 @@ WRITTEN = datetime(2026, 1, 31, 23, 50, tzinfo=UTC)
 """The time by the clock of the process that wrote the ledger."""
 
 
-async def test_what_a_key_spent_by_an_earlier_version_counts(tmp_path: Path) -> None:
+async def test_spending_recorded_by_an_earlier_version_counts(tmp_path: Path) -> None:
     ledger = opened(tmp_path)
     [spending] = await ledger.spending(["team"])
     assert (spending.dollars_today, spending.dollars_this_month) == (0.375, 0.375)

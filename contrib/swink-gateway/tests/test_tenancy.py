@@ -1,4 +1,4 @@
-"""A key reaches nothing that a vendor keeps of another key, and shares no names with it."""
+"""A key cannot reach another key's data at a vendor, and shares no user names with it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def extra(**fields: Any) -> dict[str, Any]:
     return {"options": {"extra": fields}}
 
 
-# (how and what is asked, what more is said)
+# (path and body, additional fields)
 FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
     (RESPONSES, {"conversation": "x"}),
     (RESPONSES, {"conversation": {"id": "x"}}),
@@ -111,7 +111,7 @@ async def test_an_id_that_the_key_does_not_own_is_answered_404(
     async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
         answer = await ask(gateway, path, {**body, **more}, headers=BOB)
     assert answer.status == 404, answer.body
-    assert b"this key has nothing with the id" in answer.body
+    assert b"not found for this key" in answer.body
     assert upstream.calls == []
 
 
@@ -123,7 +123,7 @@ async def test_an_id_that_the_key_does_not_own_is_answered_404(
     ],
     ids=str,
 )
-async def test_ids_of_the_configuration_are_for_their_key_alone(tool: dict[str, Any]) -> None:
+async def test_configured_ids_are_only_for_their_key(tool: dict[str, Any]) -> None:
     upstream, (path, body) = Scripted(said("Hi")), RESPONSES
     async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
         asked = {**body, "tools": [tool]}
@@ -133,7 +133,7 @@ async def test_ids_of_the_configuration_are_for_their_key_alone(tool: dict[str, 
     assert len(upstream.calls) == 1
 
 
-async def test_the_ids_of_an_answer_are_those_of_the_key_that_got_it() -> None:
+async def test_the_ids_in_an_answer_belong_to_its_key() -> None:
     answer = [
         swink.Start(),
         swink.Extension(
@@ -167,7 +167,7 @@ async def test_an_id_keeps_its_first_owner(ledger: Ledger) -> None:
         await ledger.aclose()
 
 
-def test_what_clients_make_up_is_not_taken_for_an_id() -> None:
+def test_client_defined_names_are_not_ids() -> None:
     own = {
         "metadata": {"order_id": "x"},
         "tools": [{"type": "mcp", "headers": {}, "input_examples": [{"order_id": "x"}]}],
@@ -179,7 +179,7 @@ def test_what_clients_make_up_is_not_taken_for_an_id() -> None:
     assert ids_in_request(Asked("m", swink.Context.of("Hi"), own=own)) == []
 
 
-def test_what_an_mcp_server_writes_makes_nothing_its_readers() -> None:
+def test_ids_in_an_mcp_servers_output_are_not_claimed() -> None:
     content = [
         TextBlock("a", {"annotations": [{"file_id": "mine"}]}),
         ExtensionBlock("openai", "mcp_call", {"output": {"file_id": "theirs"}}),
@@ -189,7 +189,7 @@ def test_what_an_mcp_server_writes_makes_nothing_its_readers() -> None:
     assert ids_in_answer(message, continues=False) == {"mine"}
 
 
-# (how and what is asked, what more is said, where a name is sent)
+# (path and body, additional fields, the place of the user name)
 NAMED: list[tuple[tuple[str, Any], dict[str, Any]]] = [
     (CHAT, {}),
     (CHAT, {"user": "u", "prompt_cache_key": "k"}),
@@ -211,7 +211,7 @@ def names_of(options: swink.StreamOptions) -> list[str]:
 
 
 @pytest.mark.parametrize(("how", "more"), NAMED, ids=str)
-async def test_names_of_users_and_caches_are_those_of_the_key(
+async def test_names_of_users_and_caches_are_separate_for_each_key(
     how: tuple[str, Any], more: dict[str, Any]
 ) -> None:
     upstream, (path, body) = Scripted(said("Hi")), how
@@ -227,7 +227,7 @@ async def test_names_of_users_and_caches_are_those_of_the_key(
     assert all(name.startswith("swink-") for name in first + other)
 
 
-async def test_a_call_names_its_tenant_for_caches() -> None:
+async def test_a_call_has_its_tenant_for_caches() -> None:
     upstream, (path, body) = Scripted(said("Hi")), CHAT
     async with serving(upstream, config=Source("t", KEYS).config(VALUES)) as gateway:
         for headers in (ALICE, BOB):

@@ -1,4 +1,4 @@
-"""The end of a gateway, and several of its processes behind one port."""
+"""The shutdown of a gateway, and several worker processes behind one port."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HI = {"model": "echo/echo", "messages": [{"role": "user", "content": "Hi"}]}
 
 
 class Slow:
-    """Says a word, and nothing more before it may."""
+    """An upstream that sends one delta, and continues when the test allows it."""
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
@@ -53,7 +53,7 @@ def asked(session: aiohttp.ClientSession, gateway: Gateway, path: str, **more: A
     return session.post(gateway.url + path, json=body)
 
 
-async def test_an_answer_under_way_finishes_and_new_ones_go_elsewhere() -> None:
+async def test_an_active_answer_finishes_and_new_requests_are_refused() -> None:
     upstream = Slow()
     async with serving(upstream) as gateway, aiohttp.ClientSession() as session:
         async with asked(session, gateway, CHAT, stream=True) as answer:
@@ -81,7 +81,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("path", ENDS)
-async def test_an_answer_that_takes_too_long_ends_in_words(path: str) -> None:
+async def test_an_answer_that_takes_too_long_ends_with_an_error(path: str) -> None:
     async with (
         serving(Slow()) as gateway,
         aiohttp.ClientSession() as session,
@@ -92,11 +92,11 @@ async def test_an_answer_that_takes_too_long_ends_in_words(path: str) -> None:
         rest = await answer.content.read()
     assert ENDS[path] in rest, rest
     assert b"second" not in rest
-    assert b"the gateway was stopped before the answer was whole" in rest
+    assert b"the gateway was stopped before the answer was complete" in rest
     assert [words for words in (b"the caller", b"partial") if words in rest] == []
 
 
-async def test_while_notice_is_given_requests_are_answered_and_connections_close() -> None:
+async def test_during_the_notice_requests_are_answered_and_connections_close() -> None:
     async with serving() as gateway:
         draining = asyncio.ensure_future(gateway.drain(0.0, notice=3600.0))
         await until(lambda: gateway.draining)
@@ -109,7 +109,7 @@ async def test_while_notice_is_given_requests_are_answered_and_connections_close
         draining.cancel()
 
 
-async def test_a_second_signal_ends_at_once_but_not_one_that_comes_with_the_first(
+async def test_a_second_signal_stops_at_once_unless_it_comes_with_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [0.0]
@@ -125,7 +125,7 @@ async def test_a_second_signal_ends_at_once_but_not_one_that_comes_with_the_firs
     monkeypatch.undo()
 
 
-async def test_who_waits_is_told_what_for() -> None:
+async def test_the_drain_reports_the_active_answers() -> None:
     upstream, said = Slow(), list[str]()
     shutdown = Shutdown(3600.0, say=said.append)
     async with serving(upstream) as gateway, aiohttp.ClientSession() as session:
@@ -137,10 +137,10 @@ async def test_who_waits_is_told_what_for() -> None:
             upstream.go_on.set()
             await answer.content.read()
         await serving_on
-        assert said == ["finishing 1 answer; Ctrl-C again ends at once"]
+        assert said == ["waiting for 1 answer; press Ctrl-C again to stop at once"]
 
 
-async def test_with_nothing_under_way_nobody_waits() -> None:
+async def test_without_active_answers_the_shutdown_is_immediate() -> None:
     said = list[str]()
     shutdown = Shutdown(3600.0, say=said.append)
     async with serving() as gateway:
@@ -154,7 +154,7 @@ async def test_with_nothing_under_way_nobody_waits() -> None:
 
 @contextmanager
 def started(environment: dict[str, str], *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Start `swink gateway` and wait until it serves; `url` says where."""
+    """Start `swink gateway` and wait until it serves; `url` is its address."""
     process = subprocess.Popen(
         swink_command("gateway", "--port", "0", *arguments),
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -174,7 +174,7 @@ def port_of(process: subprocess.Popen[str]) -> int:
 
 
 def children(pid: int) -> set[int]:
-    """Return the processes that a process has begun."""
+    """Return the child processes of a process."""
     return {int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
@@ -201,7 +201,7 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
 @LINUX
-async def test_a_worker_that_dies_is_replaced_and_all_end_together(
+async def test_a_dead_worker_is_replaced_and_all_exit_together(
     swink_environment: dict[str, str], tmp_path: Path
 ) -> None:
     environment = {**swink_environment, "TMPDIR": str(tmp_path)}
@@ -211,7 +211,7 @@ async def test_a_worker_that_dies_is_replaced_and_all_end_together(
         first = children(parent.pid)
         for pid in first:
             os.kill(pid, signal.SIGKILL)
-            assert status(port, "/ready") == 200  # by whoever is there
+            assert status(port, "/ready") == 200  # by any worker
         await until(lambda: len(children(parent.pid) - first) == 2)
         assert status(port, "/ready") == 200
         parent.terminate()
@@ -219,19 +219,19 @@ async def test_a_worker_that_dies_is_replaced_and_all_end_together(
         said = parent.stdout.read()
         assert parent.wait() == 0
         for pid in first:
-            assert f"worker {pid} ended with -9; another one begins\n" in said
+            assert f"worker {pid} exited with status -9; starting another one\n" in said
         assert said.endswith("stopped\n")
         assert [name for name in os.listdir(tmp_path) if "swink" in name] == []
 
 
 @LINUX
-async def test_ctrl_c_twice_ends_answers_under_way_without_a_traceback(
+async def test_ctrl_c_twice_ends_active_answers_without_a_traceback(
     swink_environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "team.toml"
     file.write_text(f'[store]\nengine = "sqlite"\npath = "{tmp_path}/ledger.db"\n')
     arguments = ["--workers", "2", "--config", str(file)]
-    # as people have it: who ends at once leaves it to the system to close prometheus_client's files
+    # like users: a process that stops at once leaves prometheus_client's files to the system
     environment = swink_environment | {"PYTHONWARNINGS": ""}
     with started(environment, *arguments) as parent:
         body = {**HI, "model": "echo/slow", "stream": True}
@@ -240,13 +240,13 @@ async def test_ctrl_c_twice_ends_answers_under_way_without_a_traceback(
         async with aiohttp.ClientSession() as session, session.post(url, json=body) as answer:
             await answer.content.readany()
             for _ in range(2):
-                for pid in (*children(parent.pid), parent.pid):  # as a terminal tells all
+                for pid in (*children(parent.pid), parent.pid):  # like a terminal
                     os.kill(pid, signal.SIGINT)
                 await asyncio.sleep(2 * TOGETHER_SECONDS)
         assert parent.stdout is not None
         said = parent.stdout.read()
         assert parent.wait() == 130
-    assert re.search("^worker [0-9]+: finishing 1 answer", said, re.MULTILINE)
+    assert re.search("^worker [0-9]+: waiting for 1 answer", said, re.MULTILINE)
     assert "Traceback" not in said
     assert "Exception" not in said
 
@@ -268,16 +268,16 @@ FAULTY = KEY + '[routes.best]\ntires = "echo/echo"\n'
 
 
 def change(parent: subprocess.Popen[str], file: Path, text: str, line: str) -> None:
-    """Change the file, and wait until a worker has said a line about it."""
+    """Change the file, and wait until a worker has printed a line about it."""
     file.write_text(text)
     parent.send_signal(signal.SIGHUP)
     assert parent.stdout is not None
     while line not in (said := parent.stdout.readline()):
-        assert said, "the gateway has ended"
+        assert said, "the gateway has exited"
 
 
 def shown(pid: int) -> bytes:
-    """Return the arguments and the environment of a process, as others can see them."""
+    """Return the arguments and the environment of a process, as other processes can see them."""
     return b"".join(Path(f"/proc/{pid}/{name}").read_bytes() for name in ("cmdline", "environ"))
 
 
@@ -292,8 +292,8 @@ async def test_new_workers_start_from_the_last_good_configuration(
         port = port_of(parent)
         await until(lambda: len(children(parent.pid)) == 2)
         first = children(parent.pid)
-        change(parent, file, OTHER, "used from now on")
-        change(parent, file, FAULTY, "the configuration is kept")
+        change(parent, file, OTHER, "reloaded and in use")
+        change(parent, file, FAULTY, "the previous configuration stays")
         for pid in first:
             os.kill(pid, signal.SIGKILL)
         assert status(port, "/v1/models", 60.0) == 401
@@ -312,24 +312,22 @@ def is_running(pid: int) -> bool:
     return state != "Z"
 
 
-def test_a_setting_that_no_provider_has_is_told(swink_environment: dict[str, str]) -> None:
+def test_an_unknown_setting_is_reported(swink_environment: dict[str, str]) -> None:
     with started(swink_environment, "--setting", "nope", "--setting", "api") as process:
         assert process.stdout is not None
         told = process.stdout.readline()
-        assert told == "--setting nope: no provider that is installed declares it\n"
+        assert told == "--setting nope: no installed provider has this setting\n"
         assert "serving" in process.stdout.readline()
 
 
-def test_a_model_file_that_cannot_be_read_keeps_a_gateway_from_serving(
-    swink: Any, tmp_path: Path
-) -> None:
+def test_an_unreadable_model_file_prevents_the_start(swink: Any, tmp_path: Path) -> None:
     file = tmp_path / "models.toml"
     file.write_text("x = [")
     done = swink("gateway", "--port", "0", SWINK_MODELS=str(file))
     assert (done.returncode, str(file) in done.stderr) == (1, True)
 
 
-def test_what_keeps_the_first_worker_from_serving_ends_all(swink: Any) -> None:
+def test_an_error_in_the_first_worker_stops_all(swink: Any) -> None:
     done = swink("gateway", "--port", "0", "--workers", "2", "--route", "mine=nobody/any")
     assert done.returncode == 2
     assert done.stderr.count("nobody") == 1

@@ -1,4 +1,4 @@
-"""Answers turned round: events to a client protocol's frames, and what that protocol reads."""
+"""Encode events in a client protocol, and read the result with a provider's parser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from swink_testing.driver import fold, run_bytes
 
 @define
 class Said:
-    """What is known of an answer from the first: all of it."""
+    """The facts of an answer, which are all known from the beginning."""
 
     model: Model
     response_id: str | None = None
@@ -50,7 +50,7 @@ def written(
     wire_formats: dict[str, str] | None = None,
     **said: Any,
 ) -> list[bytes]:
-    """Return what an encoder makes of each batch."""
+    """Return the encoded bytes of each batch."""
     batches = [list(batch) for batch in batches]
     last: Any = batches[-1][-1]
     known = Said(Model.parse(model), last.response_id, last.model, last.usage)
@@ -66,7 +66,7 @@ def written(
 def whole(
     protocol: ClientProtocol, message: AssistantMessage, wire_formats: dict[str, str] | None = None
 ) -> bytes:
-    """Return what an encoder makes of a whole message, for a client that wants all of it."""
+    """Return the encoded bytes of a complete message, with thinking."""
     facts = Facts("f4c75", 1_700_000_000, wire_formats or {})
     asked = asked_for(array=False, thoughts=True)
     return protocol.encoder(asked, facts).whole(message)
@@ -79,8 +79,10 @@ def _model(provider: str, model: str) -> tuple[Any, Model]:
 
 
 def last_attempt(events: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
-    """Return the events that stand, those since the last restart, with an id of its own for each
-    tool call: one that comes again is the same call to who reads it."""
+    """Return the events since the last restart, with unique ids of tool calls.
+
+    A parser takes a repeated id for the same call.
+    """
     restarts = [n for n, event in enumerate(events) if isinstance(event, Retry)]
     known: set[str] = set()
     return [_named_anew(event, known) for event in events[restarts[-1] + 1 if restarts else 0 :]]
@@ -95,7 +97,7 @@ def _named_anew(event: AssistantMessageEvent, known: set[str]) -> AssistantMessa
 
 
 def is_empty(block: Any) -> bool:
-    """Tell whether a block is a thought in which nothing is."""
+    """Tell whether a block is empty thinking."""
     return isinstance(block, ThinkingBlock) and not (
         block.thinking or block.signature or block.metadata
     )
@@ -104,7 +106,7 @@ def is_empty(block: Any) -> bool:
 def read_by(
     provider: str, pieces: Iterable[bytes], model: str = "any"
 ) -> tuple[AssistantMessage, Done | Error]:
-    """Return what a provider's own parser reads."""
+    """Return the message and the last event that a provider's parser reads."""
     events = run_bytes(*_model(provider, model), pieces)
     terminal: Any = events[-1]
     return fold(events, provider), terminal

@@ -1,4 +1,4 @@
-"""Recorded answers of providers, to stand behind a gateway."""
+"""Recorded answers of providers as upstreams of a gateway."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ FOLDERS: dict[str, tuple[str, dict[str, str]]] = {
     "xai": ("xai", CHAT),
     "xai_responses": ("xai", RESPONSES),
 }
-"""Who reads which part of the corpus, with which settings."""
+"""The provider and the settings for each part of the corpus."""
 
 UNREADABLE = {
-    "gemini/prism-stream-with-tools-1": "a thoughtSignature, written by hand, that is no base64",
-    "gemini/prism-stream-basic-text-1": "a line for each frame, which begins with nothing",
+    "gemini/prism-stream-with-tools-1": "a handwritten thoughtSignature that is not base64",
+    "gemini/prism-stream-basic-text-1": "lines without the prefix of a frame",
     "ollama/openllmetry-ollama-streaming-generation-legacy": "of /api/generate",
     "ollama/openllmetry-ollama-streaming-metrics": "of /api/generate",
 }
-"""What the vendor's own SDK does not read, and why."""
+"""Recordings that the vendor's SDK cannot read, with reasons."""
 
 PACKAGES = (
     "anthropic", "azure", "bedrock", "cohere", "gemini", "local", "mistral", "ollama", "openai",
     "proxy", "xai",
 )  # fmt: skip
-"""Whose recordings are here: all providers' that are asked over HTTP."""
+"""The providers over HTTP, whose packages ship recordings."""
 
 PATHS = {"/responses": "responses", "/chat/completions": "chat"}
 
 EVERYTHING = bool(CHOSEN)
-"""Whether all of the corpus is read, and all that providers ship is cut at every frame."""
+"""Whether the whole corpus is read, and all shipped recordings are cut at every frame."""
 
 
 _DIRECT: dict[tuple[str, bytes | None], tuple[swink.AssistantMessage, Any]] = {}
@@ -66,7 +66,7 @@ _DIRECT: dict[tuple[str, bytes | None], tuple[swink.AssistantMessage, Any]] = {}
 
 @define
 class Upstream:
-    """A recorded answer and who gave it."""
+    """A recorded answer and its provider."""
 
     name: str
     provider: str
@@ -74,7 +74,7 @@ class Upstream:
     source: Case | Recording
 
     def answer(self, body: bytes | None = None) -> MemoryResponse:
-        """Make one answer as recorded, or with another body."""
+        """Return the answer as recorded, or with another body."""
         data = self.source.body if body is None else body
         return MemoryResponse([data], self.source.status, self.source.headers)
 
@@ -88,7 +88,7 @@ class Upstream:
         return f"{self.provider}/{getattr(self.source, 'model', 'any')}"
 
     async def direct(self, body: bytes | None = None) -> tuple[swink.AssistantMessage, Any]:
-        """Return the message, and the last event, that swink reads without a gateway."""
+        """Return the message and the last event that swink reads without a gateway."""
         key = (self.name, body)
         if key not in _DIRECT:
             _DIRECT[key] = await self._direct(body)
@@ -105,9 +105,9 @@ class Upstream:
 
 
 def shipped() -> dict[str, list[Upstream]]:
-    """Return the recordings that the providers' packages ship, failures among them.
+    """Return the recordings in the providers' packages, including failures.
 
-    They are in groups of one provider with the same settings.
+    They are grouped by provider and settings.
     """
     groups: dict[str, list[Upstream]] = {}
     for package in PACKAGES:
@@ -126,7 +126,7 @@ def _api(recording: Recording) -> dict[str, Any]:
 
 
 def corpus(folder: str, most: int) -> list[Upstream]:
-    """List streams of a part of the corpus, where there is one, taken evenly."""
+    """List at most about `most` streams of a part of the corpus; none if it is not available."""
     provider, settings = FOLDERS[folder]
     found = [
         Upstream(case.name, provider, settings, case)
@@ -137,14 +137,14 @@ def corpus(folder: str, most: int) -> list[Upstream]:
 
 
 BEGUN_ANEW = ("anthropic/vercel-spliced-message-start", "anthropic/begun-anew")
-"""Recorded answers that begin anew."""
+"""Recorded answers that restart."""
 
 CANNOT_TAKE_BACK = ("chat", "responses", "socket", "messages")
-"""Protocols for which an answer that begins anew is a failure."""
+"""Protocols in which a restart after output is a failure."""
 
 
 class Vendor(LoopbackServer):
-    """Answers everything with what was recorded of a vendor, as it was."""
+    """A server that answers every request with a recorded answer."""
 
     answer: Upstream
 
@@ -157,7 +157,7 @@ class Vendor(LoopbackServer):
 
 
 class Answers:
-    """An `HTTPClient` that gives the one answer that is put into it; no server shows a model."""
+    """An `HTTPClient` that returns the answer in `next`, and 404 to `/api/show`."""
 
     next: MemoryResponse
     last: HTTPRequest
@@ -169,15 +169,15 @@ class Answers:
         return self.next
 
     def close_idle(self) -> None:
-        """There are no connections."""
+        """Do nothing, for lack of connections."""
 
     async def aclose(self) -> None:
-        """There are no connections."""
+        """Do nothing, for lack of connections."""
 
 
 @contextmanager
 def about(upstream: Upstream) -> Iterator[None]:
-    """Name the recorded answer that something is wrong with."""
+    """Add the name of the recorded answer to an exception."""
     try:
         yield
     except BaseException as error:

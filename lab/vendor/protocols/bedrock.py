@@ -316,8 +316,12 @@ def _read_messages(state: State, ask: Ask, messages: list[dict[str, Any]]) -> No
         blocks = jsons.objects(message.get("content"))
         results = [jsons.obj(block["toolResult"]) for block in blocks if "toolResult" in block]
         answered = [jsons.text(result.get("toolUseId")) for result in results]
-        _check_results(at, waiting, answered)
-        waiting = []
+        by_server: list[str] = []
+        if role == "user":  # an assistant message has the results of the server's own tools
+            _check_results(at, waiting, answered)
+            waiting = []
+        else:
+            by_server = answered
         said = ""
         before = len(ask.segments)
         for number, block in enumerate(blocks):
@@ -328,7 +332,9 @@ def _read_messages(state: State, ask: Ask, messages: list[dict[str, Any]]) -> No
             _add(ask, role, block, 0 if number else tokens.PER_MESSAGE)
             said += jsons.text(block.get("text"))
             if "toolUse" in block:
-                waiting.append(jsons.text(jsons.obj(block["toolUse"]).get("toolUseId")))
+                id = jsons.text(jsons.obj(block["toolUse"]).get("toolUseId"))
+                if id not in by_server:
+                    waiting.append(id)
         turn(ask, role, said)
     _check_results(len(messages), waiting, [])
 

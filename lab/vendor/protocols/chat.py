@@ -46,18 +46,21 @@ _FINGERPRINT = "fp_vendor0001"
 
 
 class Chat(API):
-    """`POST /v1/chat/completions`."""
+    """`POST /v1/chat/completions`, and Azure's, whose path may name the deployment."""
 
     name = "chat"
     judged_as = "chat"
     provider = "openai"
 
     def __init__(self) -> None:
-        self.routes = (Route("POST", r"/chat/completions$"),)
+        self.routes = (
+            Route("POST", r"/deployments/(?P<model>[^/]+)/chat/completions$"),
+            Route("POST", r"/chat/completions$"),
+        )
 
     def read(self, state: State, request: Request, body: dict[str, Any]) -> Ask:
         """Read what a request asks for. Raises Refused."""
-        model = jsons.text(body.get("model"))
+        model = self.model(request, body)
         if not model:
             raise invalid("you must provide a model parameter")
         messages = body.get("messages")
@@ -84,6 +87,10 @@ class Chat(API):
             "logprobs": body.get("logprobs") is True,
         }
         return ask
+
+    def model(self, request: Request, body: dict[str, Any]) -> str:
+        """Return the model of the path, else of the body."""
+        return request.found.get("model") or super().model(request, body)
 
     def encoder(self, state: State, ask: Ask) -> Encoder:
         """Return the encoder of an answer."""

@@ -45,7 +45,10 @@ _CREATED = "2026-01-01T00:00:00Z"
 
 
 class Messages(API):
-    """`POST /v1/messages`."""
+    """`POST /v1/messages`, and Claude on Vertex: the path names the model, the body the version.
+
+    Vertex: https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai
+    """
 
     name = "messages"
     judged_as = "messages"
@@ -54,6 +57,9 @@ class Messages(API):
     def __init__(self) -> None:
         self.routes = (
             Route("POST", r"/messages$"),
+            Route(
+                "POST", r"/publishers/anthropic/models/(?P<model>[^/:]+):(stream)?[rR]awPredict$"
+            ),
             Route("POST", r"/messages/count_tokens$", self._count),
             Route("GET", r"/models$", _models),
             Route("GET", r"/models/(?P<model>[^/]+)$", _one_model),
@@ -61,15 +67,20 @@ class Messages(API):
 
     def read(self, state: State, request: Request, body: dict[str, Any]) -> Ask:
         """Read what a request asks for. Raises Refused."""
-        if "anthropic-version" not in request.headers:
+        on_vertex = "model" in request.found
+        if on_vertex and body.get("anthropic_version") is None:
+            raise invalid("anthropic_version: Field required")
+        if not on_vertex and "anthropic-version" not in request.headers:
             raise invalid("anthropic-version: header is required")
         for name in body:
             if name not in _FIELDS:
                 raise invalid(f"{name}: Extra inputs are not permitted")
+        model = self.model(request, body)
+        given = {**body, "model": model or None}
         for name in ("model", "messages", "max_tokens"):
-            if body.get(name) is None:
+            if given.get(name) is None:
                 raise invalid(f"{name}: Field required")
-        row = model_of(request.provider, body["model"])
+        row = model_of(request.provider, model)
         ask = Ask(request.provider, self.name, row, request.account, caching="marked")
         _read_tools(ask, body)
         _read_system(ask, body.get("system"))
@@ -104,6 +115,10 @@ class Messages(API):
     def no_model(self, id: str) -> str:
         """Return the words for a model that there is not."""
         return f"model: {id}"
+
+    def model(self, request: Request, body: dict[str, Any]) -> str:
+        """Return the model of the path, else of the body."""
+        return request.found.get("model") or super().model(request, body)
 
     async def _count(self, state: State, request: Request) -> Reply:
         body = {"max_tokens": 4096, **as_body(request)}
@@ -353,9 +368,10 @@ def _read_messages(state: State, ask: Ask, messages: Any) -> None:
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         blocks = jsons.objects(content)
-        _check_results(at, blocks, waiting)
         said = []
-        waiting = []
+        if role == "user":  # assistant messages in a row are one turn
+            _check_results(at, blocks, waiting)
+            waiting = []
         before = len(ask.segments)
         for number, block in enumerate(blocks):
             where = f"messages.{at}.content.{number}"

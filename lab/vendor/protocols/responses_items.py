@@ -59,7 +59,13 @@ def read_items(state: State, ask: Ask, items: list[dict[str, Any]], stored: int)
             role = "assistant"
             text = jsons.compact([item.get("name"), item.get("arguments")])
             calls[jsons.text(item.get("call_id"))] = False
-        elif kind == "function_call_output":
+        elif kind == "tool_search_call" and item.get("execution") == "client":
+            role = "assistant"
+            text = jsons.compact(item.get("arguments"))
+            calls[jsons.text(item.get("call_id"))] = False
+        elif kind == "function_call_output" or (
+            kind == "tool_search_output" and item.get("execution") == "client"
+        ):
             role = "tool"
             text, media = text_and_media(ask.model, item.get("output"))
             id = jsons.text(item.get("call_id"))
@@ -95,6 +101,10 @@ def _no_item(item: dict[str, Any]) -> Refused:
     return Refused(Failure("not_found", message, param="input"))
 
 
+_KEEPERS = frozenset(("openai", "azure"))
+"""Providers that look up reasoning by its id where it is not encrypted; others read its text."""
+
+
 def _check_reasoning(
     state: State, ask: Ask, item: dict[str, Any], following: list[dict[str, Any]]
 ) -> None:
@@ -111,7 +121,7 @@ def _check_reasoning(
         if reason is not None:
             message = f"The encrypted content for item {id} could not be verified. Reason: {reason}"
             raise Refused(Failure("signature", message))
-    elif state.owned.get("item", jsons.text(id), ask.account) is None:
+    elif ask.provider in _KEEPERS and not state.owned.get("item", jsons.text(id), ask.account):
         raise _no_item(item)
     after = next((each for each in following if each.get("type") != "reasoning"), {})
     made_by_model = after.get("role") == "assistant" or str(after.get("type")).endswith("_call")

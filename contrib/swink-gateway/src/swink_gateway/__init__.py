@@ -1,5 +1,5 @@
-"""Any client protocol on top of any provider; `server.Gateway` is where to begin."""
+"""A gateway from any client protocol to any provider; start with `server.Gateway`."""
 
 import logging
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # silent by default

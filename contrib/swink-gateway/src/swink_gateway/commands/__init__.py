@@ -1,1 +1,4 @@
-"""What `swink` finds here through the entry-point group `swink.commands`; needs swink-cli."""
+"""Commands of `swink` for gateways, registered in the entry-point group `swink.commands`.
+
+They need swink-cli.
+"""

@@ -1,4 +1,4 @@
-"""What `swink gateway --check` prints: what a file would have the gateway do."""
+"""The output of `swink gateway --check`: a summary of a configuration file."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ _Rows = Sequence[tuple[str, str]]
 
 
 def lines_of(routing: Routing) -> Iterator[str]:
-    """Yield lines for people; no secret is in them."""
+    """Yield the lines of the summary, without secrets."""
     config = routing.config
     sections: dict[tuple[str, str], _Rows] = {
-        ("ROUTE", "ASKS"): [(name, _tiers(route)) for name, route in config.routes.items()],
-        ("ALIAS", "MEANS"): [*config.aliases.items()],
-        ("REQUESTS", "ASK"): [(_when(rule.when), rule.to) for rule in config.rules],
-        ("KEY", "MAY TAKE"): [(name, _key(key)) for name, key in config.keys.items()],
+        ("ROUTE", "MODELS"): [(name, _tiers(route)) for name, route in config.routes.items()],
+        ("ALIAS", "TARGET"): [*config.aliases.items()],
+        ("REQUESTS", "TARGET"): [(_when(rule.when), rule.to) for rule in config.rules],
+        ("KEY", "LIMITS"): [(name, _key(key)) for name, key in config.keys.items()],
     }
     for headings, rows in sections.items():
         if rows:
             yield from table(rows, headings)
             yield ""
-    yield f"what keys take is kept in {config.store.engine}"
+    yield f"limits, budgets and the ledger are stored in: {config.store.engine}"
     models = {str(m): m for name in config.routes for m in routing.models(name)}
     unpriced = [name for name, m in models.items() if m.info is None or m.info.prices is None]
     if unpriced:
         names = ", ".join(sorted(unpriced))
-        yield f"no price is known of {names}: keys with a budget are refused them (see [prices])"
+        yield f"no price for {names}: keys with a budget cannot use them; add [prices]"
     for name, pattern in _fitting_nothing(routing):
-        yield f"keys.{name}.models: no name that is known here fits {pattern!r}"
+        yield f"keys.{name}.models: {pattern!r} matches no route, alias or known model"
     servers = "the Redis server, and providers" if config.store.engine == "redis" else "providers"
-    yield f"not tried: {servers} with their keys and models"
+    yield f"not checked: {servers}, their keys and their models"
 
 
 def _tiers(route: Route) -> str:
@@ -74,9 +74,10 @@ def _key(key: Key) -> str:
 
 
 def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
-    """Yield patterns of keys that are for no name, with the key's.
+    """Yield each pattern that matches no name, with the name of the key that has it.
 
-    Providers have models that they do not list, and rules may be for names that nobody else knows.
+    A pattern for a provider's models matches even if the provider lists none. A name that a rule
+    mentions counts as well: only clients may know it.
     """
     config, served = routing.config, ServedModels(routing, "")
     known = {f"{name}/" for name in served.providers()} | {info.id for info in served.models()}
@@ -93,7 +94,7 @@ def _fitting_nothing(routing: Routing) -> Iterator[tuple[str, str]]:
 _WORDS = {
     "requests": "requests a minute",
     "tokens": "tokens a minute",
-    "streams": "answers at a time",
+    "streams": "concurrent requests",
     "dollars_a_day": "US dollars a day",
     "dollars_a_month": "US dollars a month",
 }

@@ -46,7 +46,7 @@ from swink_gateway.serving.workers import TOGETHER_ENV, Worker, fork_workers, li
 __all__ = ["command"]
 
 KEY_ENV = "SWINK_GATEWAY_KEY"
-"""Names the variable with the keys that clients have to show, separated by spaces."""
+"""Environment variable with the keys that clients must send, separated by spaces."""
 
 PORT = 8117
 
@@ -57,36 +57,36 @@ MEGABYTE = 1024 * 1024
 @click.command("gateway")
 @click.option(
     "--host", default=LOOPBACK, show_default=True, metavar="ADDRESS",
-    help="The address to listen at.",
+    help="The address to listen on.",
 )  # fmt: skip
 @click.option(
     "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), metavar="N",
-    help="The port to listen at; 0 takes a free one.",
+    help="The port to listen on; 0 picks a free port.",
 )  # fmt: skip
 @click.option(
     "--name", "names", multiple=True, metavar="HOST",
-    help="A host name by which clients reach it, beside this machine's own.",
+    help="An additional host name under which clients reach the gateway.",
 )  # fmt: skip
 @click.option(
     "--route", "routes", multiple=True, metavar="NAME=MODEL[,MODEL…]",
-    help="A name for a model, or for several to fall back through.",
+    help="A name for a model, or for a fallback chain of models.",
 )  # fmt: skip
 @click.option(
     "--setting", "settings", multiple=True, metavar="NAME",
-    help="A setting of providers that clients of swink's own protocol may say, too.",
+    help="A provider setting that clients of swink's native protocol may set.",
 )  # fmt: skip
 @click.option(
     "--streams", default=MOST_STREAMS, show_default=True, type=click.IntRange(1), metavar="N",
-    help="How many answers may be under way at a time; more are told to come again.",
+    help="The limit of concurrent requests; further ones get a 503 with Retry-After.",
 )  # fmt: skip
 @click.option(
     "--memory", default=MEMORY_BYTES // MEGABYTE, show_default=True, type=click.IntRange(1),
     metavar="MB",
-    help="Memory for the requests that are being answered, shared among the workers.",
+    help="Memory for the bodies of active requests, shared by all workers.",
 )  # fmt: skip
 @click.option(
     "--coalesce", is_flag=True,
-    help="Read on while a client reads slowly, and join the pieces that wait for it.",
+    help="Keep reading from the provider when a client reads slowly; merge the waiting deltas.",
 )  # fmt: skip
 @click.option(
     "--access-log", "access_log", type=click.Choice(FORMATS),
@@ -94,24 +94,24 @@ MEGABYTE = 1024 * 1024
 )  # fmt: skip
 @click.option(
     "--config", "file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-    help="A TOML file with routes, rules and keys; read again when it changes, and on SIGHUP.",
+    help="A TOML file with routes, rules and keys; reloaded when it changes, and on SIGHUP.",
 )  # fmt: skip
 @click.option(
     "--check", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-    help="Print what such a file would have the gateway do, and serve nothing.",
+    help="Check the configuration, print a summary, and exit.",
 )  # fmt: skip
 @click.option(
     "--workers", default=1, show_default=True, type=click.IntRange(1), metavar="N",
-    help="How many processes serve the port.",
+    help="The number of worker processes.",
 )  # fmt: skip
 @click.option(
     "--drain", default=DRAIN_SECONDS, show_default=True, type=click.FloatRange(0),
-    metavar="SECONDS", help="For how long answers may finish after SIGTERM or Ctrl-C.",
+    metavar="SECONDS", help="Time for active requests to finish after SIGTERM or Ctrl-C.",
 )  # fmt: skip
 @click.option(
     "--notice", default=0.0, show_default=True, type=click.FloatRange(0),
     metavar="SECONDS",
-    help="For how long before that /ready says so and new requests are still answered.",
+    help="Time between the first failing /ready and the refusal of new requests.",
 )  # fmt: skip
 def command(
     host: str,
@@ -131,15 +131,16 @@ def command(
 ) -> int:
     """Serve any installed model to clients of OpenAI, Anthropic, Google, Ollama and swink.
 
-    Models are named provider/model, or by their bare names. Only this machine is served, unless
-    SWINK_GATEWAY_KEY holds a key that clients have to show; several are separated by spaces. So do
-    the keys of a --config, which may name that variable, too: then its key is the one of that name.
+    Clients name models as provider/model, or by their bare names. Without keys, the gateway serves
+    only this machine. Set SWINK_GATEWAY_KEY to one or more keys, separated by spaces, or list keys
+    in the --config file: then clients must send one of them. If a key of the file refers to
+    SWINK_GATEWAY_KEY, its limits apply to that key.
     """
     if check is not None:
         return asyncio.run(_check(check))
     _say_what_is_logged()
     environ = dict(os.environ)
-    keys = os.environ.pop(KEY_ENV, "").split()  # programs that providers start do not get it
+    keys = os.environ.pop(KEY_ENV, "").split()  # hide it from child processes that providers start
     given: dict[str, Any] = {"hosts": names, "keys": keys, "settings": settings}
     given["limits"] = Limits(
         streams=streams, memory=memory * MEGABYTE // workers, coalesce=coalesce
@@ -185,7 +186,7 @@ def command(
 
 
 def _forget_text(text: str) -> None:
-    """Keep nothing: a gateway without workers is not replaced."""
+    """Ignore the text: without workers, no process is replaced that would have to read it."""
 
 
 def _say_stopped() -> None:
@@ -193,12 +194,12 @@ def _say_stopped() -> None:
 
 
 def _say_below(line: str) -> None:
-    """Say a line below the ^C of a terminal."""
+    """Print a line below the ^C of a terminal."""
     say(f"\n{line}" if is_terminal(sys.stderr) else line)
 
 
 def _of(worker: Worker | None, line: str) -> str:
-    """Return a line that says whose it is where there are several who say it."""
+    """Prefix a line with the worker's process id, if there are several workers."""
     return line if worker is None else f"worker {os.getpid()}: {line}"
 
 
@@ -207,19 +208,20 @@ def _say_of(worker: Worker | None, line: str) -> None:
 
 
 class _Saying(logging.Handler):
-    """Says what is logged: while it serves, a gateway has nobody else to tell."""
+    """A handler that prints log records to standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             say(self.format(record))
-        except Exception:  # nobody reads: what was to be told fails for no such reason
+        except Exception:  # standard error is closed: keep serving
             self.handleError(record)
 
 
 def _say_what_is_logged() -> None:
     if all(isinstance(one, logging.NullHandler) for one in logging.getLogger().handlers):
         saying = _Saying(logging.WARNING)
-        saying.addFilter(lambda record: record.name != Reloader.__module__)  # it tells by itself
+        # the reloader prints its own lines
+        saying.addFilter(lambda record: record.name != Reloader.__module__)
         logging.getLogger("swink_gateway").addHandler(saying)
 
 
@@ -236,14 +238,14 @@ def _route(text: str) -> tuple[str, list[str]]:
     chain = [model.strip() for model in models.split(",") if model.strip()]
     if not (name and equals and chain):
         raise swink.InvalidOption(
-            f"--route {text!r} is not a name and its models",
+            f"invalid --route {text!r}: expected a name and its models",
             resolution="Write NAME=MODEL, or NAME=MODEL,MODEL to fall back.",
         )
     return name, chosen(chain)
 
 
 def _forget(worker: int) -> None:
-    """Count no more what a worker had under way that has ended (as prometheus_client has it)."""
+    """Remove the gauges of a worker that has ended, as prometheus_client does."""
     for file in Path(os.environ[TOGETHER_ENV]).glob(f"gauge_live*_{worker}.db"):
         file.unlink(missing_ok=True)
 
@@ -269,8 +271,8 @@ async def _serve(
     worker: Worker | None,
     keep: Callable[[str], None],
 ) -> None:
-    """Serve as `source` says; `keep` is called with each text that is used instead of it."""
-    from swink_gateway.serving.metrics import Monitor  # what it imports reads TOGETHER_ENV
+    """Serve as `source` configures; call `keep` with each later text that replaces it."""
+    from swink_gateway.serving.metrics import Monitor  # its imports read TOGETHER_ENV
 
     monitor = Monitor()
     async with aclosing(open_ledger(store, monitor.counters)) as ledger:
@@ -282,12 +284,12 @@ async def _serve(
             if source is not None:
                 config = usable(client, source, environ)
                 for name in source.variables_of_keys():
-                    os.environ.pop(name, None)  # programs that providers start do not get it
+                    os.environ.pop(name, None)  # hidden from child processes
             unknown = _unknown_settings(client, given["settings"])
-            await ledger.spending([*config.keys])  # so that it knows them if its server is lost
+            await ledger.spending([*config.keys])  # so that it has them if its server is lost
             gateway = Gateway(client, **given, ledger=ledger, monitor=monitor)
             if source is not None:
-                gateway.reconfigure(config)  # a worker may begin late, with another text
+                gateway.reconfigure(config)  # a worker may start late, with a newer text
                 tell = partial(_say_of, worker)
                 monitor.reloader = Reloader(
                     client, source, environ, gateway.reconfigure, tell, keep=keep
@@ -302,16 +304,17 @@ async def _serve(
                         count = len(client.host.provider_names())
                         word = "provider" if count == 1 else "providers"
                         for name in unknown:
-                            say(f"--setting {name}: no provider that is installed declares it")
+                            say(f"--setting {name}: no installed provider has this setting")
                         say(f"serving {count} {word} at {gateway.url}")
                         say("open it in a browser to see how to point a client here; Ctrl-C stops")
                     await serve_until_stopped(gateway, shutdown, worker)
 
 
 def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
-    """Return those that no provider declares; one of them may pass on whatever it is told.
+    """List the names that no provider declares as a setting.
 
-    Raises SwinkError where no provider's data can be read: it is the user's own that cannot.
+    They are reported, not refused: a provider may accept settings that it does not declare. Raises
+    SwinkError if no provider's data can be read, because then the user's own data file is at fault.
     """
     known, faults = set[str](), list[swink.SwinkError]()
     providers = client.host.provider_names()
@@ -319,7 +322,7 @@ def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
         try:
             info = client.catalog.provider(provider)
         except swink.SwinkError as error:
-            faults.append(error)  # a plugin's is told when it is asked
+            faults.append(error)  # reported when the provider is used
         else:
             known |= {*info.settings} if info else set()
     if faults and len(faults) == len(providers):
@@ -329,17 +332,17 @@ def _unknown_settings(client: swink.Client, names: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _told_why(host: str, port: int) -> Iterator[None]:
-    """Say what an address that cannot be listened at means."""
+    """Translate the error of an address that cannot be listened on."""
     try:
         yield
     except OSError as error:
         advice = "Choose another --port, or 0 for a free one."
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             advice = "Give --host an address of this machine."
-        # the text of asyncio's error has the address once more
+        # the text of asyncio's error repeats the address
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
         raise swink.SwinkError(
-            f"cannot listen at {host}:{port}: {why}",
+            f"cannot listen on {host}:{port}: {why}",
             title="The gateway was not started",
             resolution=advice,
         ) from error

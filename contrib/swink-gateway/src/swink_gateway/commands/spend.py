@@ -1,4 +1,4 @@
-"""`swink spend`: what the keys of a gateway have spent, from its ledger."""
+"""`swink spend`: report the spending of a gateway's keys from its ledger."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["command"]
 DEFAULT_GATEWAY = "http://127.0.0.1:8117"
 
 KEY_ENV = "SWINK_GATEWAY_KEY"
-"""Names the variable with the key to show to a gateway."""
+"""Environment variable with the key to send to a gateway."""
 
 EXIT_FOUND = 1
-"""The exit code of an audit that found something."""
+"""The exit code of an audit that found differences."""
 
 ASK_SECONDS = 60.0
 
@@ -43,7 +43,7 @@ _Row = Mapping[str, Any]
 @click.command("spend")
 @click.option(
     "--by", default="key", show_default=True, metavar="NAMES",
-    help="Sum by some of key, team, tag, model, account, outcome, day and month, with commas.",
+    help="Group by key, team, tag, model, account, outcome, day, month; several with commas.",
 )  # fmt: skip
 @click.option(
     "--since", metavar="DAY|MONTH",
@@ -52,18 +52,18 @@ _Row = Mapping[str, Any]
 @click.option("--until", metavar="DAY|MONTH", help="The last day or month; by default today.")
 @click.option("--key", multiple=True, metavar="NAME", help="Only this key.")
 @click.option("--team", multiple=True, metavar="NAME", help="Only this team.")
-@click.option("--tag", multiple=True, metavar="TAG", help="Only what has this tag.")
+@click.option("--tag", multiple=True, metavar="TAG", help="Only attempts with this tag.")
 @click.option("--model", multiple=True, metavar="MODEL", help="Only this model, provider/id.")
-@click.option("--account", multiple=True, metavar="PLACE", help="Only this account of a vendor.")
-@click.option("--outcome", multiple=True, metavar="WORD", help="Only attempts that ended so.")
+@click.option("--account", multiple=True, metavar="PLACE", help="Only this provider account.")
+@click.option("--outcome", multiple=True, metavar="WORD", help="Only attempts with this outcome.")
 @click.option("--rows", is_flag=True, help="Print each attempt instead of sums.")
 @click.option(
     "--format", "form", default="table", show_default=True,
-    type=click.Choice(["table", "csv", "json"]), help="How to print it.",
+    type=click.Choice(["table", "csv", "json"]), help="The output format.",
 )  # fmt: skip
 @click.option(
     "--audit", is_flag=True,
-    help="Compare the budgets with the ledger, and print what is missing or was not settled.",
+    help="Compare the budgets with the ledger; print differences and unsettled attempts.",
 )  # fmt: skip
 @click.option(
     "--ledger", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
@@ -71,11 +71,11 @@ _Row = Mapping[str, Any]
 )  # fmt: skip
 @click.option(
     "--config", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Read the ledger that the [store] of a gateway's file names.",
+    help="Read the ledger of the [store] in a gateway's configuration file.",
 )  # fmt: skip
 @click.option(
     "--gateway", metavar="URL", default=None,
-    help=f"Ask a gateway, as the key in SWINK_GATEWAY_KEY; by default {DEFAULT_GATEWAY}.",
+    help=f"Query a gateway with the key in SWINK_GATEWAY_KEY; default: {DEFAULT_GATEWAY}.",
 )  # fmt: skip
 def command(
     by: str,
@@ -89,16 +89,16 @@ def command(
     gateway: str | None,
     **filters: Sequence[str],
 ) -> int:
-    """Print what the keys of a gateway have spent.
+    """Report the spending of a gateway's keys.
 
-    The ledger is read from a file, or by a gateway that serves. An operator's key sees all keys,
-    any other one its own. Days and months are those of UTC. `--audit` exits with 1 where it finds
-    something.
+    The command reads the ledger from a file, or queries a running gateway. An operator's key sees
+    the spending of all keys, any other key only its own. Days and months are in UTC. `--audit`
+    exits with 1 if it finds a difference.
     """
     if sum(one is not None for one in (ledger, file, gateway)) > 1:
         raise swink.UsageError(
-            "--ledger, --config and --gateway name different places",
-            resolution="Give one of them.",
+            "--ledger, --config and --gateway exclude one another",
+            resolution="Pass only one of them.",
         )
     if since is None and until is None:
         since = month_of(time.time())
@@ -114,7 +114,7 @@ def command(
     return 0
 
 
-# -- where it is read ------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def _store_of(file: Path | None) -> tuple[Store, list[str]]:
@@ -123,13 +123,13 @@ def _store_of(file: Path | None) -> tuple[Store, list[str]]:
 
 
 def _ledger_of(file: Path | None) -> Path:
-    """Return the ledger of a gateway's file. Raises UsageError where it is in memory."""
+    """Return the path of the ledger of a gateway's file. Raises UsageError if it is in memory."""
     store, _ = _store_of(file)
     found = store.path if store.engine == "sqlite" else store.ledger
     if found is None:
         raise swink.UsageError(
-            f"the [store] of {file} keeps no ledger in a file",
-            resolution="Name one there, or ask the gateway while it serves.",
+            f"the [store] of {file} has no ledger file",
+            resolution="Add a path to [store], or query the running gateway with --gateway.",
         )
     return found
 
@@ -147,7 +147,7 @@ def _unreadable(path: Path, error: sqlite3.Error) -> swink.SwinkError:
     return swink.SwinkError(
         f"{path} cannot be read as a ledger: {error}",
         title="No ledger",
-        resolution="Name the file that the [store] of the gateway has.",
+        resolution="Pass the path from the [store] of the gateway's file.",
     )
 
 
@@ -188,14 +188,14 @@ async def _answer(gateway: str | None, what: str, asked: Sequence[tuple[str, str
 def _none(url: str, why: str) -> swink.SwinkError:
     shown = url.rpartition("@")[2].partition("?")[0]
     return swink.SwinkError(
-        f"the gateway at {shown} shows no spending ({why})",
+        f"cannot read the spending from the gateway at {shown} ({why})",
         title="No ledger",
         resolution=f"Start swink gateway there and set {KEY_ENV} to a key of its file, or read the "
         "ledger with --config or --ledger.",
     )
 
 
-# -- how it is printed -----------------------------------------------------------------------------
+# -- printing --------------------------------------------------------------------------------------
 
 _AMOUNTS = ("attempts", "tokens", "input", "output", "cost", "estimated", "unsettled")
 
@@ -213,7 +213,7 @@ def _print(found: Sequence[_Row], by: str, rows: bool, form: str) -> None:
         names = [*dict.fromkeys(name.strip() for name in by.split(",") if name.strip()), *_AMOUNTS]
         print_lines(table([[_cell(row, name) for name in names] for row in found], names))
     if not found and form == "table":
-        say("nothing was spent in this period")
+        say("no spending in this period")
 
 
 def _cell(row: _Row, name: str) -> str:
@@ -242,15 +242,15 @@ async def _audit(file: Path | None, path: Path | None, gateway: str | None, form
     else:
         for row in unsettled:
             click.echo(
-                f"{row['at']} {row['key']} {row['model']}: not settled, charged with its "
-                f"reservation of {_cell(row, 'cost')}"
+                f"{row['at']} {row['key']} {row['model']}: not settled, charged at its "
+                f"reserved {_cell(row, 'cost')}"
             )
         for one in differences:
             missing = one["store"] - one["ledger"]
             click.echo(
                 f"{one['key']} {one['period']}: the budget has {money(one['store'])}, the ledger "
                 f"{money(one['ledger'])}; {money(abs(missing))} "
-                f"{'is missing from the ledger' if missing > 0 else 'is in the ledger alone'}"
+                f"{'is missing from the ledger' if missing > 0 else 'is only in the ledger'}"
             )
         if not unsettled and not differences:
             click.echo("the ledger and the budgets agree, and every attempt is settled")
@@ -271,13 +271,13 @@ async def _audit_of(file: Path | None, path: Path | None) -> dict[str, Any]:
     store, names = (Store("sqlite", path), []) if file is None else _store_of(file)
     if store.engine == "memory":
         raise swink.UsageError(
-            f"the [store] of {file} is the memory of the gateway's process",
-            resolution="Ask the gateway while it serves: swink spend --audit --gateway URL",
+            f"the [store] of {file} is in the memory of the gateway's process",
+            resolution="Query the running gateway: swink spend --audit --gateway URL",
         )
     if file is None and not _has_budgets(path):
         raise swink.UsageError(
-            f"{path} has the rows of a ledger and no budgets to compare them with",
-            resolution="Name the gateway's file: swink spend --audit --config FILE",
+            f"{path} has the rows of a ledger, but no budgets to compare them with",
+            resolution="Pass the gateway's configuration file: swink spend --audit --config FILE",
         )
     async with aclosing(open_ledger(store)) as ledger:
         keys = {*names, *(total.by["key"] for total in await ledger.report(Query(by=("key",))))}

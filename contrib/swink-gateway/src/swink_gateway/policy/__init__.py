@@ -1,1 +1,1 @@
-"""Access, routing, limits and budgets: what each client of the gateway may ask for."""
+"""Access, routing, limits and budgets of the gateway's clients."""

@@ -1,9 +1,9 @@
-"""Who may ask: keys, and pages of other sites that a browser lets send requests here.
+"""Authentication of clients, and protection from requests that other sites' pages send.
 
-A key comes as a bearer token or in the header that each vendor's clients use. A request is refused
-whose `Host` is not this gateway's name (a name that was made to point here, "DNS rebinding"), or
-whose `Origin` is another site's: browsers send both with whatever a page makes them send, forms
-and WebSockets included.
+A client sends its key as a bearer token, or in the header that the vendor's clients use. The
+gateway refuses a request with an unknown `Host` (DNS rebinding), and one whose
+`Origin` is another site. Browsers send both headers with all requests of a page, including forms
+and WebSockets.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from swink_gateway.protocols.table import PROTOCOLS
 __all__ = ["NOT_FROM_HERE", "NO_KEY", "Guard", "is_loopback"]
 
 MOST_HOSTS = 100
-"""Names of hosts that are remembered with what they mean: nearly all requests say the same."""
+"""The number of `Host` and `Origin` values to cache; nearly all requests have the same ones."""
 
 NOT_FROM_HERE = (
-    "this gateway does not answer to that Host or Origin: its owner names a host with --name"
+    "the Host or Origin header is not allowed here; the operator can add a host with --name"
 )
 
 KEY_HEADERS = tuple(row.key_header for row in PROTOCOLS.values() if row.key_header is not None)
-"""The headers in which vendors' clients show a key, beside `Authorization`."""
+"""Headers in which vendors' clients send a key, besides `Authorization`."""
 
 NO_KEY = (
-    "the gateway's key is missing or wrong: show it as "
+    "the gateway's key is missing or wrong: send it as "
     f"{', '.join(('Authorization: Bearer', *KEY_HEADERS[:-1]))} or {KEY_HEADERS[-1]}"
 )
 
 
 class Guard:
-    """Says whether a request may be answered.
+    """Decides whether a request may be served.
 
-    `keys` are those that clients may show, `owners` the names that go with the digests of others;
-    none of either: everybody on this machine may ask. `hosts` are names beside loopback's by which
-    the gateway is reached.
+    `keys` are accepted keys without a name. `owners` maps the digests of other keys to the names of
+    their owners. Without either, every client on this machine is served. `hosts` are the host names
+    of the gateway in addition to loopback names.
     """
 
     def __init__(self, keys: Iterable[str] = (), hosts: Iterable[str] = ()) -> None:
@@ -49,13 +49,13 @@ class Guard:
 
     @property
     def owners(self) -> Mapping[bytes, str]:
-        """The names that go with the digests of keys."""
+        """The owners' names by the digests of their keys."""
         return self._owners
 
     @owners.setter
     def owners(self, owners: Mapping[bytes, str]) -> None:
         self._owners = owners
-        self._known = {**self._digests, **owners}  # a name, and its limits, go before none
+        self._known = {**self._digests, **owners}  # a key with a name and limits takes precedence
 
     @property
     def wants_own_key(self) -> bool:
@@ -68,11 +68,10 @@ class Guard:
         return bool(self._known)
 
     def owner(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str | None:
-        """Return whose key a request shows; `None` for nobody's.
+        """Return the owner of the key in a request; `None` if the key is missing or wrong.
 
-        `""` is the owner of keys without a name, and whoever asks where no key is wanted. The time
-        depends on neither the number of keys nor how much of a key is right: keys are found by
-        their digests.
+        `""` is the owner of keys without a name, and of all requests if no key is required. The
+        lookup takes the same time for any key, because it compares digests.
         """
         if not self.wants_key:
             return ""
@@ -87,7 +86,7 @@ class Guard:
         return next((owner for owner in found if owner is not None), None)
 
     def is_from_here(self, headers: Mapping[str, str]) -> bool:
-        """Tell whether a request was meant for this gateway, and no other site's page made it."""
+        """Check that a request is addressed to this gateway, and not sent by another site."""
         host = headers.get("Host", "")
         name = _name(f"//{host}")
         if not name or not (is_loopback(name) or name in self._hosts):
@@ -98,7 +97,7 @@ class Guard:
 
 @lru_cache(MOST_HOSTS)
 def is_loopback(host: str) -> bool:
-    """Tell whether an address or a name means this machine alone."""
+    """Tell whether an address or a host name is a loopback one."""
     if host.lower() == "localhost":
         return True
     try:
@@ -108,7 +107,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _place(origin: str) -> str | None:
-    """Return the host and port of an origin; `None` for one that is no address."""
+    """Return the host and port of an origin; `None` if it is not a valid URL."""
     try:
         return urlsplit(origin).netloc.lower() or None
     except ValueError:

@@ -33,10 +33,13 @@ __all__ = ["Cooldowns", "OpenCircuit"]
 log = logging.getLogger(__name__)
 
 LONGEST_COOLDOWN = 86400.0
-"""Seconds. A provider's quotas are daily at most; a longer wait is taken for a mistake."""
+"""The longest cooldown in seconds. Quotas last a day at most; a longer wait is an error."""
 
 SAME_END = timedelta(seconds=1)
-"""Ends of a cooldown that are less apart are one: each is computed from the time that is left."""
+"""Two ends of a cooldown within this many seconds are the same one: each is computed from the
+
+remaining time.
+"""
 
 
 @define(frozen=True)

@@ -1,10 +1,10 @@
-"""What a client's protocol calls its own, given to a provider that speaks the same.
+"""Pass fields that only a vendor's protocol has to a provider with the same wire format.
 
-A protocol's reader does not know who will answer. What swink has no word for (fields of the body,
-a vendor's own tools and blocks, opaque data that nobody sealed) it keeps under the name of its wire
-format. It goes to a provider of that wire format under the provider's name, and to no other: there
-its fields are named among what is dropped, and its blocks fall under the core's rules for what is
-another's.
+The reader of a protocol does not know which provider will answer. It stores content that swink does
+not model (extra body fields, a vendor's own tools and blocks, opaque unsealed data) under the name
+of the wire format. A provider with that wire format receives this content under its own name. For
+any other provider, the fields are reported as dropped, and the blocks follow the core's rules for
+foreign blocks.
 """
 
 from __future__ import annotations
@@ -39,52 +39,54 @@ from swink_gateway.protocols.tool_names import Known
 __all__ = ["Spoken", "addressed", "answerable", "check_named_by_client"]
 
 MOST_KNOWN = 1000
-"""Models of which it is remembered over which API they are asked: clients choose their names."""
+"""The number of models whose API is cached. Bounded because clients choose their names."""
 
 
 def check_named_by_client(client: Client, model: Model) -> None:
-    """Raise InvalidModel for a model that a client cannot name, but the gateway's owner can.
+    """Raise InvalidModel for a model that only the operator may name.
 
-    A provider that is no service, but runs on this machine, may take the path of a file for a
-    model, or the name of one to download: clients name those that it lists.
+    A provider that runs models on this machine may accept a file path as a model, or download a
+    model by name. Clients may use only the models that it lists.
     """
     info = client.catalog.provider(model.provider)
     is_here = info is not None and info.base_url is None and info.auth == "none"
     if is_here and model.info is None:
         raise InvalidModel(
-            f"{str(model)!r} is not listed, and it would be this machine that runs it: clients "
-            "name no files of it, and nothing to fetch"
+            f"{str(model)!r} is not a listed model: clients cannot name files or downloads of a "
+            "provider on the gateway's machine; GET /v1/models lists the models"
         )
 
 
 LEANT_ON = {"thread": "thread_unsupported_request"}
-"""Fields of a body on which clients lean in their next request, and the word that refuses them:
-who is told goes on without."""
+"""Body fields on which a client's next request depends, with the error code that refuses them.
+
+A client that gets the code sends the whole conversation instead.
+"""
 
 
 SHARED = (
     "metadata", "prompt_cache_retention", "safety_identifier", "service_tier", "store",
 )  # fmt: skip
-"""Fields that mean the same in Chat Completions and in Responses.
+"""Fields with the same meaning in Chat Completions and Responses.
 
 Source: https://developers.openai.com/api/reference, the bodies of both.
 """
 
 
 class Spoken:
-    """In which wire formats models are asked by clients of `client`."""
+    """Chooses the wire format for the requests of clients."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._known: dict[tuple[str, str, str], str] = {}
 
     def by(self, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]) -> str:
-        """Return the one in which a model is asked this by a client that speaks `wire_format`.
+        """Return the wire format for a request from a client that uses `wire_format`.
 
-        `own` are options that go before the client's.
-        A provider with several APIs is asked over the one that its owner set, or else the model's
-        own row names, its rules for such a call, or its dialect; where none of them is the client's
-        it does not matter which. Raises UsageError for a call that cannot be made.
+        `own` are options that override the client's. For a provider with several APIs, the order
+        is: the operator's setting, the model's catalog row, the rules for such a call, the dialect;
+        if none of them is the client's API, the choice does not matter. Raises UsageError for an
+        invalid call.
         """
         info = self._client.catalog.provider(model.provider)
         if info is None:
@@ -103,7 +105,7 @@ class Spoken:
             call = Fitted(model, asked.context, options)
             api = call.wanted_api or info.dialect.get("api")
         elif not is_set and len(self._known) < MOST_KNOWN:
-            self._known[known] = f"{family}-{api}"  # whatever is asked
+            self._known[known] = f"{family}-{api}"  # the same for every request
         return f"{family}-{api}" if api else info.wire_format
 
     def is_own(self, provider: str, wire_format: str) -> bool:
@@ -116,9 +118,9 @@ class Spoken:
 
 
 def answerable(asked: Asked) -> Context:
-    """Return a conversation that a model can answer: the last of nothing but instructions is said.
+    """Return the conversation, with its last message from the user if all are instructions.
 
-    Some vendors answer instructions alone, most do not.
+    Most vendors refuse a request that has only instructions.
     """
     messages = asked.context.messages
     if not messages or not all(isinstance(message, SystemMessage) for message in messages):
@@ -130,10 +132,10 @@ def answerable(asked: Asked) -> Context:
 def addressed(
     asked: Asked, wire_format: str, provider: str, speaks: str | None, is_own: bool = False
 ) -> Asked:
-    """Return what is asked of `provider`, which speaks the wire format `speaks`.
+    """Prepare a request for `provider`, which uses the wire format `speaks`.
 
-    `is_own`: the provider serves the client's API as well, and its other one is used. Fields that
-    both have then go with the request. Raises Refused for what must not be dropped.
+    `is_own`: the provider also serves the client's API, but another one is used; fields common to
+    both are passed on. Raises Refused for a field that must not be dropped.
     """
     if speaks != wire_format:
         kept = {name: asked.own[name] for name in SHARED if is_own and name in asked.own}
@@ -147,7 +149,7 @@ def addressed(
         dropped += ["anthropic-beta"] if asked.headers else []
         options = dict(asked.options)
         if "tools" in asked.own and _names_none(options.get("tool_choice"), asked.context.tools):
-            dropped.append("tool_choice")  # it is about what is dropped
+            dropped.append("tool_choice")  # it refers to dropped tools
             del options["tool_choice"]
         if kept:
             options["extra"] = kept
@@ -166,7 +168,7 @@ def addressed(
 
 
 def _names_none(choice: Any, tools: Sequence[Tool]) -> bool:
-    """Tell whether a choice, if there is one, is none of these tools."""
+    """Tell whether a tool choice refers to a tool that is not in `tools`."""
     if choice in (None, "auto", "none"):
         return False
     return not tools if choice == "required" else choice not in [tool.name for tool in tools]
@@ -185,16 +187,16 @@ def _named(asked: Asked) -> list[str]:
         for fields in (tool.metadata or {}).values():
             names = list(fields)
             if asked.tools.get(tool.name, Known(tool.name)).is_free_text:
-                inner = fields.get("custom", fields)  # of which no more is lost than a grammar
+                inner = fields.get("custom", fields)  # only a grammar is lost
                 names = [name for name in ("format",) if name in inner]
             named += [f"tools.{tool.name}.{name}" for name in names]
     return named
 
 
 def _own_blocks(context: Context, wire_format: str) -> list[str]:
-    """Name what a model said in blocks of the protocol's own, which nobody else is told.
+    """Name the protocol's own blocks in answers, which other providers do not get.
 
-    Such as sound that is known by its id alone.
+    An example is audio that is known only by its id.
     """
     said = [m.content for m in context.messages if isinstance(m, AssistantMessage)]
     own = [b for content in said for b in content if isinstance(b, ExtensionBlock)]

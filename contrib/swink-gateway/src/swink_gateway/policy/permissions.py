@@ -1,9 +1,9 @@
-"""What the owner of a key with limits may say beside the name of a model.
+"""Body fields that the owner of a limited key may set.
 
-Fields of a body that swink has no word for go to a provider as they are, and some choose who
-answers: `models` and `preset` of OpenRouter, Anthropic's `fallbacks`, `draft_model`, a tool that
-asks another model. Tomorrow's do it by names of tomorrow. A key with limited models or a budget is
-therefore refused every field that no table of a protocol has, unless the configuration allows it.
+Fields that swink does not model pass unchanged to a provider, and some choose the model: `models`
+and `preset` of OpenRouter, `fallbacks` of Anthropic, `draft_model`, a tool that calls another
+model. Future fields may do so as well. A key with limited models or a budget may therefore use only
+the fields in a protocol's table, and those that the configuration allows.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ _OF_OTHERS = frozenset({
     "structured_outputs", "thinking_budget", "top_a", "top_k", "typical_p", "usage",
     "vl_high_resolution_images",
 })  # fmt: skip
-"""Safe fields of vendors whose API is like one of the protocols."""
+"""Safe fields of vendors whose APIs are similar to one of the protocols."""
 
 KNOWN_FIELDS = _OF_OTHERS.union(
     ID_FIELDS, PRICED_FIELDS, *(row.safe_fields for row in PROTOCOLS.values())
 )
-"""Fields of bodies of several APIs, none of which says by itself which model answers."""
+"""Fields of several APIs' bodies that never choose a model."""
 
 TOOLS = "tools"
 
 _UNKNOWN = (
-    "{}: the gateway has no such field in its tables, and the models or the budget of this key are "
+    "{}: the gateway does not know this field, and the models or the budget of this key are "
     "limited; the gateway's owner can allow the field with allowed_fields"
 )
 
@@ -47,10 +47,10 @@ _UNKNOWN = (
 def permitted(
     asked: Asked, may_ask: Callable[[str], bool], allowed_fields: Collection[str] = ()
 ) -> Asked:
-    """Return what is asked, without what may reach a model for which `may_ask` is false.
+    """Return a request without content that could reach a model that `may_ask` rejects.
 
-    It is asked with the name that the provider has for a model. What is left out is named among
-    what is dropped. Raises Refused for a field that neither a table nor `allowed_fields` has.
+    `may_ask` gets the provider's name of a model. Removed content is reported as dropped. Raises
+    Refused for a field that is in neither a table nor `allowed_fields`.
     """
     permission = _Permission(may_ask, {*allowed_fields}, [*asked.dropped])
     options = dict(asked.options)
@@ -74,7 +74,7 @@ class _Permission:
     dropped: list[str]
 
     def of_fields(self, fields: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-        """Return the fields of a body that are let through. Raises Refused for an unknown one."""
+        """Return the permitted fields of a body. Raises Refused for an unknown one."""
         found = {}
         for name, value in fields.items():
             if name == TOOLS and isinstance(value, list):
@@ -93,7 +93,7 @@ class _Permission:
         return found
 
     def of_tool(self, tool: Tool) -> Tool:
-        """Return a tool, with its provider's own fields if they are let through."""
+        """Return a tool, with its provider's own fields if they are permitted."""
         if self._is_open(tool.metadata):
             return tool
         self.dropped.append(f"{TOOLS}.{tool.name}")

@@ -1,4 +1,4 @@
-"""Who is asked for what a client names: rules, aliases, tiers, and what becomes of the request."""
+"""Resolve the requested model by rules, aliases and tiers, and transform the request."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ from swink_gateway.protocols import Asked
 __all__ = ["CACHED_TOKENS", "Chain", "Routing", "persistent", "usable"]
 
 CACHED_TOKENS = 1024
-"""The shortest prompt that vendors cache: who answers a shorter one is drawn each time."""
+"""The shortest cacheable prompt in characters; shorter requests get a random model each time."""
 
 MOST_COMPARED = 10_000
-"""The characters of each text by which conversations are told apart."""
+"""The number of characters of each text that identify a conversation."""
 
 MOST_PRICED = 1000
-"""Models for which the file's prices are remembered: clients choose their names."""
+"""The number of models whose prices are cached. Bounded because clients choose their names."""
 
 Chain = list[tuple[Model, dict[str, Any]]]
-"""Models in the order in which they are asked, each with options of its own."""
+"""A fallback chain: models in order, each with its own options."""
 
 
 @define(frozen=True)
 class Routing:
-    """What a configuration means to `client`; `chance` returns numbers from 0 to 1."""
+    """The routes of a configuration for `client`; `chance` returns numbers from 0 to 1."""
 
     client: Client
     config: Config
@@ -61,7 +61,7 @@ class Routing:
         return [*self.config.routes, *self.config.aliases]
 
     def models(self, name: str) -> list[Model]:
-        """Return who may answer to a name. Raises UsageError."""
+        """Return the models behind a name. Raises UsageError."""
         meant = self.config.aliases.get(name, name)
         return [model for model, _ in self._chain(meant, lambda place: 1.0)]
 
@@ -69,8 +69,8 @@ class Routing:
         """Resolve a request of the owner of a key. Raises UsageError and Refused."""
         if not self.allows(owner, asked.model):
             raise InvalidModel(
-                f"the key {owner!r} may not ask for {asked.model!r}",
-                resolution="GET /v1/models lists what it may ask for.",
+                f"the key {owner!r} may not use the model {asked.model!r}",
+                resolution="GET /v1/models lists the models that it may use.",
             )
         name = next((rule.to for rule in self.config.rules if fits(asked, rule.when)), asked.model)
         name = self.config.aliases.get(name, name)
@@ -88,22 +88,22 @@ class Routing:
         return chain, _transformed(asked, route.transforms) if route else evolve(asked)
 
     def allows(self, owner: str, name: str) -> bool:
-        """Tell whether the owner of a key may ask for a name; `""` owns what the gateway does."""
+        """Tell whether the owner of a key may use a model; `""` may use all."""
         key = self.config.keys.get(owner)
         if key is None:
             return not owner
         return not key.models or any(is_named(one, key.models) for one in self._called(name))
 
     def faults(self) -> Iterator[Fault]:
-        """Yield what cannot be: names of nothing, options that a provider does not take."""
+        """Yield unknown names, and options that a provider does not accept."""
         config = self.config
         for kind, names in (("aliases", config.aliases), ("routes", config.routes)):
             if "" in names:
-                yield Fault((kind, ""), "a name was expected")
+                yield Fault((kind, ""), "expected a name")
         for name, meant in config.aliases.items():
             yield from self._unknown(("aliases", name), meant, known=config.routes)
             if name in config.routes:
-                yield Fault(("aliases", name), "there is a route of this name")
+                yield Fault(("aliases", name), "a route has the same name")
         for name, route in config.routes.items():
             yield from self._faults_of(name, route)
         for at, rule in enumerate(config.rules):
@@ -112,17 +112,17 @@ class Routing:
         owners: dict[bytes, str] = {}
         for name, key in config.keys.items():
             if not name:
-                yield Fault(("keys", name), "a name of whose key it is was expected")
+                yield Fault(("keys", name), "expected the name of the key's owner")
             if not key.key:
-                yield Fault(("keys", name, "key"), "a key was expected")
+                yield Fault(("keys", name, "key"), "expected a key")
             for digest in key.key:
                 if owners.setdefault(digest, name) != name:
-                    yield Fault(("keys", name, "key"), f"it is the key of {owners[digest]}, too")
+                    yield Fault(("keys", name, "key"), f"the same key belongs to {owners[digest]}")
         yield from _faults_of_store(config.store)
 
     def _faults_of(self, name: str, route: Route) -> Iterator[Fault]:
         if not all(route.tiers) or not route.tiers:
-            yield Fault(("routes", name, "tiers"), "a model was expected in each tier")
+            yield Fault(("routes", name, "tiers"), "expected a model in each tier")
         for place, choice in _choices(name, route):
             try:
                 self.client.target(choice)
@@ -130,7 +130,7 @@ class Routing:
                 yield Fault(place, str(error).partition("\n")[0])
 
     def places(self, account: str) -> Sequence[str]:
-        """Return where an account (`Target.key`) stands in the routes, as faults say it."""
+        """Return the paths of an account (`Target.key`) in the routes, as faults show them."""
         return self._places.get(account, ())
 
     @cached_property
@@ -148,10 +148,10 @@ class Routing:
             try:
                 self.client.catalog.resolve(name)
             except UsageError as error:
-                yield Fault(path, f"a route or a model was expected: {error.message}")
+                yield Fault(path, f"expected a route or a model: {error.message}")
 
     def _called(self, name: str) -> Iterator[str]:
-        """Yield what a name can be called: itself, what it is an alias of, the model's in full."""
+        """Yield the name, the name that an alias stands for, and the model's full name."""
         meant = self.config.aliases.get(name, name)
         yield from (name, meant)
         if meant not in self.config.routes:
@@ -159,10 +159,10 @@ class Routing:
                 yield str(self.client.catalog.resolve(meant))
 
     def _chance(self, asked: Asked, owner: str, route: Route | None) -> Callable[[str], float]:
-        """Return a function that draws a number for a place in a route, the same in a conversation.
+        """Return a function that draws a number for a place in a route, constant in a conversation.
 
-        A vendor's prompt cache is its account's, so the turns of a conversation ask one account
-        first. Conversations are spread over accounts by their weights.
+        A prompt cache belongs to one account, so all turns of a conversation try the same account
+        first. Weights spread conversations over accounts.
         """
         conversation = None
         if route is not None and any(len(tier) > 1 for tier in route.tiers):
@@ -178,7 +178,7 @@ class Routing:
         return drawn
 
     def _resolve(self, name: str) -> Model:
-        """Return a model by its name, with the prices that the file gives it. Raises UsageError."""
+        """Resolve a model, with prices from the configuration. Raises UsageError."""
         model = self.client.catalog.resolve(name)
         if not self.config.prices:
             return model
@@ -198,7 +198,7 @@ class Routing:
 
     @cached_property
     def _priced(self) -> dict[str, ModelInfo | None]:
-        """Facts about models by name, with the prices of the file."""
+        """Catalog data of models by name, with the configuration's prices."""
         return {}
 
     def _chain(self, name: str, chance: Callable[[str], float]) -> Chain:
@@ -207,7 +207,7 @@ class Routing:
         if route is not None:
             chain = []
             for number, tier in enumerate(route.tiers):
-                # the odds of coming first are as the weights (Efraimidis and Spirakis, 2006)
+                # the weights are the odds of being first (Efraimidis and Spirakis, 2006)
                 drawn = [
                     (chance(f"{number}.{at}") ** (1 / one.weight), one)
                     for at, one in enumerate(tier)
@@ -224,10 +224,10 @@ def usable(
     environ: Mapping[str, str],
     more: Callable[[Config], Iterable[Fault]] = lambda config: (),
 ) -> Config:
-    """Return what a file says, if it can be done with what is installed.
+    """Parse a configuration and check it against the installed providers.
 
-    Raises ConfigError, which tells all faults at once, and those that `more` finds in tables that
-    have none so far.
+    Raises ConfigError with all faults, including those that `more` finds in a configuration without
+    other faults.
     """
     config, faults = source.read(environ)
     if config is not None:
@@ -235,14 +235,14 @@ def usable(
         wrong = {fault.path[0] for fault in faults}
         faults += [fault for fault in more(config) if fault.path[0] not in wrong]
     source.refuse(faults)
-    assert config is not None  # or there is a fault
+    assert config is not None  # otherwise `refuse` has raised
     return config
 
 
 def _conversation(asked: Asked, owner: str) -> str | None:
-    """Return a name for a conversation; `None` for one too short to cache.
+    """Return an identifier of a conversation; `None` if its prompt is too short to cache.
 
-    It is the client's own name of the session, or how the conversation begins.
+    It is the client's session id, or the beginning of the conversation.
     """
     if session := asked.options.get("session_id"):
         return f"{owner}\0{session}"
@@ -261,14 +261,14 @@ def _conversation(asked: Asked, owner: str) -> str | None:
 
 def _faults_of_store(store: Store) -> Iterator[Fault]:
     if store.engine not in ENGINES:
-        yield Fault(("store", "engine"), f"one of {', '.join(ENGINES)} was expected")
+        yield Fault(("store", "engine"), f"expected one of {', '.join(ENGINES)}")
     wanted = {"sqlite": "path", "redis": "url"}.get(store.engine)
     if wanted and not getattr(store, wanted):
-        yield Fault(("store", wanted), f"is missing, and {store.engine} needs it")
+        yield Fault(("store", wanted), f"is missing; {store.engine} requires it")
 
 
 def _choices(name: str, route: Route) -> Iterator[tuple[Path, Any]]:
-    """Yield each model of a route with its options, and where it stands."""
+    """Yield the path and the options of each model of a route."""
     for tier, upstreams in enumerate(route.tiers):
         for at, one in enumerate(upstreams):
             yield ("routes", name, "tiers", tier, at), (one.model, _options(route, one.options))
@@ -280,10 +280,10 @@ def _options(route: Route, own: dict[str, Any]) -> dict[str, Any]:
 
 
 def persistent(options: dict[str, Any], unseen: bool) -> dict[str, Any]:
-    """Have the retry policy of options, if they have one, do all that helps a client.
+    """Extend the retry policy of options, if there is one, for the use in a gateway.
 
-    Credentials are the operator's: where one's are refused, the next model is asked. An answer
-    of which a client has seen nothing (`unseen`) begins anew.
+    After refused credentials, which are the operator's, the next model is tried. With `unseen`, an
+    answer that failed before the client received output is retried.
     """
     if "retry" not in options:
         return options
@@ -294,7 +294,7 @@ def persistent(options: dict[str, Any], unseen: bool) -> dict[str, Any]:
 
 
 def _transformed(asked: Asked, by: Transforms) -> Asked:
-    """Return what is asked after a route's transforms."""
+    """Apply a route's transforms to a request."""
     context, dropped = asked.context, [*asked.dropped]
     options, own = dict(asked.options), dict(asked.own)
     for name in by.leave_out:

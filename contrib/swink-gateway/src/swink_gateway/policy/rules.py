@@ -1,4 +1,4 @@
-"""What a request asks for, as rules of a configuration tell requests apart."""
+"""Properties of requests that the rules of a configuration match."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SEARCHES = (
     "web_search_options",
     "search_parameters",
 )
-"""How vendors call a search of their own, as the type of a tool, its only field, or an option."""
+"""Vendors' names of web search: a tool type, the only field of a tool, or an option."""
 
 _INSTRUCTED = re.compile(
     r"\btitle generator\b"
@@ -32,21 +32,23 @@ _INSTRUCTED = re.compile(
 _SAID = re.compile(
     r"\btitle for (this|the following) conversation\b|\b[0-9-]+ words? title\b", re.IGNORECASE
 )
-"""What agents say where they want a title, in instructions and as the user: opencode, Crush, Claude
-Code and those that took their prompts from one of them (as their sources have it in November 2026).
-A person may want a title, too."""
+"""Wording with which agents request a title, in instructions or as the user.
+
+Sources: opencode, Crush, Claude Code and agents that copied one of their prompts, in November 2026.
+A person may request a title as well.
+"""
 
 MOST_READ = 4000
-"""Characters of instructions in which that is looked for: it stands at the beginning."""
+"""The number of characters searched in instructions; the wording is at the beginning."""
 
 MOST_ASKED = 10
-"""Messages of instructions that are looked at."""
+"""The number of instruction messages searched."""
 
 
 def is_named(name: str, patterns: Iterable[str]) -> bool:
-    """Tell whether a model's name fits a pattern, in which `*` stands for anything.
+    """Tell whether a model's name matches a pattern, in which `*` matches any text.
 
-    A pattern for `provider/model` fits no other name, and one without a slash no such name.
+    A pattern with a slash matches only full names (`provider/model`), one without only bare names.
     """
     return any(_fits_pattern(name, pattern) for pattern in patterns)
 
@@ -58,7 +60,7 @@ def _fits_pattern(name: str, pattern: str) -> bool:
 
 
 def is_like(text: str, pattern: str) -> bool:
-    """Tell whether a text fits a pattern, in which `*` stands for anything."""
+    """Tell whether a text matches a pattern, in which `*` matches any text."""
     first, *parts = pattern.split("*")
     if not parts or not text.startswith(first):
         return text == pattern
@@ -72,7 +74,7 @@ def is_like(text: str, pattern: str) -> bool:
 
 
 def fits(asked: Asked, when: When) -> bool:
-    """Tell whether a rule is for a request."""
+    """Tell whether a request meets the conditions of a rule."""
     if when.models and not is_named(asked.model, when.models):
         return False
     wanted: dict[str, Callable[[], bool]] = {
@@ -101,7 +103,8 @@ def _is_background(asked: Asked) -> bool:
         return False
     messages = asked.context.messages
     systems = [one for one in messages if isinstance(one, SystemMessage)]
-    users = [one for one in messages[-2:] if isinstance(one, UserMessage)]  # a beginning may follow
+    # a prefilled answer may follow
+    users = [one for one in messages[-2:] if isinstance(one, UserMessage)]
     prompt = text_of(asked.context.system_prompt or "")
     instructions = "\n".join([prompt, *map(_text, systems[:MOST_ASKED])])
     return bool(

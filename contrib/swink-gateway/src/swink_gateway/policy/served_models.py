@@ -1,4 +1,4 @@
-"""The models that the owner of a key may ask for."""
+"""The models that the owner of a key may use."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class ServedModels:
         return self.routing.client.host.provider_names()
 
     def models(self) -> Iterator[ModelInfo]:
-        """Yield the models of installed providers, as far as they list any."""
+        """Yield the models that installed providers list."""
         for provider in self.providers():
             try:
                 for info in self.routing.client.catalog.models(provider):
                     if self.routing.allows(self.owner, f"{provider}/{info.id}"):
                         yield info
             except SwinkError:
-                continue  # a plugin whose data cannot be read is told of when it is asked
+                continue  # unreadable data of a plugin is reported when it is used
 
     def model(self, name: str) -> Model | None:
         """Return the first model behind a name; `None` for an unknown or forbidden name."""

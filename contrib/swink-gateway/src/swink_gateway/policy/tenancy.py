@@ -1,11 +1,11 @@
-"""The wall between keys in what a vendor keeps, since all keys share the vendor's account.
+"""Isolation of keys from each other's data at a vendor, since all keys share the vendor's account.
 
-A vendor keeps files, conversations, vector stores, containers, caches and answers, and finds them
-by ids in later requests. An id belongs to the key whose answer it came in; the configuration names
-further ones. A request that names any other id is refused with 404, whether or not the vendor keeps
-something under it.
+A vendor stores files, conversations, vector stores, containers, caches and answers, and later
+requests refer to them by id. An id belongs to the key whose answer contained it; the configuration
+can allow further ids. A request with any other id is refused with 404, whether or not the id exists
+at the vendor.
 
-Ids are found by the names of fields: those in the table of a protocol, and any other name that ends
+Ids are recognized by field names: those in a protocol's table, and any other field whose name ends
 like an id. Tools, schemas and labels that the client defines are not searched.
 """
 
@@ -35,45 +35,45 @@ from swink_gateway.protocols.table import ID_FIELDS
 __all__ = ["MOST_IDS", "Names", "check_ids", "ids_in_answer", "ids_in_request", "with_names"]
 
 MOST_IDS = 1000
-"""The most ids that one request may name: each is looked up."""
+"""The most ids in one request; each of them is looked up."""
 
 _ID_NAME = re.compile(r".*(_ids?|[a-z]Ids?)")
-"""How the name of a field ends that holds an id."""
+"""Endings of the names of fields that hold an id."""
 
 _FILE_ADDRESS = re.compile(r"/v1[a-z0-9]*/files/", re.IGNORECASE)
-"""A part of the address of every file at Google (https://ai.google.dev/api/files)."""
+"""A part of the URL of every file at Google (https://ai.google.dev/api/files)."""
 
 _OTHER_IDS = frozenset({
     "app_id", "call_id", "client_id", "event_id", "external_id", "generation_id", "model_id",
     "modelId", "request_id", "search_id", "session_id", "span_id", "tool_call_id", "tool_use_id",
     "toolCallId", "trace_id", "user_id",
 })  # fmt: skip
-"""Ids under which a vendor keeps nothing that a request could reach."""
+"""Ids that do not refer to stored data."""
 
 _CLIENTS_OWN = frozenset({
     "arguments", "chat_template_kwargs", "client_metadata", "input_examples", "input_schema",
     "labels", "metadata", "parameters", "parametersJsonSchema", "responseJsonSchema",
     "responseSchema", "schema",
 })  # fmt: skip
-"""Fields whose contents the client makes up."""
+"""Fields with content that the client makes up."""
 
 _KEPT_ITEMS = frozenset({"compaction", "item_reference", "reasoning"})
-"""Types of items, beside calls of the vendor's own tools, that a vendor finds by their `id`."""
+"""Types of items that a vendor finds by their `id`, besides calls of the vendor's own tools."""
 
 _WRITTEN_CALLS = frozenset({"custom_tool_call", "function_call", "tool_call"})
-"""Types of calls that a request writes out in full."""
+"""Types of calls that a request contains in full."""
 
 _NAMED = frozenset({"prompt_cache_key", "safety_identifier", "session_id", "user", "user_id"})
-"""Fields by which a vendor tells the users of an account apart."""
+"""Fields that identify a user of an account to the vendor."""
 
 _HI = Context.of("Hi")
 
 MOST_MODELS = 1000
-"""Models of which it is remembered which names they take: clients choose their names."""
+"""The number of models with cached user options. Bounded because clients choose names."""
 
 
 def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
-    """List the places and values of ids in a request that a vendor may keep something under."""
+    """List the places and values of ids in a request that may refer to stored data."""
     found: list[tuple[str, str]] = []
     for place, fields in (
         ("", asked.own),
@@ -98,11 +98,11 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
 
 
 def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
-    """Collect the ids in an answer; `continues`: a request may name the answer's own id."""
+    """Collect the ids in an answer; `continues`: a request may refer to the answer by its id."""
     found = {message.response_id} if continues and message.response_id else set[str]()
     for block in message.content:
         if not (isinstance(block, ExtensionBlock) and "mcp" in block.kind):
-            found |= {id for _, id in _ids(_own_data(block))}  # others write what `mcp` contains
+            found |= {id for _, id in _ids(_own_data(block))}  # not of `mcp`: others write it
     return found | {id for _, id in _ids(message.metadata)}
 
 
@@ -116,7 +116,7 @@ def check_ids(
     owned, allowed = {*owned}, [*allowed]
     for place, id in named:
         if id not in owned and not any(is_like(id, pattern) for pattern in allowed):
-            why = f"{place}: this key has nothing with the id {id!r:.100}"
+            why = f"{place}: not found for this key: {id!r:.100}"
             raise Refused(of_bad_request(why), 404)
 
 
@@ -170,9 +170,9 @@ def _is_tool_use(kind: Any) -> bool:
 
 
 class Names:
-    """The names by which vendors tell the users of an account apart, one set for each key.
+    """Names that identify users to vendors, in a separate namespace for each key.
 
-    Without them a vendor's prompt cache, limits and suspensions are those of all keys together.
+    Without them, all keys share one prompt cache, one set of limits and one suspension at a vendor.
     """
 
     def __init__(self, client: Client) -> None:
@@ -180,7 +180,7 @@ class Names:
         self._taken: dict[tuple[str, str], frozenset[str]] = {}
 
     def options(self, model: Model, asked: Asked, owner: str) -> dict[str, str]:
-        """Return the options `user` and `session_id` of a call, as far as a model takes them."""
+        """Return the options `user` and `session_id` of a call, if the model accepts them."""
         taken = self._options_of(model)
         given = {name: asked.options.get(name) for name in ("user", "session_id")}
         return {
@@ -214,13 +214,13 @@ class Names:
 
 
 def hashed(owner: str, value: object) -> str:
-    """Return a name for what a client calls `value`, which no other owner's client has."""
+    """Return a hash of a client's `value` that differs for every owner."""
     text = f"{owner}\0{'' if value is None else value}"
     return "swink-" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def with_names(asked: Asked, owner: str) -> Asked:
-    """Hash the names of users in the fields of a request that go to a provider unread."""
+    """Hash the user names in fields of a request that pass unchanged to a provider."""
     options = dict(asked.options)
     if isinstance(extra := options.get("extra"), Mapping):
         options["extra"] = _renamed(extra, owner)

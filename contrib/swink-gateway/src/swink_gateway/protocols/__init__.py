@@ -1,13 +1,14 @@
-"""Protocols that clients speak: a request to a conversation, events to frames. No I/O is here.
+"""Client protocols: convert requests to conversations, and events to frames, without I/O.
 
-One module a protocol, the mirror of the providers' parsers and converters. A protocol reads what
-its client asks (`ClientProtocol.read`) into an `Asked`: a model's name, a conversation and options,
-as `swink_core.Client.stream` takes them. What it has no word for is no error: it is named in
-`Asked.dropped`, or kept in `Asked.own` for a provider that speaks the same wire format. For the
-answer it makes an `Encoder`, which turns the events of each network read into one buffer of bytes,
-or the whole message into one body. An encoder belongs to one answer and keeps all state there is.
+Each protocol has a module, the counterpart of the providers' parsers and converters.
+`ClientProtocol.read` converts a request to an `Asked`: a model's name, a conversation and options,
+as `swink_core.Client.stream` takes them. Fields that swink does not model are not an error: they
+are listed in `Asked.dropped`, or kept in `Asked.own` for a provider with the same wire format.
+`ClientProtocol.encoder` creates an `Encoder` for the answer. It converts the events of each network
+read to one buffer of bytes, or the complete message to one body. An encoder belongs to one answer
+and holds all its state.
 
-`BadRequest` is what `read` raises for a body that is not one of this protocol.
+`read` raises `BadRequest` for a body that is invalid in this protocol.
 """
 
 from __future__ import annotations
@@ -23,24 +24,23 @@ __all__ = ["Asked", "BadRequest", "ClientProtocol", "Encoder", "Facts", "Known",
 
 
 class BadRequest(ValueError):
-    """A body that is no request of this protocol; the message says where and why."""
+    """An invalid request body; the message names the place and the reason."""
 
 
 @define
 class Asked:
-    """What a client asks for.
+    """A parsed request.
 
-    `options` are keyword arguments of `Client.stream`. `dropped` names, as paths into the body,
-    what is not carried further; `own` are fields of the body that swink has no word for, and
-    `headers` those of the request, for a provider of the same wire format (see `passthrough`);
-    `own_places` are the paths of what is its own, where `own` does not say them.
-    `tools` are names of tools as the client knows them, by those under which they go out. `said`
-    is what the protocol itself wants to know again when it answers. `inherited` are the options
-    that the client gives to all its calls, over which `extra` lies: the fields of the body that
-    this one call says. `idle` is why the answer ends that nobody has to be asked for. `patience` is
-    the client's own time limit, in seconds, where it states one. `tags` are the client's words for
-    the ledger. `is_strict` keeps options that the model refuses. `notices` list changes to the
-    request.
+    `options` are keyword arguments of `Client.stream`. `dropped` lists the paths in the body that
+    are not forwarded. `own` are body fields that swink does not model and `headers` are request
+    headers, both for a provider with the same wire format (see `passthrough`); `own_places` are the
+    paths of such fields if they differ from the names in `own`. `tools` maps the names of tools
+    sent to the provider to the client's names. `said` is data that the protocol needs again to
+    encode the answer. `inherited` are options for all calls of the client; its `extra` is merged
+    under the body fields of this call. `idle` is a stop reason for an answer that needs no
+    provider. `patience` is the client's own time limit in seconds, if it sends one. `tags` are the
+    client's tags for the ledger. `is_strict` keeps options that the model refuses. `notices` list
+    changes to the request.
     """
 
     model: str
@@ -63,11 +63,11 @@ class Asked:
 
 
 class Known(Protocol):
-    """What is known of an answer while it comes; an `Attempt` is one."""
+    """Facts about an answer in progress; an `Attempt` implements it."""
 
     @property
     def model(self) -> Model:
-        """The model that is asked."""
+        """The model that answers."""
 
     response_id: str | None
     response_model: str | None
@@ -76,10 +76,10 @@ class Known(Protocol):
 
 @define(frozen=True)
 class Facts:
-    """What the server says of an answer before it begins.
+    """The server's data for an answer, known before it begins.
 
-    `id` is for answers that the provider gives none; `created` is in seconds since 1970;
-    `wire_formats` are those of the providers that may answer, by their names.
+    `id` is used if the provider sends no id. `created` is in seconds since 1970. `wire_formats`
+    maps the providers that may answer to their wire formats.
     """
 
     id: str
@@ -89,7 +89,7 @@ class Facts:
 
 @define(frozen=True)
 class Reply:
-    """A whole response: what a client gets in place of an answer."""
+    """A complete HTTP response that replaces an answer."""
 
     status: int
     body: bytes
@@ -98,9 +98,9 @@ class Reply:
 
 
 class Encoder(Protocol):
-    """Writes one answer. `ended`: it has written how the answer ended, nothing may follow.
+    """Encodes one answer. `ended`: the end of the answer is written, and nothing may follow.
 
-    `has_statuses`: a failure before the answer is an HTTP status, and not a part of the stream.
+    `has_statuses`: a failure before the answer is an HTTP status instead of a part of the stream.
     """
 
     content_type: str
@@ -108,30 +108,30 @@ class Encoder(Protocol):
     has_statuses: bool
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
-        """Return what the events of one network read are in this protocol, often nothing."""
+        """Encode the events of one network read; the result is often empty."""
 
     def alive(self, known: Known) -> bytes:
-        """Return what tells the client that its answer is still being made, and nothing else."""
+        """Return a keep-alive for the client."""
 
     def whole(self, message: AssistantMessage) -> bytes:
         """Return the body of an answer that is not streamed."""
 
 
 class ClientProtocol(Protocol):
-    """What a client speaks. `wire_format` is that of providers which speak the same."""
+    """A protocol of clients. `wire_format` is the one of providers with the same protocol."""
 
     name: str
     wire_format: str
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
-        """Return what a request asks for.
+        """Parse a request.
 
-        `body` is its JSON data, `path` the variable parts of its address and its query. Raises
+        `body` is its JSON data; `path` has the variable parts of the URL and the query. Raises
         BadRequest.
         """
 
     def encoder(self, asked: Asked, facts: Facts) -> Encoder:
-        """Make an encoder for the answer to a request."""
+        """Create an encoder for the answer to a request."""
 
     def failure(self, error: Error, status: int) -> Reply:
-        """Return what says that there is no answer, with this HTTP status."""
+        """Return the response for a failure before the answer, with this HTTP status."""

@@ -1,4 +1,4 @@
-"""Bounds on the requests of clients, and how their JSON data is read within them."""
+"""Limits on the requests of clients, and a JSON reader that enforces them."""
 
 from __future__ import annotations
 
@@ -15,35 +15,42 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_BODY_BYTES = 32 * 1024 * 1024
-"""Of a request: the smallest of coding agents' have 40 kB, those with images some MB."""
+"""The size limit of a request in bytes.
+
+The smallest requests of coding agents have 40 kB; those with images have some MB.
+"""
 
 COPIES = 3
-"""Times that a body is held while it is answered, besides its JSON data: as it came, as it goes to
-a provider, and as it waits to be written."""
+"""The copies of a body in memory besides its JSON data.
+
+They are the body as received, the body sent to a provider, and the write buffer.
+"""
 
 MOST_ELEMENTS = 500_000
-"""Objects and lists of a body, brackets in its texts among them: each takes memory."""
+"""The limit for objects and lists in a body, including brackets in strings: each takes memory."""
 
 MOST_DEPTH = 100
-"""Of objects and lists in one another: what is looked at by functions that call themselves."""
+"""The limit for nested objects and lists, because recursive functions process them."""
 
 MOST_NAME = 500
-"""Characters of a model's name, which is said again in answers, logs and errors."""
+"""The limit for the characters of a model's name, which is repeated in answers, logs and errors."""
 
 MOST_BLOCKS = 10_000
-"""Of a conversation, and tools: each is looked at before a provider is asked."""
+"""The limit for messages, blocks and tools, which are all processed before a provider is called."""
 
 
 _MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
-"""The bytes that an object, a list, half a pair of quotes and a value take in CPython beside their
-text (measured with msgspec's decoder: never too few for the shapes of the tests)."""
+"""The bytes that an object, a list, a quote and a value take in CPython besides their text.
+
+Measured with msgspec's decoder; never too low for the shapes in the tests.
+"""
 
 _WIDE = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4", b"\\ud", b"\\uD")
-"""Bytes of UTF-8 and beginnings of escapes for characters beyond U+FFFF."""
+"""UTF-8 bytes and prefixes of escapes for characters beyond U+FFFF."""
 
 
 def least_memory(size: int) -> int:
-    """Return the least memory in bytes that a body of `size` bytes takes until it is answered."""
+    """Return the minimum memory in bytes that a body of `size` bytes takes until it is answered."""
     return (COPIES + 1) * size
 
 
@@ -54,27 +61,27 @@ def memory_of(body: bytes) -> int:
 
 
 def _width(body: bytes) -> int:
-    """Return the most bytes that a character of a body's texts takes: the widest one decides."""
+    """Return the bytes per character of a body's strings; the widest character decides."""
     if body.isascii() and b"\\u" not in body:
         return 1
     return 4 if any(part in body for part in _WIDE) else 2
 
 
 def json_of(body: bytes) -> Any:
-    """Return JSON data, whatever its type is called. Raises BadRequest."""
+    """Parse JSON of any media type. Raises BadRequest."""
     if body.count(b"{") + body.count(b"[") > MOST_ELEMENTS:
         raise BadRequest(f"the body has more than {MOST_ELEMENTS} objects and lists")
     try:
         data = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise BadRequest(f"the body is no JSON: {error}") from error
+        raise BadRequest(f"the body is not valid JSON: {error}") from error
     if _is_deeper(data, MOST_DEPTH):
         raise BadRequest(f"the body is nested too deeply: more than {MOST_DEPTH} levels")
     return data
 
 
 def _is_deeper(data: Any, most: int) -> bool:
-    """Tell whether data has more levels, going down one after the other."""
+    """Tell whether data has more than `most` levels, without recursion."""
     level = [data] if isinstance(data, dict | list) else []
     for _ in range(most):
         inner = [v for one in level for v in (one.values() if isinstance(one, dict) else one)]
@@ -87,7 +94,7 @@ def _is_deeper(data: Any, most: int) -> bool:
 def asked_of(
     protocol: ClientProtocol, data: Any, path: Mapping[str, str], headers: Mapping[str, str]
 ) -> Asked:
-    """Return what JSON data asks for. Raises BadRequest."""
+    """Parse the JSON data of a request within the limits. Raises BadRequest."""
     asked = protocol.read(data, path, headers)
     if len(asked.model) > MOST_NAME:
         raise BadRequest(f"the name of the model has more than {MOST_NAME} characters")

@@ -1,4 +1,4 @@
-"""What encoders of all protocols need to know of events."""
+"""Parts of encoders that all protocols share."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ __all__ = ["EventEncoder", "arguments_text", "cost_data", "cut_short", "empty_co
 __all__ += ["model_of", "started_anew"]
 
 DECIMALS = 12
-"""Of a dollar: what comes after them is of the sum of fractions."""
+"""Decimal places of a dollar amount; further digits are rounding noise of sums."""
 
 
 def cost_data(cost: Cost | None) -> dict[str, float]:
-    """Return what an answer cost in US dollars, where that is known."""
+    """Return the cost of an answer in US dollars, if it is known."""
     return {} if cost is None or cost.total is None else {"cost": round(cost.total, DECIMALS)}
 
 
 class EventEncoder:
-    """Writes an answer event by event, which begins before the first of those that are `saying`.
+    """Encodes an answer event by event; the first event of a type in `saying` begins the answer.
 
-    `ended`: nothing follows. `_begun`: the answer's beginning is written. A call without arguments
-    may have been cut off before their first word; its end is kept until something follows it, or
-    the answer ends. `_cut`: the call whose end is written was cut off so.
+    `ended`: nothing may follow. `_begun`: the beginning of the answer is written. The end of a tool
+    call without arguments is held back until another event follows or the answer ends, because the
+    call may have been cut off before its first argument. `_cut`: the call whose end is written was
+    cut off that way.
     """
 
     has_statuses = True
@@ -54,7 +55,7 @@ class EventEncoder:
         self._kept: list[ToolCallEnd] = []
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
-        """Return what the events of one network read are in this protocol."""
+        """Encode the events of one network read."""
         out: list[bytes] = []
         batch = empty_completed(batch)
         if batch and type(batch[-1]) is Error:
@@ -99,8 +100,7 @@ class EventEncoder:
 def cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
     """Leave out the ends of blocks that a failure ended, as vendors do.
 
-    A block that is ended is whole to a client: Claude Code would keep it, and not ask for the
-    answer again.
+    Clients treat a closed block as complete: Claude Code would keep it and not retry.
     """
     *events, error = batch
     while events and type(events[-1]) in _ENDS:
@@ -112,7 +112,7 @@ _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[AssistantMessageEvent]:
-    """End an empty answer as its provider did: completed, which is a failure only in swink."""
+    """End an empty answer as completed, like the provider; only swink treats it as a failure."""
     error = batch[-1] if batch else None
     if not isinstance(error, Error) or error.code != EMPTY:
         return batch
@@ -129,13 +129,13 @@ def empty_completed(batch: Sequence[AssistantMessageEvent]) -> Sequence[Assistan
 
 
 def id_of(known: Known, batch: Sequence[AssistantMessageEvent], facts: Facts, prefix: str) -> str:
-    """Return the answer's id, the provider's own where it gave one by now."""
+    """Return the answer's id: the provider's if it is already known."""
     said = known.response_id or _end(batch, "response_id")
     return said or f"{prefix}{facts.id}"
 
 
 def model_of(known: Known, batch: Sequence[AssistantMessageEvent]) -> str:
-    """Return the model that answers, in the provider's words where it said by now."""
+    """Return the name of the model that answers: the provider's name if it is already known."""
     said: str = known.response_model or _end(batch, "model") or known.model.id
     return said
 
@@ -145,13 +145,13 @@ def _end(batch: Sequence[AssistantMessageEvent], name: str) -> Any:
 
 
 def arguments_text(call: ToolCallBlock) -> str:
-    """Return a call's arguments as the text that the model wrote, or that they make."""
+    """Return a call's arguments as the model's text, or as JSON."""
     none = "" if call.state == "truncated" else encode(call.arguments).decode()
     return call.raw_arguments or none
 
 
 def started_anew(retry: Retry) -> Error:
-    """Return the failure that a restart is where the protocol cannot take back what was said."""
+    """Return the failure for a restart in a protocol that cannot withdraw output."""
     error = Error.network(retry.error, retry.delay or None)
     error.error_kind = retry.error_kind or error.error_kind
     return error

@@ -1,4 +1,4 @@
-"""What became of a call, as HTTP says it; the words for each protocol are in its module."""
+"""HTTP statuses, headers and texts of failures; each protocol's module formats its errors."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ __all__ += ["for_clients", "header_text", "of_bad_request", "passed_on", "standa
 __all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
-"""RFC 9110 section 15: what a client does about each kind is up to it, by these.
+"""HTTP statuses of failures (RFC 9110 section 15), which decide how clients react.
 
-Credentials that are refused are the gateway's own: of a 401 clients make that the key is wrong
-which they have sent.
+Refused credentials are the gateway's own. A 401 would tell clients that their key is wrong.
 """
 
 PASSING = frozenset(
@@ -33,33 +32,38 @@ PASSING = frozenset(
     for kind, row in KINDS.items()
     if row.falls_back and row.reply not in (400, 404) and kind is not Kind.PROTOCOL
 )
-"""What another model, or another time, may do better: nobody is left to ask when all failed so."""
+"""Failures that another model or a later attempt may avoid.
+
+A client sees one only after all models have failed.
+"""
 
 NOT_AGAIN = "x-should-retry"
-"""The header by which the SDKs of OpenAI and Anthropic, and Claude Code, let `false` keep them from
-asking again, whatever the status."""
+"""The header that keeps clients from retrying if it is `false`, whatever the status.
+
+OpenAI's and Anthropic's SDKs and Claude Code obey it.
+"""
 
 LAST_STANDARD = 511
-"""The highest status that is registered: https://www.iana.org/assignments/http-status-codes."""
+"""The highest registered status: https://www.iana.org/assignments/http-status-codes."""
 
 LIMITS_OF_PROVIDERS = ("x-ratelimit-", "anthropic-ratelimit-", "ratelimit")
-"""How the names of headers begin in which providers say what a client has left."""
+"""Prefixes of headers in which providers report the remaining limits of a client."""
 
 MOST_PASSED_ON = 32
 
 MOST_HEADER = 2000
-"""Characters of a header of ours."""
+"""The limit for the characters of a response header."""
 
 
 KEY_HERE = (", or pass api_key=…", " where the gateway runs")
-"""What the library advises who lacks a provider's key, and what helps here: a client's is ours."""
+"""The library's advice on a missing provider key, and the text for clients, who cannot set it."""
 
 
 OTHER_MODELS = (
-    "GET /v1/models lists what may be asked for; its owner gives a model another name with "
+    "GET /v1/models lists the available models; the operator can add a name with "
     "swink gateway --route NAME=MODEL."
 )
-"""What a client can do about a model that is none here, and who has the gateway."""
+"""Advice for clients on a model that does not exist."""
 
 ADVICE: dict[Kind, str] = {
     Kind.MODEL_NOT_FOUND: OTHER_MODELS,
@@ -68,28 +72,28 @@ ADVICE: dict[Kind, str] = {
     Kind.INTERNAL: "",
     Kind.UNKNOWN: "",
 }
-"""What helps a client, where the library advises who calls it in Python, or runs it."""
+"""Advice for clients where the library's advice addresses Python callers or operators."""
 
 TO_CALLERS = " Options in extra= are sent unchanged."
 
 STOPPED = "closed"
-"""The code of a call that the gateway closed itself, at its end: who leaves is told nothing."""
+"""The code of a call that the gateway closed at shutdown."""
 
-NOT_LET_IN = "The gateway was not let in"
-ITS_OWNER = "Tell whoever runs the gateway, whose log says more; no key of yours is at fault."
-"""What helps a client where it is the gateway's own credentials that a provider refused."""
+NOT_LET_IN = "The provider refused the gateway's credentials"
+ITS_OWNER = "Ask the operator of the gateway to check its log. Your own key is not at fault."
+"""The advice for clients after a provider refused the gateway's credentials."""
 
 
-UNREACHED = "the model's provider could not be reached"
+UNREACHED = "the model's provider cannot be reached"
 BROKEN_OFF = "the connection to the model's provider failed"
-NOT_NOW = "Ask again later. The gateway's log says more to whoever runs it."
-"""What clients are told of a connection: its addresses are of the gateway's own network."""
+NOT_NOW = "Retry later. The gateway's log has details for its operator."
+"""Texts about failed connections, without addresses, which belong to the gateway's own network."""
 
 EMPTY = "empty_response"
 """The code of an answer that the provider completed with neither text nor a tool call."""
 
 RESTS = "cooldown"
-"""The code of a call that was not made, since its model rests: it has the last failure's words."""
+"""The code of a call that was not sent because of a cooldown; the text is the last failure's."""
 
 
 class Refused(Exception):
@@ -99,14 +103,14 @@ class Refused(Exception):
         super().__init__(error.error_message)
         self.error = error
         self.status = status
-        self.code = code  # the protocol's own word, where the kind of the error has none
+        self.code = code  # the protocol's own code, for an error kind without one
 
 
 def status_of(error: Error, models: int = 1) -> int:
-    """Return the HTTP status of a failure, after which none of `models` models is left.
+    """Return the HTTP status of a failure after all of `models` models have failed.
 
-    It is the provider's own status, because SDKs choose their exception by it, except where the
-    provider refuses the gateway's credentials.
+    It is the provider's own status, because SDKs choose an exception by it. The exception is a
+    status by which the provider refuses the gateway's credentials.
     """
     if models > 1 and error.error_kind in PASSING:
         return 503
@@ -122,10 +126,10 @@ def standard_status(status: int) -> int:
 
 
 def headers_of(error: Error) -> dict[str, str]:
-    """Return headers that go with a failure.
+    """Return the response headers for a failure.
 
-    Clients repeat requests themselves, as they do without a gateway. A header keeps them from it
-    where the provider refuses the gateway's own credentials.
+    Clients retry by themselves, as they do without a gateway. A header prevents this if the
+    provider refuses the gateway's own credentials.
     """
     headers = {}
     if error.error_kind is Kind.AUTH:
@@ -136,7 +140,7 @@ def headers_of(error: Error) -> dict[str, str]:
 
 
 def passed_on(response: ResponseHead | HTTPResponse | None) -> dict[str, str]:
-    """Return the headers in which a provider says what is left of its limits."""
+    """Return the headers in which a provider reports its remaining limits."""
     names = [] if response is None else [n for n in response.headers if _says_limits(n)]
     return {name: response.headers[name] for name in names[:MOST_PASSED_ON] if response}
 
@@ -146,16 +150,16 @@ def _says_limits(name: str) -> bool:
 
 
 def for_clients(error: Error) -> Error:
-    """Return a failure as clients are told it.
+    """Rewrite a failure for clients.
 
-    An upstream that refuses the gateway's credentials says so to the gateway's owner: its words are
-    about a key that clients do not have, and may name the model behind a name of ours. One that is
-    not reached is at an address of the owner's. Of a call that was closed the library's words are
-    for whoever closed it.
+    Clients must not see some of the details. If an upstream refuses the gateway's credentials, its
+    message concerns the operator, and may reveal the model behind a name. The address of an
+    unreachable upstream is private as well. After a shutdown, the library's message concerns only
+    the operator.
     """
     if error.code == STOPPED:
-        told = replace(error, title="The gateway was stopped", resolution="Ask again.")
-        told.error_message = "the gateway was stopped before the answer was whole"
+        told = replace(error, title="The gateway was stopped", resolution="Send the request again.")
+        told.error_message = "the gateway was stopped before the answer was complete"
         return told
     if error.phase == "connect" and error.error_kind in (Kind.NETWORK, Kind.TIMEOUT):
         said = error.error_message if error.code == RESTS else UNREACHED
@@ -170,23 +174,23 @@ def for_clients(error: Error) -> Error:
 
 
 def text_of(error: Error) -> str:
-    """Return what went wrong and what to do, for people."""
+    """Return the message and the advice of a failure, for people."""
     error = for_clients(error)
     what = error.error_message or error.title
     if error.error_kind in PASSING and error.error_kind is not Kind.QUOTA_EXHAUSTED:
-        return what or ""  # "try again", as is advised then, is what some clients look for, and do
+        return what or ""  # no advice: some clients retry if they find "try again"
     advice = (error.resolution or "").replace(*KEY_HERE).replace(TO_CALLERS, "")
     advice = ADVICE.get(error.error_kind or Kind.UNKNOWN, advice)
     return "\n".join(line for line in (what, advice) if line)
 
 
 def of_bad_request(why: object) -> Error:
-    """Return the failure that a request is which cannot be read."""
+    """Return the failure for an invalid request."""
     return Error(error_message=str(why), error_kind=Kind.INVALID_REQUEST)
 
 
 def of_exception(error: SwinkError) -> Error:
-    """Return what stands in the way of a call as the error that it would end in."""
+    """Return the failure for an exception before a call."""
     kind, resolution = Kind.INTERNAL, error.resolution
     if isinstance(error, StreamError):
         kind = error.kind
@@ -200,6 +204,6 @@ def of_exception(error: SwinkError) -> Error:
 
 
 def header_text(value: str) -> str:
-    """Return text as a header may hold it (RFC 9110 section 5.5)."""
+    """Return text with only the characters that a header may contain (RFC 9110 section 5.5)."""
     plain = value.encode("ascii", "replace").decode()
     return "".join(c if " " <= c <= "~" else " " for c in plain)[:MOST_HEADER]

@@ -1,4 +1,4 @@
-"""`Fields`: a JSON object being read, which knows at the end what nobody asked for.
+"""`Fields`: a reader of a JSON object that keeps track of unread fields.
 
     said = Fields(body)
     model = said.text("model")
@@ -6,7 +6,7 @@
         ...
     said.dropped            # ["metadata", "parts[2].mood"]
 
-Values of another type than is asked for are a `BadRequest`, which names their place.
+A value of the wrong type raises `BadRequest`, which names its place.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ T = TypeVar("T")
 
 
 class Fields:
-    """An object whose fields are taken one by one; what is left of it is dropped.
+    """A reader of an object; fields that are never read count as dropped.
 
-    Absent and null are the same. Objects that are taken out of it share its list of what is
-    dropped, which `dropped` completes with what was left in each.
+    An absent field and null are equivalent. Readers of nested objects share the list of dropped
+    fields.
     """
 
     def __init__(self, data: Any, path: str = "", parent: Fields | None = None) -> None:
         if not isinstance(data, dict):
-            raise BadRequest(f"{path or 'the body'} is {_kind(data)}; an object is expected")
+            raise BadRequest(f"{path or 'the body'} is {_kind(data)}; expected an object")
         self._data = data
         self._path = path
         self._taken: set[str] = set()
@@ -43,11 +43,11 @@ class Fields:
         return self._data.get(name) is not None
 
     def place(self, name: str) -> str:
-        """Return where a field is, as a path into the body."""
+        """Return the path of a field in the body."""
         return f"{self._path}.{name}" if self._path else name
 
     def take(self, name: str, kind: type[T] | tuple[type[T], ...]) -> T | None:
-        """Return a field of this type; `None` where it is absent."""
+        """Return a field of this type; `None` if it is absent."""
         self._taken.add(name)
         value = self._data.get(name)
         if value is None:
@@ -55,7 +55,7 @@ class Fields:
         kinds = kind if isinstance(kind, tuple) else (kind,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             names = " or ".join(dict.fromkeys(_WORDS.get(one, one.__name__) for one in kinds))
-            raise BadRequest(f"{self.place(name)} is {_kind(value)}; {names} is expected")
+            raise BadRequest(f"{self.place(name)} is {_kind(value)}; expected {names}")
         return value
 
     def text(self, name: str) -> str | None:
@@ -67,7 +67,7 @@ class Fields:
         return self.take(name, (int, float))
 
     def whole_number(self, name: str) -> int | None:
-        """Return a whole number, written in either way."""
+        """Return a whole number, also if it is written as a float."""
         value = self.take(name, (int, float))
         return None if value is None else int(value)
 
@@ -76,40 +76,40 @@ class Fields:
         return self.take(name, bool)
 
     def data(self, name: str) -> Any:
-        """Return a field as it is."""
+        """Return a field of any type, unchanged."""
         self._taken.add(name)
         return self._data.get(name)
 
     def object(self, name: str) -> Fields | None:
-        """Return an object to be read."""
+        """Return a reader of a nested object; `None` if it is absent."""
         value = self.take(name, dict)
         return None if value is None else type(self)(value, self.place(name), self)
 
     def objects(self, name: str) -> Iterator[Fields]:
-        """Yield the objects of a list; none where it is absent."""
+        """Yield a reader for each object in a list; nothing if the list is absent."""
         for number, value in enumerate(self.take(name, list) or ()):
             yield type(self)(value, f"{self.place(name)}[{number}]", self)
 
     def required(self, name: str) -> str:
-        """Return a string that must be there."""
+        """Return a required string."""
         value = self.text(name)
         if not value:
-            raise BadRequest(f"{self.place(name)} is missing; a string is expected")
+            raise BadRequest(f"{self.place(name)} is missing; expected a string")
         return value
 
     def rest(self) -> dict[str, Any]:
-        """Take the fields that nobody asked for, as they are."""
+        """Take all fields that have not been read, unchanged."""
         left = {n: v for n, v in self._data.items() if n not in self._taken and v is not None}
         self._taken.update(left)
         return left
 
     def all(self) -> dict[str, Any]:
-        """Take the object as it is."""
+        """Take the whole object, unchanged."""
         self._taken.update(self._data)
         return self._data
 
     def drop(self, name: str = "", why: str = "") -> None:
-        """Name a field, or all of the object, among what is dropped; `why` stands behind it."""
+        """Report a field, or the whole object, as dropped; `why` is appended to the path."""
         if name:
             self._taken.add(name)
         else:
@@ -118,7 +118,7 @@ class Fields:
 
     @property
     def dropped(self) -> list[str]:
-        """What is not carried further: fields that nobody asked for, and what was dropped."""
+        """The paths of fields that were not read or were dropped."""
         left = [self.place(n) for n, v in self._data.items() if n not in self._taken and _says(v)]
         return [*self._lost, *left, *(path for one in self._read for path in one.dropped)]
 

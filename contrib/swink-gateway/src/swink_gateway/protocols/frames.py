@@ -14,7 +14,7 @@ SSE = "text/event-stream"
 
 
 def encode(data: Any) -> bytes:
-    """Return JSON data as bytes; half a character, which models do produce, as its escape."""
+    """Encode JSON; a lone surrogate, which models sometimes produce, becomes its escape."""
     try:
         return msgspec.json.encode(data)
     except UnicodeEncodeError:
@@ -22,10 +22,10 @@ def encode(data: Any) -> bytes:
 
 
 def data_frame(data: Any) -> bytes:
-    """Return an event that has data alone."""
+    """Format an event that has only data."""
     return b"data: %b\n\n" % encode(data)
 
 
 def named_frame(data: dict[str, Any]) -> bytes:
-    """Return an event whose name is the `type` of its data."""
+    """Format an event that is named by the `type` in the data."""
     return b"event: %b\ndata: %b\n\n" % (data["type"].encode(), encode(data))

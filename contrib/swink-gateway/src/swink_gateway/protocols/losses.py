@@ -1,10 +1,10 @@
-"""What each client protocol cannot carry of an answer, as data: a row for each, with its reason.
+"""Losses of each client protocol: parts of an answer that it cannot represent, with reasons.
 
-Between two protocols that is lost what the one says and the other has no field for. All that swink
-itself knows passes between any two; so what is lost from A to B is what B's rows say, as far as A
-could say it. A row names the type of B's published schema, or the field of it, that would have to
-have room, as the vendor's own SDK calls it. What is sealed is not lost: it comes back with the
-client's next request.
+A conversion from protocol A to protocol B loses a part of an answer if A has it and B has no field
+for it. All data of swink's own vocabulary passes between any two protocols, so the losses from A to
+B are the rows of B that A could express. A row names the type of B's published schema, or the
+field, that lacks room, by its name in the vendor's SDK. Sealed data is not lost: it returns with
+the client's next request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class Loss(NamedTuple):
-    """What a protocol cannot carry, and the type of its schema, or field, without room for it."""
+    """A part of an answer that a protocol cannot represent, and the schema type that lacks it."""
 
     what: str
     section: str
@@ -32,15 +32,15 @@ EXTENSIONS = "server-side tools and other opaque blocks of other providers"
 EXTENSIONS_AND_IMAGES = (
     "server-side tools, generated images and other opaque blocks of other providers"
 )
-GENERATED = "images that another provider generated, which clients get as sealed text"
-TEXT_METADATA = "facts of a text that the protocol has no field for"
-LAST_TEXT_METADATA = "facts of the text that ends an answer, beside its sources"
-ANSWER_METADATA = "facts of a whole answer that the protocol has no field for"
-COST_PARTS = "parts of the cost; its total stands beside the counts"
-PAUSE = "that the provider wants to be called again"
-RETRY = "a restart after words were shown, which is told as a failure"
-RAW_ARGUMENTS = "arguments that are no JSON; their text is the field `INVALID_JSON` of an object"
-BROKEN_CALLS = "a call whose arguments are no JSON, which is told in words"
-CUT_CALLS = "that a call was cut off before its arguments, beside why the answer ended"
-COUNTS = "counts of tokens that the protocol has no field for"
-IDS = "the id of a call, for clients that know the schema alone"
+GENERATED = "images that another provider generated, which clients receive as encoded text"
+TEXT_METADATA = "metadata of a text that the protocol has no field for"
+LAST_TEXT_METADATA = "metadata of the last text of an answer, except its sources"
+ANSWER_METADATA = "metadata of an answer that the protocol has no field for"
+COST_PARTS = "parts of the cost; the total is reported with the token counts"
+PAUSE = "the provider's request to be called again"
+RETRY = "a restart after output was delivered, which is reported as a failure"
+RAW_ARGUMENTS = "arguments that are not valid JSON; an object has their text in `INVALID_JSON`"
+BROKEN_CALLS = "a call with arguments that are not valid JSON, which is reported as text"
+CUT_CALLS = "calls cut off before their arguments, except for the finish reason"
+COUNTS = "token counts that the protocol has no field for"
+IDS = "the id of a call, for clients that use only fields of the schema"

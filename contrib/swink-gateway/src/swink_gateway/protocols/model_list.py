@@ -1,8 +1,9 @@
-"""What is served, as one object that the SDKs of all vendors read.
+"""The list of models, as one object that the SDKs of all vendors can read.
 
-OpenAI's wants `object` and a list of `id`, `object`, `created`, `owned_by`; Anthropic's `has_more`,
-`first_id`, `last_id` and, of each model, `type`, `display_name`, `created_at`, `lifecycle`, with
-null for unknown facts; Google's a list `models` of `name`, `displayName`, `inputTokenLimit`.
+OpenAI's SDKs expect `object` and a list of `id`, `object`, `created`, `owned_by`. Anthropic's
+expect `has_more`, `first_id`, `last_id` and, for each model, `type`, `display_name`, `created_at`,
+`lifecycle`, with null for unknown facts. Google's expect a list `models` of `name`, `displayName`,
+`inputTokenLimit`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from swink_core import ModelInfo
 __all__ = ["EPOCH", "listed_models"]
 
 EPOCH = "1970-01-01T00:00:00Z"
-"""A date is wanted of every model, and nobody says one."""
+"""The creation date of every model: the field is required, and the real date is unknown."""
 
 
 def listed_models(names: Iterable[str], models: Iterable[ModelInfo]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Errors as OpenAI's APIs word them: https://developers.openai.com/api/docs/guides/error-codes."""
+"""Errors in OpenAI's format: https://developers.openai.com/api/docs/guides/error-codes."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def _words(kind: Kind, status: int) -> Words:
 
 
 _CODES = frozenset({"content_filter", "content_policy_violation"})
-"""Codes of one kind that clients tell apart: the vendor's own is kept."""
+"""Codes of one kind that clients distinguish: the vendor's own code is kept."""
 
 _WORDS = {kind: _words(kind, status) for kind, status in STATUSES.items()}
-"""Type and code of a failure."""
+"""The type and code of a failure."""
 
 _WRONG: Words = ("invalid_request_error", "invalid_prompt")
 
@@ -46,18 +46,18 @@ _FINAL: dict[Kind, Words] = {
     if kind is Kind.AUTH
     or (status < 500 and status != 429 and kind is not Kind.CONTEXT_WINDOW_EXCEEDED)
 }
-"""In `response.failed`: Codex asks five times more for any code that it does not know."""
+"""Codes of `response.failed` that Codex does not retry; it retries any other code five times."""
 
 
 def final_in_responses(error: Error) -> Words | None:
-    """Return type and code of a failed response that clients must not ask for again."""
+    """Return the type and code of a failed response that clients must not retry."""
     return _FINAL.get(error.error_kind or Kind.UNKNOWN)
 
 
 def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
     """Return an error as the value of the field `error`; `retry_after` is in seconds.
 
-    `final` are type and code of what clients must not ask for again.
+    `final` are the type and code of a failure that clients must not retry.
     """
     kind, code = final or _WORDS[error.error_kind or Kind.UNKNOWN]
     code = error.code if final is None and error.code in _CODES else code
@@ -73,6 +73,6 @@ def error_data(error: Error, final: Words | None = None) -> dict[str, Any]:
 
 
 def error_reply(error: Error, status: int) -> Reply:
-    """Return what says that there is no answer."""
+    """Return the response for a failure before the answer."""
     body = encode({"error": error_data(error)})
     return Reply(standard_status(status), body, headers_of(error))

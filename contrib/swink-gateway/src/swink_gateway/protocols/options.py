@@ -1,4 +1,4 @@
-"""Words for options that several vendors share."""
+"""Option values that several vendors share."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ EFFORTS = {
     "none": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
     "xhigh": "extra_high", "max": "extra_high",
 }  # fmt: skip
-"""Our levels of thinking, by the vendors' words."""
+"""Our levels of thinking, by the vendors' names."""
 
 SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 
 
 def response_format(form: Fields) -> dict[str, Any] | str:
-    """Return a schema that an answer keeps to; its name and description become the schema's."""
+    """Return the schema of a structured output, including its name and description."""
     schema = form.take("schema", dict)
     named = {"title": form.text("name"), "description": form.text("description")}
-    form.flag("strict")  # what keeps strict mode's rules is asked for strictly
+    form.flag("strict")  # request strict mode for a schema that allows it
     if schema is None:
         return "json"
     return {**schema, **{key: text for key, text in named.items() if text}}

@@ -1,10 +1,10 @@
-"""What a provider wants back, in the one opaque field that a client's protocol has for it.
+"""Sealing of opaque provider data in the one opaque field of a client's protocol.
 
-Signatures, encrypted reasoning and other opaque data of a provider mean nothing to another, and a
-client that speaks a third one's protocol has one string to keep them in: `signature`,
-`encrypted_content`, `thoughtSignature`. `seal` writes whose they are and what they are into such a
-string; `unsealed` reads it when the client sends it back. A string that nobody sealed is the
-protocol's own: it came from a provider that speaks it.
+Signatures, encrypted reasoning and other opaque data belong to one provider. A client that uses
+another vendor's protocol can store them only in one string: `signature`, `encrypted_content` or
+`thoughtSignature`. `seal` writes the provider and the data into such a string; `unsealed` reads it
+when the client sends it back. A string that was not sealed belongs to the protocol itself: it came
+from a provider with the same protocol.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _MARK = "swink1."
 
 
 class Sealed(NamedTuple):
-    """What was sealed: whose, and the data."""
+    """Sealed data and the provider that it belongs to."""
 
     provider: str
     data: dict[str, Any]
 
 
 def seal(provider: str, **data: Any) -> str:
-    """Return a string that holds what is said of `provider`; what is `None` is left out."""
+    """Seal data of `provider` into a string, without the fields that are `None`."""
     held = {name: value for name, value in data.items() if value is not None}
     return _MARK + urlsafe_b64encode(msgspec.json.encode([provider, held])).decode()
 
 
 def unsealed(text: str | None) -> Sealed | None:
-    """Return what `seal` was given; `None` for any other string."""
+    """Return the data that `seal` was given; `None` for any other string."""
     if text is None or not text.startswith(_MARK):
         return None
     try:
@@ -51,28 +51,30 @@ def unsealed(text: str | None) -> Sealed | None:
 
 
 def opened(kind: type[T], data: Any) -> T | None:
-    """Return the block that was sealed as `data`; `None` where nobody sealed one."""
+    """Return the block that was sealed as `data`; `None` if the data is not a sealed block."""
     try:
         return load(kind, data)
     except CodecError:
         return None
 
 
-# -- what belongs to a call or a text, where these have no opaque field --------------------------
+# -- data of calls and texts without an opaque field -----------------------------------------------
 
 Key = tuple[str | None, int]
-"""A call of an answer: its id, and how many before it had the same, since some repeat theirs. A
-text has none (`None`), and as many before it."""
+"""The key of a call or text: its id, and the number of earlier ones with the same id.
+
+Some providers repeat ids. The id of a text is `None`.
+"""
 
 
 class Numbers:
-    """Tells the calls and texts of one answer apart."""
+    """Numbers the calls and texts of one answer."""
 
     def __init__(self) -> None:
         self._seen: Counter[str | None] = Counter()
 
     def next(self, id: str | None) -> Key:
-        """Return the key of the call, or the text, that comes next."""
+        """Return the key of the next call or text."""
         self._seen[id] += 1
         return id, self._seen[id] - 1
 
@@ -80,16 +82,16 @@ class Numbers:
 def seal_beside(
     provider: str, key: Key, metadata: Mapping[str, Any], is_wordless: bool = False
 ) -> str:
-    """Return a string that holds the metadata of a call or a text, to stand beside it.
+    """Seal the metadata of a call or a text, for an item next to it.
 
-    `is_wordless` says that it stands for an empty text, and beside nothing.
+    `is_wordless`: the item replaces an empty text.
     """
     return seal(provider, of=key, metadata=metadata, wordless=is_wordless or None)
 
 
 def with_sealed(content: Sequence[Block], beside: Sequence[Sealed]) -> None:
-    """Give the calls and texts of an answer what was sealed beside them."""
-    encode = msgspec.json.encode  # what a client sends may be anything, and no key of a table
+    """Add the sealed metadata to the calls and texts of an answer."""
+    encode = msgspec.json.encode  # a client may send any value, also an unhashable one
     held = {encode(one.data["of"]): one.data.get("metadata") for one in beside}
     numbers = Numbers()
     for block in content:

@@ -1,8 +1,8 @@
-"""Web addresses that a text cites: read in any provider's form, for the form of another protocol.
+"""Web sources that a text cites: read in any provider's format, written in another protocol's.
 
-OpenAI's annotations (those of Chat Completions hold an object more), Anthropic's citations,
-Google's grounding, and lists of results as Perplexity has them. What a form says beside the
-address, its title and the place in the text stays with the provider's own data.
+The formats are OpenAI's annotations (nested in an object in Chat Completions), Anthropic's
+citations, Google's grounding, and result lists like Perplexity's. Other data of a citation stays in
+the provider's own metadata.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CITATION = "url_citation"
 
 
 class Source(NamedTuple):
-    """An address, its title, and from which character of the text to which it is cited."""
+    """A URL, its title, and the range of characters in the text that cites it."""
 
     url: Any
     title: str
@@ -25,20 +25,20 @@ class Source(NamedTuple):
 
 
 def sources_of(metadata: Mapping[str, Any] | None, text: str) -> list[Source]:
-    """Return what a text cites, as its metadata says."""
+    """Return the sources in the metadata of a text."""
     said = metadata or {}
     found = [*_annotated(said), *_listed(said, text), *_grounded(said, text)]
     return [one for one in found if isinstance(one.url, str) and one.url]
 
 
 def flat_annotation(source: Source) -> dict[str, Any]:
-    """Return a source as the Responses API annotates a text."""
+    """Return a source as an annotation of the Responses API."""
     place = {"start_index": source.start, "end_index": source.end}
     return {"type": CITATION, "url": source.url, "title": source.title, **place}
 
 
 def nested_annotation(source: Source) -> dict[str, Any]:
-    """Return a source as Chat Completions annotates a message."""
+    """Return a source as an annotation of Chat Completions."""
     inner = flat_annotation(source)
     return {"type": inner.pop("type"), CITATION: inner}
 
@@ -79,7 +79,7 @@ def _grounded(said: Mapping[str, Any], text: str) -> Iterator[Source]:
 
 
 def _characters(data: bytes, count: Any) -> int:
-    """Return how many characters so many bytes are."""
+    """Convert a number of bytes to a number of characters."""
     return len(data[: count if isinstance(count, int) else 0].decode("utf-8", "ignore"))
 
 

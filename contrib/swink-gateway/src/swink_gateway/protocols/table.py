@@ -1,9 +1,9 @@
-"""The protocols that clients speak: a row for each, from which everything else about it derives.
+"""The table of client protocols; everything else about a protocol derives from its row.
 
-A row says where clients ask and which class answers there, how a client is pointed here, and what
-the protocol cannot carry. The server's routes, the page at `/`, the headers that show a key, the
-fields that keys for some models may set, and the reference page of losses are made of these rows.
-Failures are worded by the row's protocol itself (`ClientProtocol.failure`).
+A row lists the paths and the class of a protocol, the setup for clients, and the losses of the
+protocol. The server's routes, the page at `/`, the headers with keys, the fields that limited keys
+may set, and the reference page of losses are made from these rows. The class of a protocol formats
+its errors (`ClientProtocol.failure`).
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ __all__ = [
 class Endpoint:
     """A path to which clients POST their requests.
 
-    `path` may have variable parts, as aiohttp writes them. `counts` names the field that holds the
-    estimated number of tokens, on a path that counts them; `None` on one that asks a model.
-    `continues`: clients continue from the id of an earlier answer, and may connect to the same path
-    over a WebSocket. `takes_settings`: `protocol` takes the names of settings that clients may set.
+    `path` may have variable parts in aiohttp's syntax. `counts` names the response field for the
+    estimated number of tokens, on a path that counts them; `None` on a path that calls a model.
+    `continues`: clients may continue from the id of an earlier answer, and may connect to the same
+    path over a WebSocket. `takes_settings`: `protocol` takes the names of settings that clients may
+    set.
     """
 
     path: str
@@ -71,15 +72,15 @@ class Endpoint:
     takes_settings: bool = False
 
     def make(self, settings: Iterable[str] = ()) -> ClientProtocol:
-        """Make the protocol that reads requests to this path."""
+        """Create the protocol that reads requests to this path."""
         return self.protocol(settings) if self.takes_settings else self.protocol()
 
 
 @define(frozen=True, kw_only=True)
 class Setup:
-    """The variables that point clients at the gateway, as the page at `/` shows them.
+    """The environment variables that point clients at the gateway, as the page at `/` shows them.
 
-    `address` and `key` are names of variables, `path` is appended to the gateway's URL.
+    `address` and `key` are names of variables; `path` is appended to the gateway's URL.
     `needs_key`: these clients do not start without a key. `example` is a command to try.
     """
 
@@ -95,13 +96,13 @@ class Setup:
 class Row:
     """The facts about a protocol that code outside its package uses.
 
-    `schema` is where the vendor publishes the types that `losses` name. `lists` are paths at which
-    clients GET the models, with what makes the JSON data of the rows of `listed_models`.
-    `key_header` is the header in which its clients show their key, beside `Authorization`.
-    The rest are fields of a body that map to no option of swink's. `safe_fields` neither
-    choose the model that answers, nor name what the vendor keeps, nor change the price.
-    `id_fields` name what the vendor keeps, at any depth. `priced_fields` change the price. Keys
-    with limited models or a budget may set no others.
+    `schema` is where the vendor publishes the types that `losses` name. `lists` are paths of model
+    lists, each with the function that formats the rows of `listed_models`. `key_header` is the
+    header in which clients send their key, besides `Authorization`. The other fields list body
+    fields that map to no option of swink: `safe_fields` neither choose the model, nor refer to
+    stored data, nor change the price; `id_fields` refer to data that the vendor stores, at any
+    depth; `priced_fields` change the price. Keys with limited models or a budget may set no other
+    fields.
     """
 
     name: str
@@ -318,10 +319,10 @@ ID_FIELDS = frozenset(name for row in _ROWS for name in row.id_fields) | {
     "library_ids",
     "s3Location",
 }
-"""Fields that name what a vendor keeps, of all protocols, and of vendors whose API is like one."""
+"""Fields that refer to stored data, in all protocols and in similar APIs of other vendors."""
 
 PRICED_FIELDS = frozenset(name for row in _ROWS for name in row.priced_fields)
-"""Fields that change the price of a call, of all protocols."""
+"""Fields that change the price of a call, in all protocols."""
 
 
 def losses_between(source: str, target: str) -> list[Loss]:

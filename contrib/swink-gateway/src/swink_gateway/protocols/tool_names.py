@@ -1,7 +1,7 @@
-"""Names of tools that a client groups or calls in another way than others do.
+"""Names of tools in protocols with namespaces or free-text tools.
 
-A namespace's tools go out under one flat name each, and come back under both; a tool that is called
-with free text goes out as one whose only argument, `input`, is that text.
+A tool in a namespace is sent under one flat name, and its calls return under both names. A
+free-text tool is sent as a tool with a single argument, `input`, that holds the text.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ __all__ = ["FREE_TEXT", "Known", "flat_name", "free_text_schema"]
 JOINT = "__"
 
 FREE_TEXT = "custom_tool_call"
-"""What a call with free text says of itself in its metadata."""
+"""The metadata of a call with free text."""
 
 
 class Known(NamedTuple):
-    """A tool as its client knows it; `namespace` is empty for one that stands by itself."""
+    """A tool as the client names it; `namespace` is empty for a tool outside of namespaces."""
 
     name: str
     namespace: str = ""
@@ -25,12 +25,12 @@ class Known(NamedTuple):
 
 
 def flat_name(namespace: str, name: str) -> str:
-    """Return the name under which a tool goes out."""
+    """Return the name under which a tool is sent to the provider."""
     return f"{namespace}{JOINT}{name}" if namespace else name
 
 
 def free_text_schema() -> dict[str, Any]:
-    """Return the schema of a tool's arguments that are one text."""
+    """Return the schema of the arguments of a free-text tool."""
     return {
         "type": "object",
         "properties": {"input": {"type": "string"}},

@@ -1,4 +1,4 @@
-"""Calls for protocols that have them whole, never in pieces."""
+"""Tool calls for protocols that send them complete, never in pieces."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class _Call:
 
 
 class WholeCalls:
-    """Puts calls together, and hands them out in the order in which they began.
+    """Assembles tool calls and returns them in the order in which they began.
 
-    A call whose arguments are empty may have been cut off before its first word; it is kept until
-    something follows it, or the answer ends.
+    A call with empty arguments may have been cut off before the first one. It is held back until
+    something follows it or the answer ends.
     """
 
     def __init__(self) -> None:
         self._calls: dict[int, _Call] = {}
 
     def feed(self, event: Any) -> list[ToolCallBlock]:
-        """Take an event that is no end of an answer, and return the calls that are complete."""
+        """Process an event other than the end of an answer, and return the completed calls."""
         kind = type(event)
         if kind is ToolCallDelta:
             self._calls[event.content_index].pieces.append(event.delta)
@@ -53,7 +53,7 @@ class WholeCalls:
         return []
 
     def finish(self, reason: StopReason) -> list[ToolCallBlock]:
-        """Return the calls that are left when an answer ended for this reason."""
+        """Return the remaining calls when an answer has ended for this reason."""
         left = self._ready(followed=True)
         for call in left:
             if reason is StopReason.LENGTH and not (call.raw_arguments or "").strip():

@@ -1,7 +1,7 @@
-"""A line for each request: whose it was, what for, how long it took, how much, and how it ended.
+"""The access log: a line for each request with key, model, duration, tokens, cost and outcome.
 
-Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They hold the name of a
-key and of a model, and no text of a prompt, an answer or a credential.
+Lines go to the logger `swink_gateway.access` at INFO, as text or as JSON. They contain the names of
+the key and the model, but no text of a prompt or an answer, and no credentials.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ACCESS_LOGGER = "swink_gateway.access"
 log = logging.getLogger(ACCESS_LOGGER)
 
 STREAM = web.RequestKey("stream", EventStream)
-"""Of a request: the call that was made for it, if one was."""
+"""The request key for the call that was made for it, if any."""
 
 FORMATS = ("text", "json")
 
@@ -33,7 +33,7 @@ CLIENT_LEFT = "client left"
 
 @define(frozen=True)
 class AccessLog:
-    """Writes the lines in a format; `clock` counts seconds."""
+    """Writes log lines in one format; `clock` measures seconds."""
 
     format: str = "text"
     clock: Callable[[], float] = time.monotonic
@@ -41,7 +41,10 @@ class AccessLog:
     def write(
         self, request: web.Request, owner: str | None, began: float, status: int | None
     ) -> None:
-        """Write the line of a request; `status` is `None` if its client left before an answer."""
+        """Write the line of a request.
+
+        `status` is `None` if the client disconnected before an answer.
+        """
         row = {
             "key": owner,
             "method": request.method,
@@ -78,7 +81,7 @@ def _of_call(stream: EventStream | None) -> dict[str, Any]:
 
 
 def _word(value: object) -> str:
-    """Write a value as one word of a line of text."""
+    """Format a value as one word of a text line."""
     if value is None or value == "":
         return "-"
     text = str(value)

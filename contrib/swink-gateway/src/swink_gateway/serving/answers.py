@@ -1,4 +1,4 @@
-"""One answer on its way to a client, whole or as it comes."""
+"""Send one answer to a client, complete or as a stream."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from swink_gateway.serving.upstream_call import UpstreamCall
 __all__ = ["OneAnswer", "respond"]
 
 DROPPED = "x-swink-dropped"
-"""The response header that names, as paths into the request, what was not carried further."""
+"""The response header with the paths of the request's fields that were dropped."""
 
 NOTICES = "x-swink-notices"
-"""The response header with what the adapter of the provider says of the request."""
+"""The response header with the provider adapter's warnings about the request."""
 
 REQUEST_IDS = ("x-request-id", "request-id")
 """The response headers from which OpenAI's and Anthropic's SDKs read the id of a request."""
 
 
 def respond(reply: Reply) -> web.Response:
-    """Make a response of a whole reply."""
+    """Create an HTTP response from a complete reply."""
     return web.Response(
         body=reply.body,
         status=reply.status,
@@ -41,7 +41,7 @@ def respond(reply: Reply) -> web.Response:
 
 
 class OneAnswer:
-    """One answer on its way to a client."""
+    """One answer in progress."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class OneAnswer:
         self.completed = False
 
     async def streamed(self) -> web.StreamResponse:
-        """Send the events of a call as they come."""
+        """Send the events of a call as they arrive."""
         encoder, stream = self._encoder, self._begun.stream
         kind, name = encoder.content_type, self._protocol.name
 
@@ -82,11 +82,11 @@ class OneAnswer:
             self.completed = await relayed(
                 stream, encoder, line, name, heard, self._begun.routing.config.head_wait
             )
-        assert line.response is not None  # the last event always says something
+        assert line.response is not None  # the last event always produces output
         return line.response
 
     async def whole(self) -> web.Response:
-        """Return the answer of a call when it has ended."""
+        """Return the complete answer after the call has ended."""
         stream = self._begun.stream
         terminal: Any = None
         async for batch in stream.batches():
@@ -105,9 +105,9 @@ class OneAnswer:
         return web.Response(body=body, headers=self._headers(stream), content_type=JSON)
 
     def _refusal(self, error: Error) -> web.Response:
-        """Return a failure as a whole response.
+        """Return a failure as a complete response.
 
-        A header keeps clients from repeating a request that the gateway has repeated.
+        A header keeps clients from retrying after the gateway has already retried.
         """
         stream = self._begun.stream
         reply = self._protocol.failure(error, status_of(error, self._begun.models))
@@ -120,7 +120,7 @@ class OneAnswer:
         self._notices += [event.detail for event in batch if isinstance(event, Notice)]
 
     def _headers(self, stream: EventStream) -> dict[str, str]:
-        """Return headers with what is known before the first byte of the answer."""
+        """Return the headers with the facts known before the first byte of the answer."""
         headers = {"x-swink-model": str(stream.call.model)}
         headers |= passed_on(stream.call.attempt.response)
         if request_id := stream.call.request_id:

@@ -1,9 +1,9 @@
-"""A queue of events between an upstream that is read on and a client that reads more slowly.
+"""A queue of events between an upstream and a client that reads more slowly.
 
-It holds `MOST_QUEUED` events. When it is full, a further piece of a block is joined to the last
-piece of the same block that waits; everything else waits for room, and with it the upstream. So a
-slow client gets fewer and larger pieces, and the memory for one client has a bound. No event is
-dropped: lifecycle, tool, finish and error events go through one by one, in their order.
+The queue holds `MOST_QUEUED` events. When it is full, a delta is merged into the last queued delta
+of the same block; any other event waits for room, and the upstream waits with it. A slow client
+therefore gets fewer and larger deltas, and the memory per client is bounded. No event is dropped:
+lifecycle, tool, finish and error events are sent one by one, in order.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from swink_core import AssistantMessageEvent, TextDelta, ThinkingDelta, ToolCall
 __all__ = ["MOST_QUEUED", "Outbox", "read_ahead"]
 
 MOST_QUEUED = 32
-"""Events that wait for their client."""
+"""The limit for queued events."""
 
 MOST_JOINED = 16 * 1024
-"""Characters of pieces that are joined to one."""
+"""The limit for the characters of a merged delta."""
 
 MOST_TAKEN = 64 * 1024
-"""Characters of pieces that are written at a time, give or take one event."""
+"""The approximate number of delta characters in one write."""
 
 Delta = TextDelta | ThinkingDelta | ToolCallDelta
 _DELTAS = (TextDelta, ThinkingDelta, ToolCallDelta)
 
 
 class _Joined:
-    """Pieces of one block that wait together; `size` is how many characters they have."""
+    """Merged deltas of one block; `size` is their number of characters."""
 
     def __init__(self, delta: Delta) -> None:
         self._kind = type(delta)
@@ -41,11 +41,11 @@ class _Joined:
         self.size = len(delta.delta)
 
     def of(self, other: Delta) -> bool:
-        """Tell whether a piece belongs to the same block."""
+        """Tell whether a delta belongs to the same block."""
         return type(other) is self._kind and other.content_index == self._index
 
     def add(self, other: Delta) -> bool:
-        """Join another piece; tell whether there was room."""
+        """Merge another delta; return `False` if it does not fit."""
         if self.size + len(other.delta) > MOST_JOINED:
             return False
         self._texts.append(other.delta)
@@ -53,12 +53,12 @@ class _Joined:
         return True
 
     def event(self) -> Delta:
-        """Return the pieces as one."""
+        """Return the merged delta."""
         return self._kind(self._index, "".join(self._texts))
 
 
 class Outbox:
-    """Events that wait for one client; `on_full` is called when one finds no place."""
+    """The queue for one client; `on_full` is called when an event finds it full."""
 
     def __init__(self, on_full: Callable[[], None], most: int = MOST_QUEUED) -> None:
         self._waiting: deque[Any] = deque()
@@ -68,7 +68,7 @@ class Outbox:
         self._closed = False
 
     async def put(self, event: AssistantMessageEvent) -> None:
-        """Queue an event, or join it to one of the same block, or wait."""
+        """Queue an event, merge it into one of the same block, or wait for room."""
         if len(self._waiting) >= self._most:
             if isinstance(event, _DELTAS) and self._join(event):
                 return
@@ -79,12 +79,12 @@ class Outbox:
         self._changed.set()
 
     def close(self) -> None:
-        """Let `take` come to an end when nothing waits any more."""
+        """Make `take` return nothing once the queue is empty."""
         self._closed = True
         self._changed.set()
 
     async def take(self) -> Sequence[AssistantMessageEvent]:
-        """Return what waits, as soon as there is something; nothing at the end."""
+        """Wait for events and return them; an empty sequence means the end."""
         while not self._waiting and not self._closed:
             await self._change()
         taken: list[AssistantMessageEvent] = []
@@ -103,7 +103,7 @@ class Outbox:
         await self._changed.wait()
 
     def _join(self, event: Delta) -> bool:
-        """Join a piece to the last of its block, unless something other than a piece came since."""
+        """Merge a delta into the last one of the same block, unless other events follow it."""
         for waiting in reversed(self._waiting):
             if not isinstance(waiting, _Joined):
                 return False
@@ -117,9 +117,9 @@ async def read_ahead(
     heard: Callable[[Sequence[AssistantMessageEvent]], None],
     on_full: Callable[[], None],
 ) -> AsyncIterator[Sequence[AssistantMessageEvent]]:
-    """Yield what an upstream says, which is read on while the events before are dealt with.
+    """Yield batches of an upstream while earlier ones are processed.
 
-    `heard` is shown each batch as it comes.
+    `heard` is called with each batch as it arrives.
     """
     box = Outbox(on_full)
 

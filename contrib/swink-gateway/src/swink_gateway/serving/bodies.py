@@ -1,4 +1,4 @@
-"""The bodies of requests: received within bounds, and read outside the event loop if large."""
+"""Request bodies: received within limits, and parsed outside the event loop if large."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ def size_of(request: web.Request) -> int:
 
 
 async def receive_body(request: web.Request, hold: Callable[[int], None]) -> bytes:
-    """Receive a whole body; `hold` is called with the memory in bytes that it takes as it grows.
+    """Receive a complete body; call `hold` with the memory in bytes that it takes as it grows.
 
-    The last call has the memory that it takes once it is parsed. Raises Refused for a body that is
-    too large.
+    The last call has the memory of the parsed body. Raises Refused for a body that is too large.
     """
     body = bytearray()
     while piece := await request.content.readany():

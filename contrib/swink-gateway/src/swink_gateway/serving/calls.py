@@ -1,8 +1,8 @@
-"""One request of a client's: read, asked of a provider, and written as it comes.
+"""Handle one client request: read it, call a provider, and send the answer.
 
-There is a place for each answer under way, taken before the body is read, and no more than so many
-places. An upstream that fails is told in the client's own protocol: inside the stream where one was
-asked for, as an HTTP status where not.
+Each answer occupies one of a limited number of slots, taken before the body is read. An upstream
+failure is reported in the client's protocol: inside the stream for a streaming request, otherwise
+as an HTTP status.
 """
 
 from __future__ import annotations
@@ -58,41 +58,41 @@ __all__ = ["ACTIVE", "OWNER", "Calls", "respond"]
 log = logging.getLogger(__name__)
 
 Answering = Callable[[web.Request, Asked], Awaitable[web.StreamResponse]]
-"""What makes an answer to a request that was read."""
+"""A function that answers a parsed request."""
 
 Holding = Callable[[int], None]
-"""Takes the memory in bytes that a request holds from then on. Raises Refused."""
+"""A function that reserves the memory in bytes that a request takes. Raises Refused."""
 
 OWNER = web.RequestKey("owner", str)
-"""Of a request: whose key it shows, by name; `""` where keys have no names."""
+"""The request key for the owner of the key that the client sent; `""` for keys without a name."""
 
 REQUESTS = "ccr_requests_total"
-"""Counts calls that were asked for."""
+"""Counts calls requested by clients."""
 
 ACTIVE = "ccr_active_streams"
-"""How many answers are under way."""
+"""The number of concurrent answers."""
 
 PEAK = "ccr_peak_active_streams"
-"""How many were at most."""
+"""The highest number of concurrent answers."""
 
 REJECTED = "ccr_rejected_streams_total"
-"""Counts requests that found as many answers under way as there may be."""
+"""Counts requests refused because of too many concurrent answers."""
 
 ESTIMATED = "x-swink-estimated"
-"""The response header that names what is an estimate."""
+"""The response header that names estimated values."""
 
 COME_AGAIN_SECONDS = 1.0
-"""After which who found no place may ask again: answers end all the time."""
+"""The Retry-After in seconds without a free slot; short, because answers end all the time."""
 
 STORE_SECONDS = 5.0
-"""After which a client may ask again whose limits could not be checked."""
+"""The Retry-After in seconds if the limits of a key cannot be checked."""
 
 UNAVAILABLE = 503
 
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Have a call that cannot be made refused. Raises Refused."""
+    """Convert the errors of an invalid call to Refused."""
     try:
         yield
     except SwinkError as error:
@@ -102,8 +102,8 @@ def refusing() -> Iterator[None]:
 
 def _too_much(memory: int, most: int) -> Refused:
     why = (
-        f"the body takes about {_megabytes(memory)} MB of memory once it is parsed; at most "
-        f"{_megabytes(most)} MB are taken (swink gateway --memory)"
+        f"the body takes about {_megabytes(memory)} MB of memory once it is parsed; the limit is "
+        f"{_megabytes(most)} MB (swink gateway --memory)"
     )
     return Refused(of_bad_request(why), 413)
 
@@ -114,27 +114,29 @@ def _megabytes(size: int) -> str:
 
 @contextmanager
 def _store_needed() -> Iterator[None]:
-    """Have a call refused whose limits cannot be checked. Raises Refused."""
+    """Refuse a call whose limits cannot be checked. Raises Refused."""
     try:
         yield
     except StoreUnavailable as error:
-        log.error("a request is refused: %s", error)
-        failed = Error(error_message="the limits of this key cannot be checked now")
+        log.error("a request is refused because its limits cannot be checked: %s", error)
+        failed = Error(
+            error_message="the limits of this key cannot be checked at the moment; retry later"
+        )
         failed.error_kind, failed.retry_after = StreamErrorKind.OVERLOADED, STORE_SECONDS
         raise Refused(failed, UNAVAILABLE) from error
 
 
 def _account_of(routing: Routing, target: Target) -> str:
-    """Return the place of a target's options in the file, or else the provider's name."""
+    """Return the path of a target's options in the configuration, or else the provider's name."""
     return next(iter(routing.places(target.key)), target.model.provider)
 
 
 @define
 class Calls:
-    """Asks what clients ask for.
+    """Routes and sends clients' calls, and charges their keys.
 
-    `routing` says whom; another may take its place at any time. `ledger` has what they took, and
-    `counters` count by name. `heard` is called with each row of the ledger that is settled.
+    `routing` chooses the models and may be replaced at any time. `ledger` records the spending;
+    `counters` count events by name. `heard` is called with each settled row of the ledger.
     """
 
     client: Client
@@ -151,20 +153,20 @@ class Calls:
     _memory: int = field(default=0, init=False)
 
     async def all_ended(self) -> None:
-        """Return as soon as no answer is under way."""
+        """Wait until no answer is in progress."""
         while self.counters[ACTIVE]:
             self._ended.clear()
             await self._ended.wait()
 
     async def end_all(self) -> None:
-        """Have all answers that are under way fail, in the words of their protocols."""
+        """Make all answers in progress fail, with errors in their protocols."""
         for stream in [*self._streams]:
             await stream.aclose()
 
     async def answer(
         self, request: web.Request, protocol: ClientProtocol, go_on: Answering | None = None
     ) -> web.StreamResponse:
-        """Answer a request that has been let in; `go_on` does, where it is not all the same."""
+        """Answer an authorized request; `go_on` replaces the default handling."""
         try:
             with self.place(size_of(request)) as hold:
                 asked = await self.read_request(request, protocol, hold)
@@ -176,9 +178,9 @@ class Calls:
 
     @contextmanager
     def place(self, size: int) -> Iterator[Holding]:
-        """Hold one of the places for answers, to a request of `size` bytes, and more that come.
+        """Hold a slot for a request of `size` bytes, and yield a function to reserve more memory.
 
-        Raises Refused where there is none, or requests that are being answered are too much.
+        Raises Refused if no slot is free, or active requests take too much memory.
         """
         counters, most, held = self.counters, affordable_streams(self.limits.streams), 0
 
@@ -187,12 +189,14 @@ class Calls:
             if memory > self.limits.memory:
                 raise _too_much(memory, self.limits.memory)
             if self._memory + memory - held > self.limits.memory:
-                raise self._refusal(f"requests of {_megabytes(self._memory)} MB are")
+                raise self._refusal(
+                    f"active requests take too much memory ({_megabytes(self._memory)} MB)"
+                )
             self._memory += memory - held
             held = memory
 
         if counters[ACTIVE] >= most:
-            raise self._refusal("1 answer is" if most == 1 else f"{most} answers are")
+            raise self._refusal(f"too many concurrent requests (limit: {most})")
         hold(least_memory(size))
         counters[ACTIVE] += 1
         counters[PEAK] = max(counters[PEAK], counters[ACTIVE])
@@ -203,9 +207,9 @@ class Calls:
             self._memory -= held
             self._ended.set()
 
-    def _refusal(self, what: str) -> Refused:
+    def _refusal(self, why: str) -> Refused:
         self.counters[REJECTED] += 1
-        full = Error(error_message=f"{what} under way here, as many as there may be")
+        full = Error(error_message=why)
         full.error_kind, full.retry_after = StreamErrorKind.THROTTLED, COME_AGAIN_SECONDS
         return Refused(full, UNAVAILABLE)
 
@@ -216,7 +220,7 @@ class Calls:
         asked: Asked,
         done: Callable[[AssistantMessage, Facts], None] | None = None,
     ) -> web.StreamResponse:
-        """Answer what is asked; `done` is told of an answer that was completed."""
+        """Answer a request; call `done` with the answer if it is complete."""
         if asked.idle is not None:
             return self._idle(protocol, asked, request[OWNER])
         async with self.begun(protocol, asked, request[OWNER]) as begun:
@@ -230,7 +234,7 @@ class Calls:
     async def count(
         self, request: web.Request, protocol: ClientProtocol, name: str
     ) -> web.StreamResponse:
-        """Answer how long a conversation is, in the field `name`."""
+        """Answer with the number of tokens in a conversation, in the field `name`."""
 
         async def counted(request: web.Request, asked: Asked) -> web.StreamResponse:
             estimate = prompt_of(None, asked.context, StreamOptions())
@@ -242,9 +246,9 @@ class Calls:
     async def begun(
         self, protocol: ClientProtocol, asked: Asked, owner: str
     ) -> AsyncIterator[UpstreamCall]:
-        """Hold a call that the owner of a key pays for.
+        """Hold a call that is charged to the owner of a key.
 
-        Raises Refused for a call that cannot be made.
+        Raises Refused for an invalid call.
         """
         self.counters[REQUESTS] += 1
         routing = self.routing
@@ -279,7 +283,7 @@ class Calls:
                     await claims.made()
 
     async def _check_ids(self, asked: Asked, key: Key, owner: str) -> None:
-        """Refuse a request that names what a vendor keeps of another key. Raises Refused."""
+        """Refuse a request with ids that belong to another key. Raises Refused."""
         if named := ids_in_request(asked):
             owned = await self.ledger.owned(owner, {id for _, id in named})
             check_ids(named, owned, key.vendor_ids)
@@ -292,7 +296,7 @@ class Calls:
         for one, options in chain:
             spoken = self._spoken.by(one, asked, protocol.wire_format, options)
             if wire_formats.setdefault(one.provider, spoken) != spoken:
-                wire_formats[one.provider] = ""  # what is sealed is right for both
+                wire_formats[one.provider] = ""  # sealed data suits both
         first = chain[0][0].provider
         own = self._spoken.is_own(first, protocol.wire_format)
         found = addressed(asked, protocol.wire_format, first, wire_formats[first], own)
@@ -315,9 +319,9 @@ class Calls:
     def _inheriting(
         self, models: Sequence[Model], options: dict[str, Any], asked: Asked
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Split the options of a proxy into its client's, which targets carry, and its call's.
+        """Split the options of a proxy into the client's, which targets carry, and the call's.
 
-        The call's `extra` lies over the former, as without a proxy.
+        The call's `extra` overrides the client's, as without a proxy.
         """
         inherited = {name: options[name] for name in asked.inherited if name in options}
         own = {name: value for name, value in options.items() if name not in inherited}
@@ -331,7 +335,7 @@ class Calls:
         return targets, {**own, "extra": asked.extra}
 
     def _idle(self, protocol: ClientProtocol, asked: Asked, owner: str) -> web.Response:
-        """Answer who wants nothing said; the model has to be one that could."""
+        """Answer a request that wants no output; its model must be valid."""
         with refusing():
             self.routing.routed(asked, owner)
         nothing = AssistantMessage([], model=asked.model)
@@ -341,7 +345,7 @@ class Calls:
     async def read_request(
         self, request: web.Request, protocol: ClientProtocol, hold: Holding
     ) -> Asked:
-        """Return what a request asks for. Raises Refused."""
+        """Parse a request. Raises Refused."""
         body = await self.read(request, hold)
         path = {**request.query, **request.match_info}
         asked = await read_body(protocol, body, path, request.headers)
@@ -351,19 +355,19 @@ class Calls:
         return asked
 
     async def read(self, request: web.Request, hold: Holding) -> bytes:
-        """Return the body of a request, which is held as it comes.
+        """Receive the body of a request, and reserve its memory as it arrives.
 
-        Raises Refused where it does not come in time, or is too much.
+        Raises Refused if it takes too long or is too large.
         """
-        if request.content.is_eof():  # it has come
+        if request.content.is_eof():  # the body is complete
             return await receive_body(request, hold)
         try:
             async with time_limit(self.limits.clock, self.limits.patience):
                 return await receive_body(request, hold)
         except TimeoutError as error:
-            why = f"the body did not come within {self.limits.patience:g} s"
+            why = f"the body was not received within {self.limits.patience:g} s"
             raise Refused(of_bad_request(why), 408) from error
 
     def new_id(self) -> str:
-        """Return an id for an answer that no call makes."""
+        """Return an id for an answer without a provider's call."""
         return token_hex(6)

@@ -1,12 +1,12 @@
-"""The connections of a server: so many, and none that says or reads nothing for ever.
+"""Limits on the number of connections, and on the time that one may be idle.
 
-A client can connect and say nothing, send the head of a request a byte at a time, or ask for an
-answer and not read it. Every so often all connections on which no request is being answered are
-looked at, and closed where nothing has become of them for too long. Where there are as many as
-there may be, a new one takes the place of the oldest that waits for a request, so that silence
-keeps nobody out; only where all are busy is it turned away.
+A client can connect without sending a request, send the head of a request one byte at a time, or
+stop reading an answer. The server checks connections without an active request periodically, and
+closes those that have made no progress for too long. If the limit is reached, a new connection
+replaces the one that has been idle for longest, so idle connections cannot block the server. A new
+connection is refused only if all others are busy.
 
-Requests that are being answered have limits of their own (see `calls` and `relay`).
+Active requests have separate limits (see `calls` and `relay`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from swink_gateway.serving.limits import Limits
 __all__ = ["LEFT", "TURNED_AWAY", "Connections"]
 
 LEFT = "swink_connections_left_total"
-"""Counts connections that were closed because nothing came of them."""
+"""Counts connections that were closed because they were idle."""
 
 TURNED_AWAY = "swink_connections_turned_away_total"
-"""Counts connections for which there was no room."""
+"""Counts connections that were refused because of the limit."""
 
 LOOKS = 4
-"""How often a connection is looked at in the time that it may be silent."""
+"""The number of checks per idle timeout."""
 
 BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\n"
@@ -40,11 +40,11 @@ BUSY = (
 
 
 class Connections(web.AppRunner):
-    """An `AppRunner` whose server has a bound on its connections, in number and in time.
+    """An `AppRunner` whose server limits the number and the idle time of connections.
 
-    `answering` says that a connection has a request; `counters` count who had to go. `_silent` are
-    connections without one, those of the longest ago first: how much of an answer is still unread,
-    and since when.
+    `answering` marks a connection as busy; `counters` count closed and refused connections.
+    `_silent` holds the idle connections, the oldest first, with the unread size of an answer and
+    the start of the idle time.
     """
 
     __slots__ = ("_busy", "_cancel_timer", "_counters", "_limits", "_silent")
@@ -61,11 +61,11 @@ class Connections(web.AppRunner):
 
     @property
     def server(self) -> Any:
-        """What makes the protocol of each connection."""
+        """The factory for the protocol of each connection."""
         return None if super().server is None else self._admit
 
     async def setup(self) -> None:
-        """Set the server up, and begin to look at its connections."""
+        """Set up the server, and start the periodic check."""
         await super().setup()
         self._arm()
 
@@ -77,7 +77,7 @@ class Connections(web.AppRunner):
 
     @contextmanager
     def answering(self, transport: asyncio.Transport | None) -> Iterator[None]:
-        """Take note that a request has come on a connection, until its answer is made."""
+        """Mark a connection as busy until its answer is sent."""
         if transport is None:
             yield
             return
@@ -86,9 +86,9 @@ class Connections(web.AppRunner):
             yield
         finally:
             self._busy.discard(transport)
-            self._note(transport)  # aiohttp forgets it, and it may have words left
+            self._note(transport)  # aiohttp forgets it, but it may have unsent data
 
-    # -- places --------------------------------------------------------------------------------
+    # -- number ------------------------------------------------------------------------------------
 
     def _admit(self) -> asyncio.BaseProtocol:
         server = super().server
@@ -113,14 +113,14 @@ class Connections(web.AppRunner):
         self._counters[LEFT] += 1
         transport.abort()
 
-    # -- time ----------------------------------------------------------------------------------
+    # -- time --------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
         clock = self._limits.clock
         self._cancel_timer = clock.call_at(clock.time() + self._limits.silence / LOOKS, self._look)
 
     def _look(self) -> None:
-        """Leave connections of which nothing has come since they were silent for too long."""
+        """Close connections that have been idle for too long."""
         server, now = super().server, self._limits.clock.time()
         assert server is not None
         for transport in list(self._waiting(server)):
@@ -140,17 +140,17 @@ class Connections(web.AppRunner):
             self._silent[transport] = (transport.get_write_buffer_size(), self._limits.clock.time())
 
     def _forget(self) -> None:
-        """Forget connections that are gone."""
+        """Remove closed connections."""
         self._silent = {one: what for one, what in self._silent.items() if not _is_gone(one)}
 
 
 def _is_gone(transport: asyncio.Transport) -> bool:
-    """Tell whether a connection is closed: one that is being closed may have words left."""
+    """Tell whether a connection is closed; one that is closing may still have unsent data."""
     return transport.is_closing() and not transport.get_write_buffer_size()
 
 
 class _TurnedAway(asyncio.Protocol):
-    """A connection for which there is no room."""
+    """A connection that is refused because of the limit."""
 
     def connection_made(self, transport: Any) -> None:
         transport.write(BUSY)

@@ -1,4 +1,4 @@
-"""Conversations that clients go on with by the id of an answer."""
+"""Conversations that clients continue by the id of an answer."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from swink_core import Message
 __all__ = ["MOST_KEPT", "MOST_KEPT_BYTES", "ConversationStore"]
 
 MOST_KEPT = 1000
-"""Answers that are kept, the newest."""
+"""The number of the newest answers to keep."""
 
 MOST_KEPT_BYTES = 64 * 1024 * 1024
-"""Of the conversations that led to them, all together: what two of them share counts twice."""
+"""The size limit for all kept conversations; data shared by two of them counts twice."""
 
 
 Owner = object
-"""Whose an answer is, and who alone may go on from it: a connection's, or that of a key's owner."""
+"""The only owner who may continue from an answer: a connection, or the owner of a key."""
 
 
 class ConversationStore:
-    """Messages up to an answer, by the answer's id; what was asked for longest ago goes first."""
+    """Conversations by the id of their last answer; the least recently used is evicted first."""
 
     def __init__(self, most: int = MOST_KEPT, most_bytes: int = MOST_KEPT_BYTES) -> None:
         self._most = most
@@ -30,7 +30,7 @@ class ConversationStore:
         self._held: OrderedDict[tuple[Owner, str], tuple[list[Message], int]] = OrderedDict()
 
     def keep(self, id: str, messages: Sequence[Message], size: int, owner: Owner = None) -> None:
-        """Keep a conversation that ends in the answer `id`; `size` is all of it, in bytes."""
+        """Keep a conversation that ends in the answer `id`; `size` is its total size in bytes."""
         self._drop((owner, id))
         self._held[owner, id] = (list(messages), size)
         self._bytes += size
@@ -38,9 +38,9 @@ class ConversationStore:
             self._drop(next(iter(self._held)))
 
     def find(self, id: str, owner: Owner = None) -> tuple[list[Message], int] | None:
-        """Return the messages up to an answer, it included, and how many bytes they are.
+        """Return the messages up to and including an answer, and their size in bytes.
 
-        `None` where it is not kept.
+        `None` if the conversation is not stored.
         """
         if (owner, id) not in self._held:
             return None
@@ -48,7 +48,7 @@ class ConversationStore:
         return self._held[owner, id]
 
     def forget(self, owner: Owner) -> None:
-        """Forget what was an owner's."""
+        """Remove the conversations of an owner."""
         for key in [key for key in self._held if key[0] is owner]:
             self._drop(key)
 

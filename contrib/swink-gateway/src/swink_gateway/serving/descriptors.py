@@ -1,8 +1,8 @@
-"""File descriptors: as many as answers need, and some in reserve.
+"""File descriptors: enough for the concurrent answers, plus a reserve.
 
-An answer under way holds a connection to its client and one to its provider. Where a process may
-open fewer files than its answers need, fewer answers are under way at a time: a process without
-descriptors can neither accept connections nor open its files.
+An answer in progress needs one connection to its client and one to its provider. If a process may
+open fewer files, the number of concurrent answers is reduced: a process without free descriptors
+can neither accept connections nor open files.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from swink_gateway.serving.limits import Limits
 __all__ = ["PER_STREAM", "RESERVED", "affordable_streams", "descriptors_left", "raise_limit"]
 
 resource: Any = import_module("resource") if find_spec("resource") else None
-"""The module with the limits of a process; `None` on Windows, which has none."""
+"""The module with the limits of a process; `None` on Windows, which lacks it."""
 
 PER_STREAM = 2
 
 RESERVED = 64
-"""Kept for files, for the store and for what libraries open."""
+"""The reserve for files, the store and libraries."""
 
 
 def _limit() -> int | None:
-    """Read the limit of descriptors of this process; `None` without one."""
+    """Return the descriptor limit of this process; `None` without one."""
     if resource is None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -33,19 +33,19 @@ def _limit() -> int | None:
 
 
 def affordable_streams(streams: int) -> int:
-    """Reduce a number of answers at a time to those for which there are descriptors."""
+    """Reduce a number of concurrent answers to those for which there are descriptors."""
     limit = _limit()
     return streams if limit is None else max(1, min(streams, (limit - RESERVED) // PER_STREAM))
 
 
 def descriptors_left(connections: int, streams: int) -> bool:
-    """Tell whether one more connection leaves the reserve, beside those of clients and answers."""
+    """Tell whether one more connection leaves the reserve, with those of clients and answers."""
     limit = _limit()
     return limit is None or connections + streams < limit - RESERVED
 
 
 def raise_limit(limits: Limits) -> str | None:
-    """Raise the limit of descriptors as far as needed and allowed; return a warning if it is low.
+    """Raise the descriptor limit as far as needed and allowed; return a warning if it is low.
 
     `limits` are those of one process.
     """
@@ -60,6 +60,6 @@ def raise_limit(limits: Limits) -> str | None:
     if found == limits.streams:
         return None
     return (
-        f"{raised} file descriptors are enough for {found} answers at a time instead of "
+        f"{raised} file descriptors are enough for {found} concurrent answers instead of "
         f"{limits.streams}: raise the limit to {wanted} (ulimit -n, LimitNOFILE) or lower --streams"
     )

@@ -1,8 +1,8 @@
-"""A feed that all workers tell together: whichever of them is asked, all calls are in it.
+"""A live feed shared by all workers: each of them delivers the calls of all.
 
-Each worker has a socket in a folder that they share, and sends what it publishes to those of the
-others, which put it into their own rings. What finds no room in a socket is left out there; a
-worker that has died is forgotten when it is sent something.
+Each worker has a socket in a shared folder, and sends its records to the sockets of the others,
+which add them to their own buffers. A record that does not fit into a full socket is dropped there.
+A dead worker's socket is removed at the next send.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = ["SharedFeed"]
 log = logging.getLogger(__name__)
 
 MOST_BYTES = 64 * 1024
-"""Of what is sent in one piece: several times what any record of a feed has."""
+"""The size limit of one datagram: several times the size of any record."""
 
 
 class SharedFeed(Feed):
-    """A feed in `folder`, for as long as `join` and `leave` say; before and after it is its own."""
+    """A feed in `folder`; it is shared between `join` and `leave`, and otherwise local."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class SharedFeed(Feed):
         self._socket: socket.socket | None = None
 
     async def join(self, app: object) -> None:
-        """Begin to hear of the others; for an application's `on_startup`."""
+        """Start receiving from the other workers; for an application's `on_startup`."""
         made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         made.setblocking(False)
         try:
@@ -46,13 +46,13 @@ class SharedFeed(Feed):
             made.bind(str(self._path))
         except OSError as error:
             made.close()
-            log.warning("the calls of other workers are not told, %s: %s", self._path, error)
+            log.warning("the feed does not include other workers' calls, %s: %s", self._path, error)
             return
         self._socket = made
         asyncio.get_running_loop().add_reader(made, self._hear, made)
 
     async def leave(self, app: object) -> None:
-        """Hear no more; for an application's `on_cleanup`."""
+        """Stop receiving; for an application's `on_cleanup`."""
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket)
             self._socket.close()
@@ -60,7 +60,7 @@ class SharedFeed(Feed):
             self._path.unlink(missing_ok=True)
 
     def publish(self, name: str, data: dict[str, Any]) -> None:
-        """Add a record here and, as far as they keep up, at the others."""
+        """Add a record here and, if their sockets have room, at the other workers."""
         super().publish(name, data)
         if self._socket is None:
             return
@@ -69,9 +69,9 @@ class SharedFeed(Feed):
             try:
                 self._socket.sendto(message, str(other))
             except ConnectionRefusedError:
-                other.unlink(missing_ok=True)  # nobody holds it any more
+                other.unlink(missing_ok=True)  # the worker has died
             except OSError:
-                continue  # it is full, or has just gone
+                continue  # the socket is full or has just closed
 
     def _others(self) -> Iterator[Path]:
         with suppress(OSError):

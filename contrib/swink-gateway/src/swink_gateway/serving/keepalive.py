@@ -1,7 +1,7 @@
-"""Signs of life: what a client gets while its upstream thinks.
+"""Keep-alives for clients while the upstream sends nothing.
 
-A client, or a proxy on the way, takes a silent connection for a dead one. What the sign is, each
-protocol's encoder says (`Encoder.alive`).
+A client, or a proxy in between, treats a silent connection as dead. The encoder of each protocol
+defines the bytes (`Encoder.alive`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from swink_core.providers import Clock
 __all__ = ["SILENT_SECONDS", "KeepAlive"]
 
 SILENT_SECONDS = 10.0
-"""After which a client is told that its answer is still being made."""
+"""The time without output after which a client gets a keep-alive."""
 
 
 class KeepAlive:
-    """Calls `beat` whenever nothing was said for `SILENT_SECONDS`, while it is entered.
+    """Calls `beat` after every `SILENT_SECONDS` without output, while it is entered.
 
-    The first beat comes after `first` seconds of silence. One timer looks at the
-    time of the last `touch`, which costs nothing but a look at the clock.
+    The first beat comes after `first` seconds of silence. A single timer checks the time of the
+    last `touch`, so that `touch` only reads the clock.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class KeepAlive:
         self._beating: asyncio.Future[None] | None = None
 
     def touch(self) -> None:
-        """Take note that something was said."""
+        """Record that output was sent."""
         self._last = self._clock.time()
         if self._silence != SILENT_SECONDS:
             self._silence = SILENT_SECONDS
@@ -45,11 +45,11 @@ class KeepAlive:
 
     @property
     def is_beating(self) -> bool:
-        """Whether a beat is not over."""
+        """Whether a beat is in progress."""
         return self._beating is not None and not self._beating.done()
 
     async def beaten(self) -> None:
-        """Return when the beat is over."""
+        """Wait for the end of a beat."""
         if self._beating is not None:
             await asyncio.wait([self._beating])
 

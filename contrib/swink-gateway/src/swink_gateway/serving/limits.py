@@ -1,4 +1,4 @@
-"""Limits on clients: streams, connections and time, by a clock that tests can turn."""
+"""Limits on clients' connections, streams and time, with a clock that tests can replace."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ PATIENCE_SECONDS = 60.0
 MOST_STREAMS = 512
 
 MEMORY_BYTES = 256 * 1024 * 1024
-"""Half of a container's 512 MiB: the rest is for the program, streams and kept conversations."""
+"""Half of a container's 512 MiB: the rest is for the program, streams and stored conversations."""
 
 SILENT_CONNECTION_SECONDS = 100.0
-"""Clients close what they keep for their next request earlier by themselves, after 90 s or less."""
+"""Longer than clients keep idle connections: they close them after 90 s or less."""
 
 
 @define(frozen=True)
 class Limits:
     """Limits on the connections, streams and time of clients.
 
-    `patience` is for how many seconds a client may read nothing, and in how many its body has to
-    come; `streams` is how many answers are under way at a time; `coalesce` lets an upstream be read
-    on while its client reads slowly. `memory` is how many bytes requests may take together until
-    they are answered, as estimated from their bodies. `connections` is about how many are open at a
-    time (twice the streams: clients keep some for their next request), and `silence` for how many
-    seconds one may be without the whole head of a request. `clock` is what signs of life and limits
-    of what clients send go by.
+    `patience` is how many seconds a client may read nothing, and within how many its body must
+    arrive. `streams` is the number of concurrent answers. `coalesce` keeps reading from an upstream
+    while its client reads slowly. `memory` is how many bytes all active requests may take together,
+    estimated from their bodies. `connections` is the approximate number of open connections (twice
+    the streams: clients keep some for their next request). `silence` is how many seconds a
+    connection may take to send the head of a request. `clock` measures keep-alives and the time
+    limits for clients' input.
     """
 
     patience: float = PATIENCE_SECONDS
@@ -54,14 +54,14 @@ class Limits:
 
 
 PATIENCE_HEADERS = ("x-stainless-timeout", "x-stainless-read-timeout", "x-server-timeout")
-"""The request headers in which the SDKs of OpenAI, Anthropic and Google state their time limit."""
+"""The request headers in which the SDKs of OpenAI, Anthropic and Google send their time limit."""
 
 EARLIER = 0.95
-"""The part of a client's time limit after which the gateway ends a call, with a status."""
+"""The fraction of a client's time limit after which the gateway ends a call with a status."""
 
 
 def stated_patience(headers: Mapping[str, str]) -> float | None:
-    """Return the time limit of a client, in seconds; `None` if it states none."""
+    """Return the time limit of a client in seconds; `None` if it sends none."""
     for name in PATIENCE_HEADERS:
         with suppress(ValueError):
             seconds = float(headers.get(name, ""))
@@ -71,10 +71,11 @@ def stated_patience(headers: Mapping[str, str]) -> float | None:
 
 
 def timeouts_within(patience: float, is_whole: bool) -> Timeouts:
-    """Return limits that end a call earlier than its client, which waits for `patience` seconds.
+    """Return time limits that end a call before its client gives up, which waits `patience`
+    seconds.
 
-    A client of a whole answer waits for all of it. Signs of life keep one of a stream waiting, so
-    the gateway ends the call when the provider has been silent for as long.
+    A client without streaming waits for the complete answer. Keep-alives keep a streaming client
+    waiting, so the gateway ends the call after the provider has been silent for that long.
     """
     usual, most = Timeouts(), EARLIER * patience
     if is_whole:
@@ -88,7 +89,7 @@ def timeouts_within(patience: float, is_whole: bool) -> Timeouts:
 
 @asynccontextmanager
 async def time_limit(clock: Clock, seconds: float) -> AsyncIterator[None]:
-    """Have the block end within so many seconds of `clock`, or raise TimeoutError out of it."""
+    """Limit a block to a number of seconds of `clock`; raises TimeoutError."""
     async with asyncio.timeout(None) as limit:
         cancel_timer = clock.call_at(clock.time() + seconds, lambda: limit.reschedule(0))
         try:

@@ -1,4 +1,4 @@
-"""What is counted and told of all calls: metrics for Prometheus, and a feed.
+"""Metrics for Prometheus and the live feed.
 
     monitor = Monitor()
     async with swink.Client(plugins=monitor.plugins) as client:
@@ -40,32 +40,32 @@ __all__ = ["CONTENT_TYPE", "Monitor"]
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 MOST_UNLISTED = 5
-"""Models of a provider that no catalogue lists and that metrics name: clients make names up."""
+"""The limit for unlisted model names in metrics, per provider: clients make names up."""
 
 MOST_PAIRS = 1000
-"""Pairs of a key and a model that metrics name; further models count as `other`."""
+"""The limit for pairs of a key and a model in metrics; further models count as `other`."""
 
 OTHER = "other"
 
 _ABOUT = {
-    "ccr_requests_total": "Calls that were asked for.",
+    "ccr_requests_total": "Calls requested by clients.",
     "ccr_active_streams": "Answers under way.",
-    "ccr_peak_active_streams": "Answers that were under way at most, in one process.",
-    "ccr_rejected_streams_total": "Requests that found as many answers under way as there may be.",
-    "ccr_stream_backpressure_total": "Times that an upstream had to wait for its client.",
-    "ccr_stream_aborted_total": "Answers whose client did not read.",
+    "ccr_peak_active_streams": "Highest number of concurrent answers in one process.",
+    "ccr_rejected_streams_total": "Requests refused because of too many concurrent answers.",
+    "ccr_stream_backpressure_total": "Pauses of an upstream because its client reads slowly.",
+    "ccr_stream_aborted_total": "Answers aborted because the client stopped reading.",
 }
-"""The gateway's counters that are told from the start; others are when they have counted."""
+"""Counters that are exported from the start; others appear with their first count."""
 
 _PERIODS = {"dollars_today": "day", "dollars_this_month": "month"}
 _LIMITS = {"dollars_a_day": "day", "dollars_a_month": "month"}
 
 
 class Monitor:
-    """Counts and tells; `plugins` are for the client, `counters` for the gateway.
+    """The metrics and the feed; `plugins` are for the client, `counters` for the gateway.
 
-    `reloader` is what keeps to a file of configuration, where there is one, and `cooldowns` the
-    client's gate that passes over models.
+    `reloader` watches the configuration file, if there is one; `cooldowns` is the client's gate for
+    failing models.
     """
 
     def __init__(self) -> None:
@@ -84,22 +84,22 @@ class Monitor:
         self.cooldowns: Cooldowns | None = None
 
     def hear(self, entry: Entry) -> None:
-        """Count a row of the ledger that is settled, by its key and its model."""
+        """Count a settled row of the ledger, by key and model."""
         self._spent.add(entry)
 
     def belong_to(self, app: web.Application) -> None:
-        """Begin and end with an application."""
+        """Start and stop with an application."""
         app.on_shutdown.append(self.feed.hang_up)
         if isinstance(self._feed, SharedFeed):
             app.on_startup.append(self._feed.join)
             app.on_cleanup.append(self._feed.leave)
 
     def exposition(self, spent: Iterable[Spending], keys: Mapping[str, Key]) -> bytes:
-        """Return all metrics in Prometheus's text format, with what the owners of keys spent."""
+        """Return all metrics in Prometheus's text format, including the spending of keys."""
         counted = self._registry
         if os.environ.get(TOGETHER_ENV):
             counted = CollectorRegistry()
-            MultiProcessCollector(counted)  # type: ignore[no-untyped-call]  # it has no types
+            MultiProcessCollector(counted)  # type: ignore[no-untyped-call]  # untyped
         now = CollectorRegistry()
         circuits = [] if self.cooldowns is None else self.cooldowns.open
         now.register(
@@ -109,7 +109,7 @@ class Monitor:
 
 
 class _Counted(Counter[str]):
-    """Counters by name, each a metric too: one that only grows where its name ends in `_total`."""
+    """Counters by name, also exported as metrics: names in `_total` are counters, others gauges."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class _Counted(Counter[str]):
         super().__setitem__(name, value)
 
     def _metric(self, name: str) -> Total | Gauge:
-        about, to = _ABOUT.get(name, "Counted since the start."), self._registry
+        about, to = _ABOUT.get(name, "Count since the start."), self._registry
         made: Total | Gauge
         if name.endswith("_total"):
             made = Total(name, about, registry=to)
@@ -138,15 +138,15 @@ class _Counted(Counter[str]):
 
 
 class _Spent:
-    """Dollars and tokens by key and model; models that charged nothing have no metric."""
+    """Dollars and tokens by key and model; models without charges have no metric."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def total(name: str, about: str) -> Total:
             return Total(f"swink_gateway_spent_{name}", about, ("key", "model"), registry=registry)
 
-        self._dollars = total("dollars_total", "US dollars that a key was charged for a model.")
-        self._tokens = total("tokens_total", "Tokens that a key was charged for a model.")
-        self._attempts = total("attempts_total", "Attempts that a key was charged for a model.")
+        self._dollars = total("dollars_total", "US dollars charged to a key for a model.")
+        self._tokens = total("tokens_total", "Tokens charged to a key for a model.")
+        self._attempts = total("attempts_total", "Attempts charged to a key for a model.")
         self._pairs: set[tuple[str, str]] = set()
 
     def add(self, entry: Entry) -> None:
@@ -164,13 +164,13 @@ class _Spent:
 
 
 class _Now:
-    """Metrics of what is so now, which nobody counted."""
+    """Metrics computed at the time of the request."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        """Return them, as prometheus_client asks for."""
+        """Return the metrics; prometheus_client calls this."""
         return self._metrics
 
 
@@ -178,8 +178,8 @@ def _of_keys(spent: Iterable[Spending], keys: Mapping[str, Key]) -> Iterator[Met
     def gauge(name: str, about: str, *labels: str) -> GaugeMetricFamily:
         return GaugeMetricFamily(f"swink_gateway_key_{name}", about, labels=("key", *labels))
 
-    dollars = gauge("dollars", "US dollars that a key took in this day or month.", "period")
-    limit = gauge("dollars_limit", "US dollars that it may take.", "period")
+    dollars = gauge("dollars", "US dollars that a key has spent in this day or month.", "period")
+    limit = gauge("dollars_limit", "Budget of a key in US dollars.", "period")
     requests = gauge("requests_last_minute", "Requests of a key in the last minute.")
     tokens = gauge("tokens_last_minute", "Tokens of a key in the last minute.")
     for one in spent:
@@ -197,7 +197,7 @@ def _of_keys(spent: Iterable[Spending], keys: Mapping[str, Key]) -> Iterator[Met
 def _of_circuits(circuits: Iterable[OpenCircuit]) -> Metric:
     until = GaugeMetricFamily(
         "swink_gateway_circuit_open_until_timestamp_seconds",
-        "When the cooldown of a failing model ends, by the kind of the last failure.",
+        "End of the cooldown of a failing model, by the kind of the last failure.",
         labels=("model", "kind"),
     )
     latest: dict[tuple[str, str], float] = {}
@@ -214,12 +214,14 @@ def _of_file(reloader: Reloader | None) -> Iterator[Metric]:
         return
     name = "swink_gateway_config"
     yield GaugeMetricFamily(
-        f"{name}_is_current", "Whether the file of configuration is what is used.",
+        f"{name}_is_current", "Whether the configuration file is in use (1) or has a fault (0).",
         value=float(reloader.is_current),
     )  # fmt: skip
     yield GaugeMetricFamily(
-        f"{name}_read_timestamp_seconds", "When it was read that is used.", value=reloader.at
+        f"{name}_read_timestamp_seconds",
+        "Time when the configuration in use was last current.",
+        value=reloader.at,
     )
     yield CounterMetricFamily(
-        f"{name}_failures", "Files that could not be used.", value=reloader.failures
+        f"{name}_failures", "Failed reloads of the configuration file.", value=reloader.failures
     )

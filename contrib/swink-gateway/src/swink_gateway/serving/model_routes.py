@@ -1,4 +1,4 @@
-"""The routes that list and describe models, and embed, in the forms of all protocols."""
+"""The routes that list and describe models, and embed, in the formats of all protocols."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["ModelRoutes"]
 
 
 class ModelRoutes:
-    """Answers with the models that the owner of a key may ask for."""
+    """Lists the models that the owner of a key may use."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -39,7 +39,7 @@ class ModelRoutes:
         Embeddings(self._calls).add_to(app)
 
     def served(self, request: web.Request) -> ServedModels:
-        """Return the models that the owner of a request's key may ask for."""
+        """Return the models that the owner of a request's key may use."""
         return ServedModels(self._calls.routing, request[OWNER])
 
     def _listed(self, request: web.Request) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class ModelRoutes:
         name = request.match_info["model"]
         row = next((row for row in rows if row["id"] == name), None)
         if row is None:
-            return refusal(404, f"no model {name!r} is listed: GET /v1/models says which are")
+            return refusal(404, f"unknown model {name!r}: GET /v1/models lists the models")
         return web.json_response(row)
 
     async def _show(self, request: web.Request) -> web.Response:
@@ -80,6 +80,6 @@ class ModelRoutes:
 
 
 def _named(body: bytes) -> str:
-    """Return the name of the model that Ollama's clients ask about. Raises BadRequest."""
+    """Return the requested model name from a body of Ollama's clients. Raises BadRequest."""
     said = Fields(json_of(body))
     return said.text("model") or said.required("name")

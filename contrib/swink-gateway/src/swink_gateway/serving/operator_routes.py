@@ -1,4 +1,4 @@
-"""For operators: metrics, the feed, the ledger's audit; for the owner of a key too, spending."""
+"""Routes for operators: metrics, feed, audit of the ledger; for all owners of keys, spending."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["OperatorRoutes"]
 
 
 class OperatorRoutes:
-    """Answers whoever looks after the gateway; without a `monitor`, about spending alone."""
+    """Serves the operators' routes; without a `monitor`, only those about spending."""
 
     def __init__(self, calls: Calls, monitor: Monitor | None) -> None:
         self._calls = calls
@@ -39,7 +39,7 @@ class OperatorRoutes:
             self._monitor.belong_to(app)
 
     async def _spending(self, request: web.Request) -> web.Response:
-        """Tell what the owner of a key took, and an operator what all did."""
+        """Answer with the spending of the owner of a key; for an operator, of all."""
         owner, keys = request[OWNER], self._calls.routing.config.keys
         asked = [*keys] if self._is_operator(owner) else [owner]
         rows: list[dict[str, Any]] = []
@@ -51,7 +51,7 @@ class OperatorRoutes:
         return web.json_response({"object": "list", "data": rows})
 
     async def _report(self, request: web.Request) -> web.Response:
-        """Answer with sums, or rows, of the ledger: an owner's own, and an operator's those of all.
+        """Answer with sums or rows of the ledger: the owner's own, for an operator those of all.
 
         The query has `by`, `since`, `until`, the filters, `rows` (for the rows) and `format`.
         """
@@ -71,7 +71,7 @@ class OperatorRoutes:
         return web.json_response({"object": "list", "data": rows})
 
     async def _audit(self, request: web.Request) -> web.Response:
-        """Answer with what the ledger and the budgets disagree on, and what was not settled."""
+        """Report differences between the ledger and the budgets, and unsettled attempts."""
         self._check_operator(request)
         keys = [*self._calls.routing.config.keys]
         found = await audited(self._calls.ledger, keys, time.time())
@@ -97,7 +97,7 @@ class OperatorRoutes:
 
     def _check_operator(self, request: web.Request) -> None:
         if not self._is_operator(request[OWNER]):
-            raise web.HTTPForbidden(reason="this is for keys with operator = true")
+            raise web.HTTPForbidden(reason="only keys with operator = true may use this")
 
     def _for_operators(self, request: web.Request) -> Monitor:
         self._check_operator(request)
@@ -107,7 +107,7 @@ class OperatorRoutes:
 
     def _is_operator(self, owner: str) -> bool:
         key = self._calls.routing.config.keys.get(owner)
-        return owner == "" if key is None else key.operator  # who has no name owns the gateway
+        return owner == "" if key is None else key.operator  # a key without a name has all rights
 
 
 _ROW = (
@@ -115,4 +115,4 @@ _ROW = (
 )  # fmt: skip
 
 _DOLLARS = ("dollars_today", "dollars_this_month")
-"""Sums of fractions, and never `-0.0`."""
+"""Decimal places of amounts: sums of fractions have rounding noise, and `-0.0` becomes 0."""

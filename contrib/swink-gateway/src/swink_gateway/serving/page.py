@@ -1,4 +1,4 @@
-"""The page at `/`: what is served, how to point each client here, and a box to try it in."""
+"""The page at `/`: models, settings for clients, and a form to try them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing from elsewhere (W3C Content Security Policy Level 3)."""
+"""Blocks content of other origins (W3C Content Security Policy Level 3)."""
 
 
 def page(served: ServedModels) -> web.Response:
-    """Return the page; the addresses in it are those by which the browser came."""
+    """Return the page; its URLs have the address that the browser used."""
     names = served.names() + [f"{info.provider}/{info.id}" for info in served.models()]
     template = Template((files("swink_gateway.serving") / "page.html").read_text("utf-8"))
     text = template.substitute(
@@ -37,6 +37,6 @@ def page(served: ServedModels) -> web.Response:
 
 
 def _setups() -> list[dict[str, Any]]:
-    """Return the ways to point clients here, each once."""
+    """Return the settings of the clients, without duplicates."""
     setups = dict.fromkeys(row.setup for row in PROTOCOLS.values())
     return [asdict(setup) for setup in setups if setup is not None]

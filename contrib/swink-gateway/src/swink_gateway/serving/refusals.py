@@ -28,11 +28,11 @@ _OF_OPENAI = re.compile(r"/v1/(chat|responses|embeddings)\b")
 _PATHS = (*(each.path for row in PROTOCOLS.values() for each in row.endpoints), *EMBEDDINGS)
 
 SERVED = ", ".join(_VARIABLE.sub(r"{\1}", path) for path in _PATHS)
-"""The paths to which clients POST, as messages list them."""
+"""The paths to which clients POST, as error messages list them."""
 
 
 def refusal(status: int, why: str) -> web.Response:
-    """Return an error from which the SDKs of all protocols read a message."""
+    """Return an error in a format whose message the SDKs of all protocols read."""
     kind = _TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
     error = {"type": kind, "message": why, "code": status}
     return web.json_response({"type": "error", "error": error}, status=status)
@@ -41,7 +41,7 @@ def refusal(status: int, why: str) -> web.Response:
 def refused_key(path: str, why: str) -> web.Response:
     """Return the error for a wrong key, with the status of the path's API.
 
-    Google's is 400. A header keeps Claude Code from ten more requests.
+    Google's status is 400. A header keeps Claude Code from retrying ten times.
     """
     headers = {NOT_AGAIN: "false"}
     error: Any
@@ -67,7 +67,7 @@ def refused_key(path: str, why: str) -> web.Response:
 
 
 def is_unserved(request: web.Request, error: web.HTTPException) -> bool:
-    """Tell whether there is no such path; Gemini's have a method behind a colon."""
+    """Tell whether the path does not exist; Gemini's paths have a method after a colon."""
     method = _OF_GEMINI.match(request.path) is not None and ":" in request.path
     return error.status == NOT_FOUND or (error.status == 405 and method)
 
@@ -75,7 +75,7 @@ def is_unserved(request: web.Request, error: web.HTTPException) -> bool:
 def unserved(request: web.Request) -> web.Response:
     """Return a 404 that lists the served paths."""
     path = request.path[:100]
-    why = f"{request.method} {path} is not served. POST to {SERVED}, or GET /v1/models."
+    why = f"{request.method} {path} is not supported. POST to {SERVED}, or GET /v1/models."
     error: Any
     if _OF_OLLAMA.match(path):
         return web.json_response({"error": why}, status=NOT_FOUND)

@@ -1,9 +1,9 @@
-"""An answer on its way to a client that reads it as it comes, and signs of life meanwhile.
+"""Send a stream to a client with backpressure and keep-alives.
 
-A batch of events, which is one network read of the upstream, becomes one write. By default nothing
-is read ahead: a client that reads slowly stops the reading of its upstream, and one that reads
-nothing for too long is left, its upstream too. The response begins with the first bytes that the
-answer makes, so that its headers can say what is known by then.
+A batch of events, which is one network read of the upstream, becomes one write. By default, nothing
+is read ahead: a client that reads slowly pauses its upstream, and one that stops reading for too
+long is disconnected, and its upstream is closed. The response begins with the first bytes of the
+answer, so that its headers can have all facts known by then.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 MOST_UNREAD_BYTES = 64 * 1024
-"""That a client has not read, before its upstream has to wait for it."""
+"""The number of unread bytes above which the upstream waits for the client."""
 
 BACKPRESSURE = "ccr_stream_backpressure_total"
 """Counts how often an upstream had to wait for its client."""
 
 ABORTED = "ccr_stream_aborted_total"
-"""Counts answers whose client did not read."""
+"""Counts answers aborted because the client stopped reading."""
 
 EXPECT_BROKEN = (
     "Agents/", "AsyncAnthropic/", "AsyncOpenAI/", "Anthropic/", "GeminiCLI", "OpenAI/", "ai-sdk-",
@@ -66,21 +66,21 @@ NOTHING_YET = (TextStart(0), TextDelta(0, ""))
 
 
 class Line:
-    """What a client is written to; `counters` count what it makes others wait for."""
+    """The connection to a client; `counters` count waits and aborted answers."""
 
     def __init__(self, limits: Limits, counters: Counter[str]) -> None:
         self.limits = limits
         self.counters = counters
 
     async def send(self, data: bytes, *, last: bool = False) -> None:
-        """Write, and wait for a client that reads more slowly; `last` is the end of the answer.
+        """Write data, and wait for a client that reads slowly; `last` marks the end of the answer.
 
-        Raises ConnectionResetError for one that has left, or is left.
+        Raises ConnectionResetError if the client has disconnected or stops reading.
         """
         raise NotImplementedError
 
     async def refuse(self, error: Error) -> bool:
-        """Answer with a status in place of a stream; tell whether that is possible."""
+        """Answer with a status instead of a stream; return whether that was possible."""
         raise NotImplementedError
 
     @property
@@ -96,9 +96,10 @@ class Line:
     async def _wait(
         self, read: Callable[[], Any], transport: asyncio.Transport | None, size: int = 0
     ) -> None:
-        """Wait until the client has read, or leave one that reads nothing.
+        """Wait until the client has read, or disconnect it if it stops reading.
 
-        `size` is how many bytes are written by `read`, which waits for nobody where they are few.
+        `size` is the number of bytes that `read` writes; for a small number, there is no time
+        limit.
         """
         unread = 0 if transport is None else transport.get_write_buffer_size()
         if unread > MOST_UNREAD_BYTES:
@@ -111,24 +112,26 @@ class Line:
                 await read()
         except TimeoutError:
             self.counters[ABORTED] += 1
-            log.warning("a client read nothing for %s s; it is left", self.limits.patience)
+            log.warning(
+                "a client read nothing for %s s; the connection is closed", self.limits.patience
+            )
             if transport is not None:
                 transport.abort()
             raise ConnectionResetError("the client does not read") from None
-        except ConnectionError as error:  # of which aiohttp has several kinds
-            raise ConnectionResetError("the client has left") from error
+        except ConnectionError as error:  # or one of aiohttp's subclasses
+            raise ConnectionResetError("the client has disconnected") from error
 
 
 class _Streamed(web.StreamResponse):
-    """A response whose head is sent with what is written first."""
+    """A response whose headers are sent together with the first data."""
 
-    _send_headers_immediately = False  # aiohttp's own `Response` says so, too
+    _send_headers_immediately = False  # as in aiohttp's `Response`
 
 
 class StreamRelay(Line):
-    """A response that is streamed. `response` is `None` until something is written.
+    """A streamed response. `response` is `None` until something is written.
 
-    `refusal` makes the whole response to a call that failed before that.
+    `refusal` creates the complete response for a call that failed before that.
     """
 
     def __init__(
@@ -176,13 +179,13 @@ class StreamRelay(Line):
         if last:
             await self._wait(lambda: response.write_eof(data), transport, len(data))
             return
-        await writer.write(data, drain=False)  # type: ignore[call-arg]  # aiohttp's own has it
+        await writer.write(data, drain=False)  # type: ignore[call-arg]  # aiohttp's class has it
         if transport is not None and transport.get_write_buffer_size() > MOST_UNREAD_BYTES:
             await self._wait(writer.drain, transport)
 
 
 def _written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protocol: str) -> bytes:
-    """Encode a batch; an exception in the encoder becomes an error in the stream."""
+    """Encode a batch of events; an exception of the encoder becomes a failure of the stream."""
     try:
         return encoder.feed(batch, stream.call.attempt)
     except Exception:
@@ -195,7 +198,7 @@ def _written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protoc
 def _is_refusal(event: Any, stream: EventStream) -> bool:
     """Tell whether a call failed before its provider began to answer.
 
-    SDKs read a failure after the head of an answer from the stream, and do not repeat the request.
+    SDKs read a later failure from the stream, and do not retry it.
     """
     head = stream.call.attempt.response
     if type(event) is not Error or event.code == EMPTY or stream.message.content:
@@ -204,9 +207,9 @@ def _is_refusal(event: Any, stream: EventStream) -> bool:
 
 
 def _is_broken_off(event: Any, stream: EventStream) -> bool:
-    """Tell whether the connection to the provider broke in the middle of its answer.
+    """Tell whether the connection to the provider broke during the answer.
 
-    SDKs have an exception of their own for this.
+    SDKs have a separate exception for this.
     """
     head = stream.call.attempt.response
     if type(event) is not Error or event.error_kind is not StreamErrorKind.NETWORK:
@@ -216,9 +219,9 @@ def _is_broken_off(event: Any, stream: EventStream) -> bool:
 
 
 def hold_little(transport: asyncio.Transport | None) -> None:
-    """Let the system keep little of what a client has not read.
+    """Limit the data that the system buffers for a slow client.
 
-    By itself it would keep some MB for each, and the upstream would not wait for anybody.
+    By default, it would buffer some MB per client, and the upstream would never wait.
     """
     held = None if transport is None else transport.get_extra_info("socket")
     if held is not None:
@@ -233,17 +236,17 @@ async def relayed(
     heard: Callable[[Sequence[Any]], None],
     head_wait: float = SILENT_SECONDS,
 ) -> bool:
-    """Write a stream to its end; tell whether the answer is complete.
+    """Send a stream to its end; return whether the answer is complete.
 
-    `heard` is shown each batch first, before the call goes on. The first sign of life comes after
-    `head_wait` seconds of silence. A client that leaves after the end has had all there was. Raises
-    ConnectionResetError for one that leaves earlier.
+    `heard` is called with each batch before it is sent. The first keep-alive comes after
+    `head_wait` seconds without output. A client that disconnects after the end has received
+    everything. Raises ConnectionResetError if it disconnects earlier.
     """
     is_writing = False
 
     async def beat() -> None:
-        if not (is_writing or encoder.ended):  # or it is the client that is waited for
-            with suppress(ConnectionResetError):  # the handler is told, too
+        if not (is_writing or encoder.ended):  # otherwise the client is slow
+            with suppress(ConnectionResetError):  # the handler is cancelled as well
                 await line.send(encoder.alive(stream.call.attempt))
 
     def on_full() -> None:

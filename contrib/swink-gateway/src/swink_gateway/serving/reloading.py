@@ -1,8 +1,8 @@
-"""The file of a configuration, read again when it has changed, and on SIGHUP.
+"""Reload the configuration file when it changes, and on SIGHUP.
 
-What is under way goes on as it began. A file that cannot be used changes nothing, and is told. One
-that changes between two looks may be written at that moment: what there is of it by then can be a
-file without its last lines, and these may be limits.
+Active requests continue with the old configuration. An invalid file is reported and changes
+nothing. A file that differs between two checks may be incomplete, because a program is writing it:
+a file without its last lines could lack limits.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ __all__ = ["LOOK_SECONDS", "Reloader"]
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-"""Between two looks at the file."""
+"""The seconds between two checks of the file."""
 
 
 class Reloader:
-    """Keeps to a file: `use` is given each configuration that it says, and may raise SwinkError.
+    """Watches a file: `use` is called with each new configuration, and may raise SwinkError.
 
-    `source` is the text in use, and names the file; a file with another text is read at the next
-    look. `keep` is called with each text that is used from then on, and `tell` with a line for
-    people. `failures` counts files that could not be used; `is_current` says whether what is used
-    is what the file says, and `at` when that was last so, in seconds of the epoch.
+    `source` is the text in use and the name of the file; another text is loaded at the next check.
+    `keep` is called with each text that is put to use, `tell` with a line for people. `failures`
+    counts invalid files. `is_current` tells whether the configuration in use is that of the file,
+    and `at` is the last time of that, in seconds since 1970.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Reloader:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Look at the file now and then, and read it on SIGHUP."""
+        """Check the file periodically, and reload it on SIGHUP."""
         loop = asyncio.get_running_loop()
         looking = asyncio.ensure_future(self._look_for_ever())
-        hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
+        hang_up = getattr(signal, "SIGHUP", None)  # Windows lacks it
         with suppress(RuntimeError):  # not the main thread
             if hang_up is not None:
                 loop.add_signal_handler(hang_up, self.read)
@@ -77,7 +77,7 @@ class Reloader:
                     loop.remove_signal_handler(hang_up)
 
     def read(self) -> None:
-        """Use what the file says now."""
+        """Load the file and put its configuration to use."""
         self._read = self._seen = self._stat()
         try:
             source = Source.of(self._file)
@@ -86,15 +86,15 @@ class Reloader:
             self.failures += 1
             self.is_current = False
             log.error("%s is not used: %s", self._file, error.message)
-            self._tell(f"the configuration is kept as it was:\n{error}")
+            self._tell(f"the previous configuration stays in use:\n{error}")
         else:
             self.is_current = True
             self.at = self._clock.now().timestamp()
             self._keep(source.text)
-            self._tell(f"{self._file} is read, and used from now on")
+            self._tell(f"{self._file} is reloaded and in use")
 
     def look(self) -> None:
-        """Read the file if it has changed, and is as it was at the look before."""
+        """Load the file if it has changed since the last load, but not since the last check."""
         before, self._seen = self._seen, self._stat()
         if before == self._seen != self._read:
             self.read()

@@ -1,11 +1,12 @@
-"""The Responses API's own ways: conversations by the id of an answer, and WebSockets.
+"""Features of the Responses API: conversations by the id of an answer, and WebSockets.
 
-Over a WebSocket (https://developers.openai.com/api/docs/guides/websocket-mode) each text frame of
-the client's is a request of the type `response.create`, and each of ours an event. A request with
-`generate: false` warms a cache up: it is answered without asking a model. Ids are those of the same
-connection; over HTTP they are those of answers that were to be stored. Events name the `stream_id`
-of their request; requests of all lanes are answered one after the other. Input that would steer an
-answer on its way (`response.steer`) is given back. After an hour a connection is closed, as there.
+Over a WebSocket (https://developers.openai.com/api/docs/guides/websocket-mode), each text frame of
+the client is a request of the type `response.create`, and each frame of the gateway is an event. A
+request with `generate: false` warms up a cache, and is answered without a model. A client can
+continue from answers of the same connection; over HTTP, from answers with `store`. Events have the
+`stream_id` of their request; the requests of all streams are answered one after the other. Input
+that would steer an answer in progress (`response.steer`) is returned. Like OpenAI's, a connection
+is closed after an hour.
 """
 
 from __future__ import annotations
@@ -45,30 +46,30 @@ __all__ = ["ResponsesRoutes"]
 log = logging.getLogger(__name__)
 
 UPGRADE = 426
-"""What a client that asks for a WebSocket takes for: use HTTP."""
+"""The status after which a client switches from WebSockets to HTTP."""
 
 HEARTBEAT_SECONDS = 30.0
-"""After which a connection is looked after that may have vanished."""
+"""The seconds between two checks for a lost connection."""
 
 SOCKET_SECONDS = 3600.0
-"""For which a connection may be open; clients then open another."""
+"""The seconds after which a connection is closed; clients then open another."""
 
 SOCKET_ENDED = "websocket_connection_limit_reached"
 
 LANE = "stream_id"
-"""The field by which a client tells apart what it asks on one connection."""
+"""The field by which a client distinguishes the requests of one connection."""
 
 STEER = "response.steer"
 
 MOST_WAITING = 16
-"""Requests of one connection that wait for the one before them."""
+"""The limit for queued requests of one connection."""
 
 MOST_OF_SOCKETS = 10_000
-"""Answers that all connections together may go on from."""
+"""The number of stored answers of all connections together."""
 
 
 class ResponsesRoutes:
-    """Serves `/v1/responses`; `most_bytes` bounds a frame."""
+    """Serves `/v1/responses`; `most_bytes` is the size limit of a frame."""
 
     def __init__(self, calls: Calls, most_bytes: int) -> None:
         self._calls = calls
@@ -78,7 +79,7 @@ class ResponsesRoutes:
         self._of_sockets = ConversationStore(MOST_OF_SOCKETS)
 
     async def post(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request over HTTP."""
+        """Answer a request over HTTP."""
         return await self._calls.answer(request, self._protocol, self._answer)
 
     async def _answer(self, request: web.Request, asked: Asked) -> web.StreamResponse:
@@ -95,11 +96,16 @@ class ResponsesRoutes:
         return await self._calls.answer_to(request, self._protocol, asked, done)
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """Open a WebSocket; anything else is told to."""
+        """Open a WebSocket; refuse other requests."""
         socket = web.WebSocketResponse(max_msg_size=self._most_bytes, heartbeat=HEARTBEAT_SECONDS)
         if not socket.can_prepare(request).ok:
             return web.json_response(
-                {"error": {"message": "this is for WebSockets; ask by POST", "type": "upgrade"}},
+                {
+                    "error": {
+                        "message": "expected a WebSocket upgrade; use POST for HTTP requests",
+                        "type": "upgrade",
+                    }
+                },
                 status=UPGRADE,
                 headers={"Upgrade": "websocket", "Connection": "Upgrade"},
             )
@@ -115,21 +121,21 @@ class ResponsesRoutes:
         except TimeoutError:
             await connection.end()
         except ConnectionResetError:
-            pass  # it closed while it was told something
+            pass  # closed during a write
         finally:
             answering.cancel()
             with suppress(asyncio.CancelledError):
                 await answering
             self._of_sockets.forget(connection)
             if request.transport is None:
-                await socket.close()  # or its heartbeat holds it until the next would come
+                await socket.close()  # otherwise its heartbeat timer keeps a reference to it
         return socket
 
 
 class _SocketLine(Line):
-    """A WebSocket, each frame of which is an event; `of` gives the line of a lane.
+    """A WebSocket with one event per frame; `of` returns the line of a lane.
 
-    `models` is the number of models in the chain that is tried.
+    `models` is the number of models in the fallback chain.
     """
 
     def __init__(self, socket: web.WebSocketResponse, request: web.Request, calls: Calls) -> None:
@@ -144,7 +150,7 @@ class _SocketLine(Line):
         hold_little(self._transport)
 
     def of(self, lane: str | None, models: int = 1) -> _SocketLine:
-        """Return the line of one answer in a lane; `None` is that of requests without one."""
+        """Return the line of one answer in a lane; `None` is the lane of requests without one."""
         line = copy(self)
         line._models = models
         line._has_begun = False
@@ -153,9 +159,9 @@ class _SocketLine(Line):
         return line
 
     async def refuse(self, error: Error) -> bool:
-        """Send the event `error` with the status, as OpenAI does before an answer has begun.
+        """Send the event `error` with a status, as OpenAI does before an answer has begun.
 
-        Codex repeats a request after a failed response, and decides by a status.
+        Codex retries a request after a failed response, and decides by the status.
         """
         if self._has_begun:
             return False
@@ -188,11 +194,11 @@ class _Connection:
         self._protocol = ResponsesProtocol()
         self._kept = kept
         self._most_bytes = most_bytes
-        self._held = 0  # bytes that wait
+        self._held = 0  # bytes in the queue
         self._waiting: asyncio.Queue[tuple[Any, int]] = asyncio.Queue(MOST_WAITING)
 
     async def take(self, frame: str) -> None:
-        """Have a request wait for its turn; reading goes on, so that a close is seen."""
+        """Queue a request; reading continues, so that a close is noticed."""
         size = len(frame)
         body: Any
         try:
@@ -203,7 +209,7 @@ class _Connection:
         if isinstance(body, dict) and body.get("type") == STEER:
             await self._say(_given_back(body), lane)
         elif self._waiting.full() or self._held + size > self._most_bytes:
-            busy = Error(error_message="too many requests of this connection wait already")
+            busy = Error(error_message="too many queued requests on this connection")
             busy.error_kind = StreamErrorKind.THROTTLED
             await self._refuse(Refused(busy, status_of(busy)), lane)
         else:
@@ -211,7 +217,7 @@ class _Connection:
             self._waiting.put_nowait((body, size))
 
     async def answer(self) -> None:
-        """Answer what waits, for as long as the connection is there."""
+        """Answer queued requests until the connection closes."""
         while True:
             body, size = await self._waiting.get()
             self._held -= size
@@ -223,7 +229,7 @@ class _Connection:
                 self._waiting.task_done()
 
     async def end(self) -> None:
-        """Have answered what was asked, and say that no more is."""
+        """Wait for the queued requests, then report the end of the connection."""
         await self._waiting.join()
         why = f"the connection has been open for {SOCKET_SECONDS:g} s: open another"
         await self._refuse(Refused(of_bad_request(why), 400, SOCKET_ENDED), None)
@@ -239,7 +245,7 @@ class _Connection:
         except ConnectionResetError:
             raise
         except Exception:
-            log.exception("the gateway failed at a frame of a WebSocket")
+            log.exception("internal error while handling a WebSocket frame")
             failed = Error(error_message="the gateway failed to answer")
             failed.error_kind = StreamErrorKind.INTERNAL
             await self._refuse(Refused(failed, status_of(failed)), lane)
@@ -248,7 +254,7 @@ class _Connection:
         if isinstance(body, Refused):
             raise body
         if not isinstance(body, dict) or body.get("type") != "response.create":
-            raise BadRequest("the frame is not of the type response.create")
+            raise BadRequest("the frame has another type than response.create")
         return asked_of(self._protocol, {**body, LANE: None}, {}, {})
 
     async def _create(self, asked: Asked, size: int, lane: str | None) -> None:
@@ -264,7 +270,7 @@ class _Connection:
                 _keep(self._kept, asked, stream.message, facts, size, self)
 
     async def _warm_up(self, asked: Asked, size: int, lane: str | None) -> None:
-        """Answer with nothing, under an id to go on from."""
+        """Send an empty answer with an id to continue from."""
         facts = Facts(self._calls.new_id(), int(time.time()))
         for event in self._protocol.nothing(asked, facts):
             await self._say(event, lane)
@@ -291,17 +297,17 @@ def _lane(body: Any) -> str | None:
 
 
 def _given_back(steer: dict[str, Any]) -> dict[str, Any]:
-    """Return the event by which input goes back that was to steer an answer."""
-    why = "no provider is steered here: send it as the input of a request"
+    """Return the event that sends steering input back to the client."""
+    why = "steering an answer is not supported: send the text as the input of a request"
     error = {"type": "invalid_request_error", "code": "steering_not_supported", "message": why}
     given = {name: steer.get(name) for name in ("input", "previous_response_id")}
     return {"type": f"{STEER}.failed", "sequence_number": 0, "error": error, "steer": given}
 
 
 def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: object) -> int:
-    """Put what came before in front of what is asked; return the size of it all, in bytes.
+    """Prepend the earlier conversation to a request; return the total size in bytes.
 
-    Raises Refused for an unknown id, and for a conversation that grew larger than `most`.
+    Raises Refused for an unknown id, and for a conversation larger than `most`.
     """
     previous = asked.said["previous"]
     if previous is None:
@@ -309,13 +315,15 @@ def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: o
     found = kept.find(previous, owner)
     if found is None:
         why = (
-            f"previous_response_id: no answer {previous!r:.100} is kept by this process; other "
-            "workers and gateways keep their own, so send the whole conversation"
+            f"previous_response_id: this process has no stored answer {previous!r:.100}; other "
+            "workers and gateways store their own, so send the whole conversation"
         )
         raise Refused(of_bad_request(why), 400, "previous_response_not_found")
     messages, before = found
     if before + size > most or len(messages) > MOST_BLOCKS:
-        grown = Error(error_message="the conversation up to here is too long to go on from")
+        grown = Error(
+            error_message="the stored conversation is too long to continue; start a new one"
+        )
         grown.error_kind = StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
         raise Refused(grown, status_of(grown))
     asked.context = replace(
@@ -325,7 +333,7 @@ def _go_on(asked: Asked, size: int, most: int, kept: ConversationStore, owner: o
 
 
 def _named(messages: Iterable[Message], before: Iterable[Message]) -> Iterator[Message]:
-    """Give results of calls that were made in earlier messages the names of these calls' tools."""
+    """Add the tools' names to results whose calls are in earlier messages."""
     answers = [message for message in before if isinstance(message, AssistantMessage)]
     called = {call.id: call.name for answer in answers for call in answer.tool_calls}
     for message in messages:

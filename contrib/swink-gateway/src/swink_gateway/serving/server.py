@@ -1,4 +1,4 @@
-"""`Gateway`: the HTTP server, its routes, and who is let in.
+"""`Gateway`: the HTTP server, its routes and authentication.
 
     async with Gateway(client) as gateway:
         print(gateway.url)
@@ -48,32 +48,32 @@ log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 
 PLAIN = "identity"
-"""How a body has to be coded: no vendor's client compresses it, and a MB of it may be a GB."""
+"""The only supported Content-Encoding: no vendor's client compresses, and a MB may become a GB."""
 
 GRACE_SECONDS = 5
-"""For answers that are on their way when the gateway stops."""
+"""The seconds that active answers may take when the gateway stops."""
 
 _GENERAL = frozenset({"Not Found", "Method Not Allowed"})
-"""The reasons of the errors that the router raises; those of routes are more specific."""
+"""The reasons of the router's own errors; the errors of routes are more specific."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _PUBLIC = frozenset({"/health", "/ready"})
-"""Paths that need no key: they tell nothing but that the gateway is up."""
+"""Paths that need no key: they only show that the gateway is running."""
 
 
 class Gateway:
     """Serves `client` to clients of other APIs.
 
-    `keys` are those that clients show; without one only this machine can be served. `hosts` are
-    names, beside loopback's, by which the gateway is reached. `routes` are further model names, a
-    chain of models each; `settings` are names of settings that clients of swink's own protocol may
-    say; `retry` says what is repeated (`None`: nothing, because clients repeat requests themselves;
-    the other models of a chain are still tried); `limits` bound what clients may take. `config` is
-    what a file says, with routes and keys of its own, and `ledger` where it is kept what those
-    take; `monitor` is what operators see. Port 0 is a free one; a `sock` that listens already is
-    served instead. `access_log` writes a line for each request. Raises SwinkError for an address
-    beyond this machine without a key.
+    `keys` are those that clients must send; without keys, only this machine can be served. `hosts`
+    are host names of the gateway besides loopback names. `routes` are further model names, each
+    with a chain of models. `settings` are names of settings that native clients may set. `retry` is
+    the retry policy (`None`: no retries, because clients retry themselves; the other models of a
+    chain are still tried). `limits` restrict clients' connections, streams and memory. `config` is
+    a configuration from a file, with further routes and keys; `ledger` records the keys' usage;
+    `monitor` collects metrics. Port 0 picks a free port; a listening `sock` replaces host and port.
+    `access_log` writes a line for each request. Raises SwinkError if an address that other machines
+    can reach has no key.
     """
 
     def __init__(
@@ -117,26 +117,26 @@ class Gateway:
         )  # fmt: skip
 
     def reconfigure(self, config: Config) -> None:
-        """Answer as another configuration says, from the next request on.
+        """Use another configuration for further requests.
 
-        Raises SwinkError where nobody would have to show a key: beyond this machine, and where keys
-        were wanted so far.
+        Raises SwinkError if no key would be required on an address that other machines can reach,
+        or if keys were required so far.
         """
         owners: dict[bytes, str] = {
             digest: name for name, key in config.keys.items() for digest in key.key
         }
         if not (is_loopback(self._host) or owners or self.guard.wants_own_key):
             raise SwinkError(
-                f"{self._host} can be reached from other machines, and there is no key",
+                f"other machines can reach {self._host}, but no key is set",
                 title="The gateway was not started",
-                resolution="Set a key that clients have to show (in SWINK_GATEWAY_KEY, or as "
-                "[keys] of a --config), or serve 127.0.0.1 alone.",
+                resolution="Set a key for clients (in SWINK_GATEWAY_KEY, or in "
+                "[keys] of a --config file), or use --host 127.0.0.1.",
             )
         if self.guard.wants_key and not (owners or self.guard.wants_own_key):
             raise SwinkError(
-                "no key is left, and whoever reaches the gateway could ask",
+                "the new configuration has no keys, so any client could use the gateway",
                 title="The configuration is not used",
-                resolution="Write the [keys] again. To do without on purpose, start it again.",
+                resolution="Restore the [keys]. To run without keys, restart the gateway.",
             )
         merged = evolve(config, routes={**self._routes, **config.routes})
         self._calls.routing = Routing(self.client, merged)
@@ -144,22 +144,22 @@ class Gateway:
 
     @property
     def routing(self) -> Routing:
-        """Who is asked for what, as it is now."""
+        """The current routing."""
         return self._calls.routing
 
     @property
     def ledger(self) -> Ledger:
-        """What the owners of keys took."""
+        """The ledger with the usage of keys."""
         return self._calls.ledger
 
     @property
     def counters(self) -> Mapping[str, int]:
-        """What happened how often since the start."""
+        """Counts of events since the start."""
         return self._calls.counters
 
     @property
     def url(self) -> str:
-        """Where the gateway listens."""
+        """The gateway's URL."""
         host, port = self._runner.addresses[0][:2]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -168,7 +168,8 @@ class Gateway:
         if self._sock is None:
             await web.TCPSite(self._runner, self._host, self._port).start()
         else:
-            most, one_at_a_time = MOST_WAITING, 1  # the rest is for others who serve the socket
+            # leave the rest to other processes with the same socket
+            most, one_at_a_time = MOST_WAITING, 1
             await web.SockSite(self._runner, self._sock, backlog=one_at_a_time).start()
             self._sock.listen(most)
         return self
@@ -177,10 +178,10 @@ class Gateway:
         await self._runner.cleanup()
 
     async def drain(self, seconds: float, notice: float = 0.0) -> None:
-        """Come to an end: let answers finish for so long, and end those that do not in words.
+        """Stop: wait `seconds` for active answers, then fail the rest with an error.
 
-        `/ready` says so at once; for `notice` seconds new requests are still answered, so that
-        load balancers see it.
+        `/ready` fails at once; new requests are still accepted for `notice` seconds, so that load
+        balancers can react.
         """
         self.draining = True
         await asyncio.sleep(notice)
@@ -191,7 +192,7 @@ class Gateway:
                 await self._calls.all_ended()
         await self._calls.end_all()
 
-    # -- routes --------------------------------------------------------------------------------
+    # -- routes ------------------------------------------------------------------------------------
 
     def _app(self) -> web.Application:
         app = web.Application(middlewares=[self._let_in])
@@ -242,7 +243,7 @@ class Gateway:
     async def _page(self, request: web.Request) -> web.Response:
         return page(self._models.served(request))
 
-    # -- who is let in -------------------------------------------------------------------------
+    # -- authentication ----------------------------------------------------------------------------
 
     @web.middleware
     async def _let_in(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -265,7 +266,9 @@ class Gateway:
             return refused_key(request.path, NO_KEY)
         request[OWNER] = owner or ""
         if request.headers.get("Content-Encoding", PLAIN).lower() != PLAIN:
-            return refusal(415, "compressed bodies are not taken: leave Content-Encoding out")
+            return refusal(
+                415, "compressed bodies are not supported: send the body without Content-Encoding"
+            )
         try:
             return await handler(request)
         except web.HTTPException as error:
@@ -277,9 +280,9 @@ class Gateway:
             refused.headers.update({n: v for n, v in error.headers.items() if n == "Allow"})
             return refused
         except ConnectionError:
-            return refusal(503, "the client has left")  # aiohttp finds out, and is silent
+            return refusal(503, "the client has left")  # aiohttp notices, and sends nothing
         except Exception:
-            log.exception("the gateway failed at %r", request.path)
+            log.exception("internal error in %r", request.path)
             return refusal(500, "the gateway failed to answer")
 
 

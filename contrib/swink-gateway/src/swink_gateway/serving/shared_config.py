@@ -24,7 +24,7 @@ __all__ = ["SharedConfig"]
 log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct(">QI32s")
-"""The number of the write, the length of the text in bytes, and its SHA-256 digest."""
+"""The sequence number of the write, the length of the text in bytes, and its SHA-256 digest."""
 
 _SLOT = _HEAD.size + MOST_BYTES
 
@@ -32,14 +32,15 @@ _SLOT = _HEAD.size + MOST_BYTES
 class SharedConfig:
     """A text in a file that forked processes share.
 
-    Two slots are written in turn. A process that dies while it writes leaves the other slot whole.
+    Writes alternate between two slots. If a process dies during a write, the other slot stays
+    valid.
     """
 
     def __init__(self, text: str) -> None:
         if hasattr(os, "memfd_create"):
             self._file = os.fdopen(os.memfd_create("swink-gateway-config"), "w+b")
         else:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 – it is open as long as this object
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 – open as long as this object
         self._store(0, text)
 
     def read(self) -> str:
@@ -47,8 +48,8 @@ class SharedConfig:
         return max(self._slots())[1]
 
     def write(self, text: str) -> None:
-        """Replace the text. A failure of the file system is logged, and the text stays."""
-        import fcntl  # which Windows lacks, where nothing is forked
+        """Replace the text. A file system error is logged, and the old text stays."""
+        import fcntl  # Windows lacks it, and does not fork
 
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX)
@@ -59,10 +60,10 @@ class SharedConfig:
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN)
         except OSError as error:
-            log.warning("replaced workers will not know the new configuration: %s", error)
+            log.warning("restarted workers will use the old configuration: %s", error)
 
     def _slots(self) -> list[tuple[int, str]]:
-        """Return the slots that hold a whole text, each with its number."""
+        """Return the slots with a complete text, each with its number."""
         found: list[tuple[int, str]] = []
         for slot in range(2):
             head = os.pread(self._file.fileno(), _HEAD.size, slot * _SLOT)

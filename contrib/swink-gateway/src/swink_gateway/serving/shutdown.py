@@ -1,7 +1,7 @@
-"""How long a gateway serves: until SIGTERM or Ctrl-C, and then as long as its answers take.
+"""Graceful shutdown: serve until SIGTERM or Ctrl-C, then let active answers finish.
 
-The first signal drains; a second one ends everything at once, and no further one disturbs that.
-Signals that come together, from a parent and from whoever ends a whole group of processes, are one.
+The first signal starts the shutdown, a second one ends it at once, and later ones are ignored.
+Signals that arrive together, from a parent and from the terminal's process group, count as one.
 """
 
 from __future__ import annotations
@@ -20,28 +20,31 @@ from swink_gateway.serving.workers import Worker
 __all__ = ["DRAIN_SECONDS", "Shutdown", "serve_until_stopped"]
 
 DRAIN_SECONDS = 60.0
-"""For which answers may finish when the gateway is told to end."""
+"""The seconds that active answers may take after the first signal."""
 
 TOGETHER_SECONDS = 0.5
 
 SIGNALLED = 128
-"""What shells add to the number of the signal that ended a program."""
+"""The offset that shells add to the number of the signal that ended a program."""
 
 
 @define
 class Shutdown:
-    """What happens at the end: how long answers may finish (`drain`, seconds), and for how many
-    seconds before new ones are still let in (`notice`), so that load balancers look elsewhere."""
+    """The shutdown of a gateway.
+
+    `drain` is how many seconds active answers may take, `notice` how many seconds new ones are
+    accepted before that, so that load balancers can react.
+    """
 
     drain: float = DRAIN_SECONDS
     notice: float = 0.0
     say: Callable[[str], None] = lambda line: None
-    """Is given a line for people who wait."""
+    """Called with a line for people who wait."""
     _told: asyncio.Event = field(factory=asyncio.Event)
     _told_at: float = 0.0
 
     def tell(self, number: int = signal.SIGINT) -> None:
-        """Begin the end, or the second time, by the signal of this number, end at once."""
+        """Start the shutdown; the second time, stop at once with this signal's exit code."""
         loop = asyncio.get_running_loop()
         if not self._told.is_set():
             self._told.set()
@@ -50,15 +53,15 @@ class Shutdown:
             raise SystemExit(SIGNALLED + number)
 
     async def told(self) -> None:
-        """Return when the end begins."""
+        """Wait for the start of the shutdown."""
         await self._told.wait()
 
 
 async def serve_until_stopped(gateway: Gateway, shutdown: Shutdown, worker: Worker | None) -> None:
-    """Serve until a signal comes, or the parent of a worker is gone; then drain."""
+    """Serve until a signal arrives or the parent of a worker has died; then shut down."""
     loop = asyncio.get_running_loop()
     for name in _ENDING:
-        with suppress(NotImplementedError):  # Windows; Ctrl-C cancels there
+        with suppress(NotImplementedError):  # on Windows, Ctrl-C cancels the task
             loop.add_signal_handler(name, _heed, name, loop, shutdown)
     if worker is not None:
         loop.add_reader(worker.alive, _orphaned, loop, worker.alive, shutdown)
@@ -66,7 +69,7 @@ async def serve_until_stopped(gateway: Gateway, shutdown: Shutdown, worker: Work
     await shutdown.told()
     if under_way := gateway.counters[ACTIVE]:
         answers = "1 answer" if under_way == 1 else f"{under_way} answers"
-        shutdown.say(f"finishing {answers}; Ctrl-C again ends at once")
+        shutdown.say(f"waiting for {answers}; press Ctrl-C again to stop at once")
     await gateway.drain(shutdown.drain, shutdown.notice)
 
 
@@ -79,7 +82,7 @@ def _heed(number: int, loop: asyncio.AbstractEventLoop, shutdown: Shutdown) -> N
     except SystemExit:
         for name in _ENDING:
             loop.remove_signal_handler(name)
-            signal.signal(name, signal.SIG_IGN)  # or it would break off what is put away now
+            signal.signal(name, signal.SIG_IGN)  # a signal would interrupt the cleanup
         raise
 
 

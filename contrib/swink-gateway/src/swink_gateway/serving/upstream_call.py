@@ -1,7 +1,7 @@
-"""A call that was begun for a client, and what the log says of its failures.
+"""A call for a client, and the log lines about its failures.
 
-Clients are not told who of the gateway's accounts fails, and how: that is for its owner. A failure
-is a warning unless it is of what the client asks for.
+Clients do not learn which of the gateway's accounts fails, or how: that is for the operator. A
+failure is logged as a warning, unless the client's request caused it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["UpstreamCall"]
 log = logging.getLogger(__name__)
 
 OF_REQUESTS = frozenset(kind for kind, row in KINDS.items() if row.scope in ("request", "caller"))
-"""Kinds of failures that are a request's, as is a model that is not there and not in the file."""
+"""Kinds of failures that a request causes; an unknown model does so if it is not in the file."""
 
 MOST_SAID = 500
-"""Characters of what a provider said that are logged: some send a page."""
+"""The number of logged characters of a provider's message: some providers send a page."""
 
 MOST_PLACES = 3
-"""Of an account in the file: all routes without options of their own may have the same."""
+"""The limit for listed routes of an account, because many routes may share it."""
 
 
 @define
@@ -45,7 +45,7 @@ class Claims:
     _claiming: asyncio.Task[None] | None = None
 
     def hear(self, stream: EventStream) -> None:
-        """Record the ids of a complete answer, before its client reads the end of it."""
+        """Record the ids of a complete answer before its client receives the end."""
         info = stream.call.provider_info
         ids = ids_in_answer(stream.message, bool(info and info.continues))
         if ids:
@@ -60,15 +60,15 @@ class Claims:
         try:
             await self.ledger.claim(self.owner, ids)
         except Exception as error:
-            log.warning("ids of an answer cannot be recorded, and are refused later: %s", error)
+            log.warning("ids of an answer are not stored, so requests with them fail: %s", error)
 
 
 @define(frozen=True)
 class UpstreamCall:
-    """The stream of a call, and the facts of its answer.
+    """The stream of a call, and the facts about its answer.
 
-    `models` is how many may answer, as `routing` has it. `claims` records the ids in the answer;
-    `None` for a client without limits.
+    `models` is the number of models in the chain of `routing`. `claims` records the ids in the
+    answer; `None` for a client without limits.
     """
 
     stream: EventStream
@@ -78,13 +78,13 @@ class UpstreamCall:
     claims: Claims | None = None
 
     def hear(self, batch: Sequence[Any]) -> None:
-        """Note the ids of an answer, and log a failure that a batch of events ends with."""
+        """Record the ids of an answer, and log the failure at the end of a batch."""
         if self.claims is not None and isinstance(batch[-1], Done):
             self.claims.hear(self.stream)
         self._log_failures(batch)
 
     def _log_failures(self, batch: Sequence[Any]) -> None:
-        """Log who failed, as the file names it, and in what words, in one line."""
+        """Log the failed account (by its path in the file) and the provider's message."""
         match batch[-1]:
             case (
                 Retry(error_kind=kind, error=why)
@@ -95,11 +95,16 @@ class UpstreamCall:
     def _log(self, kind: Kind | None, why: str | None) -> None:
         call = self.stream.call
         who = [*self.routing.places(call.attempt.target.key)]
-        nobody_was_asked = call.attempts < call.attempt.number  # it rests, as was told when it did
+        # the start of the cooldown was logged
+        nobody_was_asked = call.attempts < call.attempt.number
         is_theirs = kind in OF_REQUESTS or (kind is Kind.MODEL_NOT_FOUND and not who)
         if len(who) > MOST_PLACES:
             who[MOST_PLACES:] = ["…"]
-        what = "no credentials that %s accepts" if kind is Kind.AUTH else f"%s failed: {kind}"
+        what = (
+            "credentials for %s are missing or refused"
+            if kind is Kind.AUTH
+            else f"%s failed: {kind}"
+        )
         said = shorten(call.redact(why or ""), MOST_SAID, placeholder="…")
         level = logging.INFO if is_theirs or nobody_was_asked else logging.WARNING
         log.log(level, f"%s{what}: %s", f"{', '.join(who)}: " if who else "", call.model, said)

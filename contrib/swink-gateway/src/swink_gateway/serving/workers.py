@@ -1,10 +1,10 @@
-"""Several processes behind one port: a parent that listens, and workers that it forks.
+"""Worker processes: a parent that listens on the port, and forked workers that serve it.
 
-    worker = fork_workers(4, sock)      # returns in each worker; the parent ends in it
+    worker = fork_workers(4, sock)      # returns in each worker; the parent exits in it
 
-All accept from one listening socket: connections that a worker had not accepted when it died wait
-for the others. The parent serves nothing. It begins a worker anew that died, passes SIGTERM and
-SIGHUP on, and ends when all have ended. Workers whose parent is gone end, too.
+All workers accept from one listening socket: if a worker dies, the others take over connections
+that it had not accepted. The parent serves nothing. It replaces a worker that dies, forwards
+SIGTERM and SIGHUP, and exits after all workers. Workers exit if the parent dies.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ __all__ = ["TOGETHER_ENV", "Worker", "fork_workers", "listen"]
 log = logging.getLogger(__name__)
 
 TOGETHER_ENV = "PROMETHEUS_MULTIPROC_DIR"
-"""Names the folder in which prometheus_client, and feeds, have several processes tell together."""
+"""The variable with the folder that prometheus_client and feeds of several processes share."""
 
 MOST_WAITING = 1024
-"""Connections that wait to be accepted, as far as the system allows."""
+"""The backlog of connections, as far as the system allows it."""
 
 AGAIN_SECONDS = 1.0
-"""Between the ends of a worker that never was ready and the beginning of the next."""
+"""The seconds before a worker that was never ready is replaced."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens. Raises OSError."""
+    """Return a listening socket. Raises OSError."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     return socket.create_server((host, port), family=family, backlog=MOST_WAITING)
 
 
 @define
 class Worker:
-    """What a worker has of its parent: `number` counts all that were begun, from 0."""
+    """The data that a worker has from its parent: `number` counts all workers, from 0."""
 
     number: int
     _ready: int
     alive: int
-    """A file descriptor that can be read from when the parent is gone."""
+    """A file descriptor that becomes readable when the parent dies."""
 
     def ready(self) -> None:
-        """Tell the parent that requests are answered."""
+        """Report to the parent that requests are served."""
         os.write(self._ready, b"\0")
         os.close(self._ready)
 
@@ -60,17 +60,17 @@ class Worker:
 def fork_workers(
     count: int, sock: socket.socket, ended: Callable[[int], None] = lambda pid: None
 ) -> Worker:
-    """Begin `count` workers and return in each of them; the parent exits when all have ended.
+    """Fork `count` workers and return in each of them; the parent exits after all of them.
 
-    `ended` is told the process id of each that has, in the parent, whose exit code is 0 where
-    theirs are. When the very first worker ends before it was ready, all
-    is over, with its exit code. Raises SwinkError where processes cannot be forked.
+    In the parent, `ended` is called with the process id of each worker that has ended. The parent's
+    exit code is 0 if the workers' are. If the first worker ends before it is ready, all others are
+    stopped, and its exit code is used. Raises SwinkError if processes cannot be forked.
     """
     if not hasattr(os, "fork"):
         raise SwinkError(
-            "this system cannot serve with several workers",
+            "this system does not support several workers",
             title="The gateway was not started",
-            resolution="Start one without --workers, or several behind a load balancer.",
+            resolution="Start without --workers, or run several gateways behind a load balancer.",
         )
     return _Parent(count, sock, ended).supervise()
 
@@ -81,7 +81,7 @@ class _Parent:
     sock: socket.socket
     ended: Callable[[int], None]
     workers: dict[int, int] = field(factory=dict)
-    """By process id, the descriptor by which each says that it is ready."""
+    """The descriptor through which each worker reports that it is ready, by process id."""
     begun: int = 0
     ready: set[int] = field(factory=set)
     code: int = 0
@@ -89,7 +89,7 @@ class _Parent:
     alive: tuple[int, int] = field(factory=os.pipe)
 
     def supervise(self) -> Worker:
-        """Look after the workers until they are to stop, and have; return in each of them."""
+        """Supervise the workers until all have stopped; return in each worker."""
         for name in _PASSED_ON:
             signal.signal(name, self._pass_on)
         while True:
@@ -103,7 +103,7 @@ class _Parent:
             self._bury(*os.wait())
 
     def _fork(self) -> Worker | None:
-        """Begin a worker; return it in the worker, and `None` in the parent."""
+        """Fork a worker; return it in the worker, and `None` in the parent."""
         heard, ready = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -124,10 +124,10 @@ class _Parent:
     def _bury(self, pid: int, status: int) -> None:
         code = os.waitstatus_to_exitcode(status)
         if self.stops:
-            told = -code in _ENDING  # before it could heed it
+            told = -code in _ENDING  # before it handles signals
             self.code = self.code or (0 if told else code if code >= 0 else 1)
         else:
-            log.warning("worker %d ended with %d; another one begins", pid, code)
+            log.warning("worker %d exited with status %d; starting another one", pid, code)
             if not self._is_ready(pid):
                 time.sleep(AGAIN_SECONDS)
         os.close(self.workers.pop(pid))
@@ -135,7 +135,7 @@ class _Parent:
         self.ended(pid)
 
     def _is_ready(self, pid: int) -> bool:
-        """Wait until a worker is ready, or has ended before it was."""
+        """Wait until a worker is ready, or ended before that."""
         if pid not in self.ready and os.read(self.workers[pid], 1):
             self.ready.add(pid)
         return pid in self.ready
@@ -153,4 +153,4 @@ _ENDING = (signal.SIGTERM, signal.SIGINT)
 _PASSED_ON = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
 )
-"""Windows, where nothing is forked but this is imported, has no SIGHUP."""
+"""`None` on Windows, where nothing is forked."""

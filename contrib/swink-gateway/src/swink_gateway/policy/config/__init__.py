@@ -1,4 +1,4 @@
-"""What the gateway of a team is told in a TOML file: who answers, who may ask, and for how much."""
+"""The gateway's configuration in a TOML file: routes, keys, limits and budgets."""
 
 from swink_gateway.policy.config.reading import MOST_BYTES, ConfigError, Fault, Source
 from swink_gateway.policy.config.schema import (

@@ -1,7 +1,7 @@
-"""Where in a TOML file a value is.
+"""The lines of values in a TOML file.
 
-Python's own parser says no lines, so it is asked: a value stands in the first line up to which the
-file, read on its own, has it. Brackets that are open there are closed.
+Python's parser reports no line numbers. They are found by parsing prefixes of the file: a value
+begins on the last line of the shortest prefix that contains it, after open brackets are closed.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 __all__ = ["Path", "line_of", "written"]
 
 Path = tuple[str | int, ...]
-"""The way to a value: keys of tables and indices of lists."""
+"""The path of a value: keys of tables and indices of lists."""
 
 DEEPEST = 4
-"""Lists in lists that are closed."""
+"""The greatest depth of nested lists that is handled."""
 
 
 def written(path: Path) -> str:
-    """Return a path as TOML writes it."""
+    """Format a path in TOML notation."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -33,7 +33,7 @@ def written(path: Path) -> str:
 
 
 def line_of(text: str, path: Path) -> int:
-    """Return the line, from 1, in which a value begins, or the nearest of what holds it."""
+    """Return the line, from 1, on which a value or its nearest enclosing table begins."""
     lines = text.splitlines()
     whole = tomllib.loads(text)
     while path and not _has(whole, path):
@@ -55,7 +55,7 @@ def line_of(text: str, path: Path) -> int:
 
 
 def _first(most: int, holds: Callable[[int], bool]) -> int:
-    """Return the least number of lines from which on something holds."""
+    """Return the smallest number of lines from which on a condition holds."""
     least = 0
     while least < most:
         middle = (least + most) // 2

@@ -1,7 +1,7 @@
-"""From a TOML file to a `Config`, or to all that is wrong with it: line, key and what was expected.
+"""Reader of the TOML configuration: returns a `Config`, or faults with line, key and expectation.
 
-`${NAME}` in a text is a variable of the environment; `$${` is `${` itself. No message shows a value
-that came from there: it may be a secret.
+`${NAME}` in a string is replaced by an environment variable; `$${` stands for a literal `${`. No
+message shows a value from the environment, because it may be a secret.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 
 
 _KEYS = re.compile(r"""\((?:(?:'[^']*'|"[^"]*"),? ?)+\)""")
-"""A path, as the parser says it."""
+"""A path in a message of cattrs."""
 
 
 def _as_written(path: re.Match[str]) -> str:
@@ -39,12 +39,12 @@ def _as_written(path: re.Match[str]) -> str:
 
 
 class ConfigError(UsageError, title="The configuration cannot be used"):
-    """A file that is no configuration; its message has a line for each fault."""
+    """An invalid configuration file; the message has one line for each fault."""
 
 
 @define(frozen=True)
 class Fault:
-    """What is wrong with the value at a path."""
+    """A problem with the value at a path."""
 
     path: Path
     why: str
@@ -52,14 +52,14 @@ class Fault:
 
 @define(frozen=True)
 class Source:
-    """A file's text, and where it is from."""
+    """The text of a configuration file, and the file's name."""
 
     name: str
     text: str
 
     @classmethod
     def of(cls, file: File) -> Source:
-        """Return what a file says now. Raises ConfigError."""
+        """Read a file. Raises ConfigError if it is unreadable or too large."""
         try:
             with file.open("rb") as opened:
                 data = opened.read(MOST_BYTES + 1)
@@ -68,20 +68,20 @@ class Source:
             return cls(str(file), data.decode())
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
-            raise ConfigError(f"{file}: {why}", resolution="Name a TOML file.") from error
+            raise ConfigError(f"{file}: {why}", resolution="Pass a readable TOML file.") from error
 
     def config(self, environ: Mapping[str, str]) -> Config:
-        """Return what the text says. Raises ConfigError."""
+        """Parse the text. Raises ConfigError."""
         config, faults = self.read(environ)
         self.refuse(faults)
-        assert config is not None  # or there is a fault
+        assert config is not None  # otherwise `refuse` has raised
         return config
 
     def read(self, environ: Mapping[str, str]) -> tuple[Config | None, list[Fault]]:
-        """Return what the text says, and all that is wrong with it.
+        """Parse the text; return the configuration and all faults.
 
-        Where a value has a fault that may be left out, it is; where one may not, there is no
-        configuration. Raises ConfigError for what is not TOML.
+        An invalid optional value is left out of the configuration; if a required one is invalid,
+        the configuration is `None`. Raises ConfigError for text that is not TOML.
         """
         try:
             data = tomllib.loads(self.text)
@@ -90,7 +90,7 @@ class Source:
             line = found[1] if found else len(self.text.splitlines())
             raise ConfigError(
                 f"{self.name}:{line}: {_KEYS.sub(_as_written, str(error))}",
-                resolution="Write it as TOML (https://toml.io).",
+                resolution="Correct the TOML syntax (https://toml.io).",
             ) from error
         faults: list[Fault] = []
         data = _filled(data, (), environ, faults)
@@ -123,28 +123,32 @@ class Source:
             raise
         except Exception as error:
             raise ConfigError(
-                f"{self.name}: its [store] cannot be read",
-                resolution="swink gateway --check says what is wrong with it.",
+                f"{self.name}: invalid [store]",
+                resolution="Run swink gateway --check FILE to list the faults.",
             ) from error
 
     def variables_of_keys(self) -> set[str]:
-        """Return the names of the variables that hold clients' keys, of a text that can be read."""
+        """Return the names of the environment variables that hold clients' keys.
+
+        The text must be valid.
+        """
         keys = tomllib.loads(self.text).get("keys", {}).values()
         said = " ".join(str(key["key"]) for key in keys)
         return {found[1] for found in _VARIABLE.finditer(said) if found[1]}
 
     def refuse(self, faults: Iterable[Fault]) -> None:
-        """Raise ConfigError where there is a fault."""
+        """Raise ConfigError if there are faults."""
         told = sorted((line_of(self.text, f.path), written(f.path), f.why) for f in faults)
         if told:
             lines = [f"{self.name}:{line}: {key}: {why}" for line, key, why in told]
             raise ConfigError(
-                "\n".join(lines), resolution="Mend the file; swink gateway --check reads it again."
+                "\n".join(lines),
+                resolution="Correct the file, then run swink gateway --check FILE.",
             )
 
 
 def _filled(data: Any, path: Path, environ: Mapping[str, str], faults: list[Fault]) -> Any:
-    """Return data with the environment's values in its texts, and clients' keys hashed."""
+    """Replace environment variables in the strings of `data`, and hash clients' keys."""
     if isinstance(data, dict):
         return {key: _filled(v, (*path, key), environ, faults) for key, v in data.items()}
     if isinstance(data, list):
@@ -157,11 +161,11 @@ def _filled(data: Any, path: Path, environ: Mapping[str, str], faults: list[Faul
         if name is None:
             return "${"
         if not found[2]:
-            faults.append(Fault(path, "'${' has no '}' after it; '${' itself is written '$${'"))
+            faults.append(Fault(path, "'${' without '}'; write '$${' for a literal '${'"))
         elif name not in environ:
-            faults.append(Fault(path, f"there is no variable {name!r} in the environment"))
+            faults.append(Fault(path, f"the environment variable {name!r} is not set"))
         elif not held.strip() and (path[0] == "keys" or path[-1] == "api_key"):
-            faults.append(Fault(path, f"the variable {name!r} is empty"))
+            faults.append(Fault(path, f"the environment variable {name!r} is empty"))
         return held
 
     filled = _VARIABLE.sub(value, data)
@@ -171,7 +175,7 @@ def _filled(data: Any, path: Path, environ: Mapping[str, str], faults: list[Faul
 
 
 def _faults(error: BaseException, path: Path) -> Iterator[Fault]:
-    """Yield what cattrs found, with the paths that are in its notes."""
+    """Yield the faults in an error of cattrs, with the paths from its notes."""
     if isinstance(error, ForbiddenExtraKeysError):
         known = [one.name for one in fields(error.cl)] if has(error.cl) else []
         for name in sorted(error.extra_fields):
@@ -186,7 +190,10 @@ def _faults(error: BaseException, path: Path) -> Iterator[Fault]:
 
 
 def _leave_out(data: Any, path: Path) -> None:
-    """Take a value of a table out. Raises TypeError for one of a list, whose others would move."""
+    """Remove the value at a path from its table.
+
+    Raises TypeError for an item of a list: the indices of later items would change.
+    """
     for step in path[:-1]:
         data = data[step]
     if not isinstance(data, dict):

@@ -1,4 +1,4 @@
-"""What a configuration says, as classes; their docstrings are the reference of the TOML file."""
+"""The classes of a configuration; their docstrings are the reference of the TOML file."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Count = NewType("Count", int)
 """A whole number above 0."""
 
 Options = NewType("Options", dict[str, Any])
-"""Options of a call, by the names of `StreamOptions`."""
+"""Options of a call, named as in `StreamOptions`."""
 
 Digest = NewType("Digest", bytes)
-"""The SHA-256 of a key."""
+"""The SHA-256 digest of a key."""
 
 Tag = NewType("Tag", str)
-"""A word for the ledger, of at most 64 characters: letters, digits and `-_.:/@`."""
+"""A tag or team in the ledger: at most 64 letters, digits and `-_.:/@`."""
 
 OptionName = NewType("OptionName", str)
-"""An option that a client may say, or `tools`."""
+"""The name of an option that a client may set, or `tools`."""
 
 OPTION_NAMES = frozenset(ClientOptions.__annotations__) - {"timeout", "timeouts", "retry"} | {
     "tools"
@@ -45,9 +45,9 @@ OPTION_NAMES = frozenset(ClientOptions.__annotations__) - {"timeout", "timeouts"
 class Upstream:
     """A model of a tier.
 
-    `model` is `provider/model`, or a bare name that one provider lists. Of the models of a tier,
-    each is the first to be asked as often as its `weight` says. `options` go before those of the
-    route, and may hold `api_key` and `base_url`.
+    `model` is `provider/model`, or a bare name that exactly one provider lists. `weight` is the
+    share of requests that go to this model first. `options` override those of the route, and may
+    include `api_key` and `base_url`.
     """
 
     model: str
@@ -57,12 +57,11 @@ class Upstream:
 
 @define(frozen=True, kw_only=True)
 class Transforms:
-    """What becomes of a request before it is passed on.
+    """Changes to a request before it is forwarded.
 
-    `system_prompt` is said before the client's own instructions. `defaults` are options of calls
-    that do not say them. `leave_out` names options of the client's that are not passed on; `tools`
-    are all its tools. `max_tokens` is the most that a client may ask for, and what is asked for
-    where it says nothing.
+    `system_prompt` precedes the client's own instructions. `defaults` are options for requests that
+    do not set them. `leave_out` lists options of the client to drop; `tools` drops all its tools.
+    `max_tokens` is the limit for answers, and the value for requests that set none.
     """
 
     system_prompt: str | None = None
@@ -73,11 +72,11 @@ class Transforms:
 
 @define(frozen=True, kw_only=True)
 class Route:
-    """A name that clients may ask for, and who answers.
+    """A name that clients may request, and the models behind it.
 
-    `tiers` are asked one after the other, until one answers. A tier is a model, or a list of models
-    among which `weight` chooses; the rest of them are asked next. `options` are those of all its
-    models and go before the client's. `time_limits` are in seconds, `false` for none.
+    `tiers` are tried in order until one succeeds. A tier is one model or a list. Within a list,
+    `weight` chooses the model to try first; the others follow. `options` apply to all models and
+    override the client's. `time_limits` are in seconds; `false` disables one.
     """
 
     tiers: tuple[tuple[Upstream, ...], ...]
@@ -88,12 +87,12 @@ class Route:
 
 @define(frozen=True, kw_only=True)
 class When:
-    """Which requests a rule is for; all that is said has to hold.
+    """Conditions of a rule; all of them must hold.
 
-    `models` are patterns of the names that are asked for. `thinking`, `tools` and `web_search` say
-    whether those are asked for; a tool that a vendor runs on its own servers is none of the
-    client's tools. `longer_than` is a length in tokens, estimated. `background` is what agents ask
-    beside a conversation: a title, a summary or a topic of it, without tools.
+    `models` are patterns of the requested names. `thinking`, `tools` and `web_search` match
+    requests that do or do not use that feature; tools that run on a vendor's servers do not count
+    as `tools`. `longer_than` is an estimated number of tokens. `background` matches the side
+    requests of agents, for example for the title or a summary of a conversation, without tools.
     """
 
     models: tuple[str, ...] = ()
@@ -106,7 +105,7 @@ class When:
 
 @define(frozen=True, kw_only=True)
 class Rule:
-    """Where requests go that have something in common; the first rule that fits decides.
+    """A rule that routes matching requests; the first rule that matches decides.
 
     `to` is a route, an alias or a model.
     """
@@ -117,19 +116,19 @@ class Rule:
 
 @define(frozen=True, kw_only=True)
 class Key:
-    """Who may ask, and for how much; what is left out has no bound.
+    """A client's key and its limits. A limit that is left out does not apply.
 
-    `key` is `"sha256:…"`, the SHA-256 of the key in hexadecimal, or `"${NAME}"`, the variable that
-    holds it; of several each counts. `models` are patterns of what may be asked for, by the names
-    that clients use. An `operator` may read the metrics, the feed of calls and what all spend.
-    Tokens are those of prompts and answers; days and months are those of UTC. With a budget, models
-    without a price are refused: see `prices`. The ledger has the key's `team` and `tags`, and the
-    tags that a request names in `x-swink-tags`.
+    `key` is `"sha256:…"`, the SHA-256 digest of the key in hexadecimal, or `"${NAME}"`, the
+    environment variable that holds it; a list has several keys with the same limits. `models` are
+    patterns of the names that the key may request. An `operator` may read the metrics, the feed of
+    calls and the spending of all keys. Token limits count prompts and answers. Days and months are
+    in UTC. A key with a budget cannot use models without a price: see `prices`. The ledger records
+    the key's `team` and `tags`, and the tags in the `x-swink-tags` header of a request.
 
-    All keys share the vendors' accounts. `vendor_ids` are patterns of the ids of files, vector
-    stores, containers and conversations at a vendor that the key may name, in addition to the ids
-    in its answers. `allowed_fields` are fields of requests to a vendor that the gateway does not
-    know, and that a key with limited models or a budget may set all the same.
+    All keys share the operator's accounts at the vendors. `vendor_ids` are patterns of ids (of
+    files, vector stores, containers and conversations) that the key may use, in addition to the ids
+    in its own answers. `allowed_fields` are request fields unknown to the gateway that a key with
+    limited models or a budget may still set.
     """
 
     key: tuple[Digest, ...] = field(repr=False)
@@ -147,20 +146,20 @@ class Key:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the models or the budget of the key are limited."""
+        """Whether the key has a budget or a limited list of models."""
         return bool(self.models or self.has_budget)
 
     @property
     def has_budget(self) -> bool:
-        """Whether the dollars of the key are limited."""
+        """Whether the key has a budget in dollars."""
         return bool(self.dollars_per_day or self.dollars_per_month)
 
 
 @define(frozen=True, kw_only=True)
 class Price:
-    """US dollars for a million tokens of a model. Cache tokens cost `input` by default.
+    """Prices in US dollars per million tokens. Cache tokens cost `input` by default.
 
-    These go before the catalogue's prices. Models that cost nothing have `input` and `output` of 0.
+    These override the catalog's prices. For free models, set `input` and `output` to 0.
     """
 
     input: Dollars
@@ -171,14 +170,14 @@ class Price:
 
 @define(frozen=True, kw_only=True)
 class Config:
-    """What a file says.
+    """The configuration of a gateway.
 
-    `aliases` are other names of routes and models, `routes` names with a chain of models each,
-    `rules` decide by what a request asks for, `keys` are those that clients show, by the names of
-    their owners, `prices` by patterns of `provider/model` go before the catalogue's (the first that
-    fits counts), and `store` is where limits and the ledger are kept. A streamed answer's status
-    waits for the provider's first words or failure, but no longer than `head_wait` seconds; from
-    then on the client gets signs of life.
+    `aliases` are other names for routes and models. `routes` are names with a fallback chain of
+    models each. `rules` choose a route by the properties of a request. `keys` are clients' keys by
+    the names of their owners. `prices`, by patterns of `provider/model`, override the catalog's;
+    the first pattern that matches applies. `store` holds limits and the ledger. For a streamed
+    answer, the gateway sends the HTTP status after the provider's first output or failure, or after
+    `head_wait` seconds; after that, it sends keep-alives until output arrives.
     """
 
     head_wait: Amount = Amount(10.0)

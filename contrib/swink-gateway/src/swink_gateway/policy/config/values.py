@@ -1,4 +1,4 @@
-"""How cattrs reads the values of a configuration: strictly, and in words for whoever wrote it."""
+"""Strict conversion of configuration values with cattrs, with messages for the file's author."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ from swink_gateway.policy.config.schema import (
 __all__ = ["TAG", "converter", "digest_of", "unknown"]
 
 TAG = re.compile(r"[\w.:/@-]{1,64}")
-"""A tag has no comma, because lists of tags are separated by commas."""
+"""The characters of a tag. It has no comma, because commas separate tags in a list."""
 
 _DIGEST = re.compile("sha256:[0-9a-f]{64}")
 
 BESIDE = {"timeouts": "time_limits", "timeout": "time_limits"}
-"""Options that a route has a word of its own for."""
+"""Options that a route sets in a separate field, with the name of the field."""
 
 SECRET = frozenset({"api_key", "base_url", "headers"})
-"""Options whose values no message may show."""
+"""Options whose values are secret: messages never show them."""
 
 
 def digest_of(key: str) -> str:
-    """Return a key as a file may hold it."""
+    """Return the digest of a key, as a configuration file may have it."""
     return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """Say that a name is unknown, and which there are."""
+    """Format a message about an unknown name, with a suggestion or the known names."""
     near = get_close_matches(name, known, 1)
     hint = f"; did you mean {near[0]}?" if near else f"; known: {', '.join(sorted(known))}"
-    return f"there is no {name!r} here{hint}"
+    return f"unknown name {name!r}{hint}"
 
 
 @cache
@@ -60,7 +60,7 @@ def converter() -> Converter:
     """Return the converter of configurations."""
     made = Converter(forbid_extra_keys=True)
 
-    def lists(kind: Any) -> Any:  # one value is a list of one
+    def lists(kind: Any) -> Any:  # a single value is a list of one
         of: Any = get_args(kind)[0]
         listed: Any = list[of]
         one, many = made.get_structure_hook(of), made.get_structure_hook(listed)
@@ -81,21 +81,21 @@ def converter() -> Converter:
     made.register_structure_hook_factory(partial(_is, tuple), lists)
     made.register_structure_hook_factory(partial(_is, Mapping), mappings)
     hooks: dict[Any, Callable[[Any, Any], Any]] = {
-        str: partial(_plain, str, "a text"),
+        str: partial(_plain, str, "a string"),
         bool: partial(_plain, bool, "true or false"),
         Amount: _amount,
         Count: _count,
         Dollars: _dollars,
         Tag: _tag,
         Digest: _digest,
-        Path: lambda data, _: Path(_plain(str, "a text", data, None)),
+        Path: lambda data, _: Path(_plain(str, "a string", data, None)),
         OptionName: partial(_one_of, OPTION_NAMES),
         Options: _options,
         Timeouts: _time_limits,
     }
     for kind, hook in hooks.items():
         made.register_structure_hook(kind, hook)
-    upstream: Any = tables(Upstream)  # after the hooks of its fields
+    upstream: Any = tables(Upstream)  # must follow the hooks of its fields
 
     def model(data: Any, _: Any) -> Any:
         return upstream({"model": data} if isinstance(data, str) else data, Upstream)
@@ -116,27 +116,25 @@ def _table(data: Any) -> Any:
 
 _TYPES = re.compile(r"`([a-z |]+|None)+`")
 _WORDS = {
-    "int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false",
+    "int": "a whole number", "float": "a number", "str": "a string", "bool": "true or false",
     "array": "a list", "dict": "a table", "object": "a table",
 }  # fmt: skip
 
 
 def _in_words(types: re.Match[str]) -> str:
-    """Say types of Python as whoever writes TOML knows them."""
+    """Replace names of Python types by TOML's terms."""
     named = [name for name in types[0].strip("`").split(" | ") if name != "None"]
     if "float" in named and "int" in named:
         named.remove("int")
     return " or ".join(_WORDS.get(name, name) for name in named)
 
 
-_KINDS = {str: "a text", bool: "true or false", list: "a list", dict: "a table"}
+_KINDS = {str: "a string", bool: "true or false", list: "a list", dict: "a table"}
 
 
 def _expected(what: str, data: Any) -> str:
     is_number = type(data) in (int, float)
-    return (
-        f"{what} was expected, not {'a number' if is_number else _KINDS.get(type(data), 'a date')}"
-    )
+    return f"expected {what}, not {'a number' if is_number else _KINDS.get(type(data), 'a date')}"
 
 
 def _plain(kind: type, what: str, data: Any, _: Any) -> Any:
@@ -149,7 +147,7 @@ def _amount(data: Any, _: Any) -> Any:
     if type(data) not in (int, float):
         raise ValueError(_expected("a number above 0", data))
     if not 0 < data < float("inf"):
-        raise ValueError(f"a number above 0 was expected, not {data}")
+        raise ValueError(f"expected a number above 0, not {data}")
     return float(data)
 
 
@@ -157,13 +155,13 @@ def _dollars(data: Any, _: Any) -> Any:
     if type(data) not in (int, float):
         raise ValueError(_expected("a number of at least 0", data))
     if not 0 <= data < float("inf"):
-        raise ValueError(f"a number of at least 0 was expected, not {data}")
+        raise ValueError(f"expected a number of at least 0, not {data}")
     return float(data)
 
 
 def _tag(data: Any, _: Any) -> Any:
-    if not TAG.fullmatch(_plain(str, "a text", data, None)):
-        raise ValueError(f"1 to 64 letters, digits and -_.:/@ were expected, not {data!r:.100}")
+    if not TAG.fullmatch(_plain(str, "a string", data, None)):
+        raise ValueError(f"expected 1 to 64 letters, digits and -_.:/@, not {data!r:.100}")
     return data
 
 
@@ -171,28 +169,28 @@ def _count(data: Any, _: Any) -> Any:
     if type(data) not in (int, float):
         raise ValueError(_expected("a whole number above 0", data))
     if type(data) is float or data < 1:
-        raise ValueError(f"a whole number above 0 was expected, not {data}")
+        raise ValueError(f"expected a whole number above 0, not {data}")
     return data
 
 
 def _digest(data: Any, _: Any) -> Any:
-    if not _DIGEST.fullmatch(_plain(str, "a text", data, None)):
-        raise ValueError('"sha256:" and 64 hexadecimal digits, or "${NAME}", was expected')
+    if not _DIGEST.fullmatch(_plain(str, "a string", data, None)):
+        raise ValueError('expected "sha256:" and 64 hexadecimal digits, or "${NAME}"')
     return bytes.fromhex(data.removeprefix("sha256:"))
 
 
 def _one_of(known: Iterable[str], data: Any, _: Any) -> Any:
-    if _plain(str, "a text", data, None) not in known:
+    if _plain(str, "a string", data, None) not in known:
         raise ValueError(unknown(data, known))
     return data
 
 
 def _options(data: Any, _: Any) -> Any:
-    """Read options one by one, so that each is told apart."""
+    """Convert options one by one, so that a fault names its option."""
 
     def read(name: str, value: Any) -> Any:
         if name in BESIDE:
-            raise ValueError(f"it is called {BESIDE[name]}, beside options")
+            raise ValueError(f"set {BESIDE[name]} of the route instead")
         if name == "retry":
             value = _each(_table(value), partial(_field, RetryPolicy), RetryPolicy)
             retries = {**RetryPolicy.none().retries, **value.pop("retries", {})}
@@ -202,7 +200,7 @@ def _options(data: Any, _: Any) -> Any:
         except ValueError:
             if name not in SECRET:
                 raise
-            raise ValueError("no value that it could have") from None
+            raise ValueError("invalid value") from None
 
     return _each(_table(data), read, StreamOptions)
 
@@ -215,7 +213,7 @@ def _time_limits(data: Any, _: Any) -> Any:
 
 
 def _field(kind: Any, name: str, value: Any) -> Any:
-    """Return a value of a class of the core's, which checks it."""
+    """Convert a value of one of the core's classes, which validates it."""
     known = fields_dict(kind)
     if name not in known:
         raise ValueError(unknown(name, known))
@@ -226,7 +224,7 @@ def _field(kind: Any, name: str, value: Any) -> Any:
 
 
 def _each(data: Mapping[str, Any], read: Callable[[str, Any], Any], kind: Any) -> dict[str, Any]:
-    """Read the values of a table; what is wrong with any of them is told in cattrs's way."""
+    """Convert the values of a table; collect faults in cattrs's format."""
     values, errors = {}, []
     for name, value in data.items():
         try:

@@ -1,1 +1,1 @@
-"""OpenAI's Chat Completions."""
+"""The protocol of OpenAI's Chat Completions."""

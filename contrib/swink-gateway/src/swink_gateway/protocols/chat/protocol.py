@@ -1,8 +1,8 @@
-"""Chat Completions, as OpenAI's API and hundreds like it speak it.
+"""Chat Completions, the protocol of OpenAI's API and of hundreds of similar ones.
 
-https://developers.openai.com/api/reference/resources/chat. The model's words are one string and its
-calls a list beside it; what it thought is `reasoning_content`, which many clients read. A stream
-ends in `[DONE]`, after a finish reason or after an error: a client that gets neither asks for ever.
+https://developers.openai.com/api/reference/resources/chat. An answer has one string of text and a
+list of tool calls; thinking is in `reasoning_content`, which many clients read. A stream ends in
+`[DONE]`, after a finish reason or an error: a client that gets neither retries forever.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ FINISH = {
 }
 
 PREFIX = "chatcmpl-"
-"""How ids begin that the provider did not give."""
+"""The prefix of generated ids."""
 
 _SAYING = frozenset({TextDelta, TextEnd, ThinkingDelta, ToolCallStart, Extension, Done})
-"""Events that say something here."""
+"""Events that produce output in this protocol."""
 
 DONE = b"data: [DONE]\n\n"
 
@@ -73,33 +73,33 @@ IMAGES = "images"
 ALIVE = b": alive\n\n"
 
 PREDICTED = ("accepted_prediction_tokens", "rejected_prediction_tokens")
-"""Counts that the API's own services alone have."""
+"""Token counts that only the API's own services have."""
 
 FACTS = ("service_tier", "system_fingerprint")
-"""Facts of a whole answer that the API has fields for."""
+"""Facts about an answer that the API has fields for."""
 
 
 class ChatProtocol:
-    """What OpenAI's SDKs ask by `chat.completions`."""
+    """The requests of OpenAI's SDKs to `chat.completions`."""
 
     name = "chat"
     wire_format = WIRE_FORMAT
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
-        """Return what a request asks for."""
+        """Parse a request."""
         return read_chat(body)
 
     def encoder(self, asked: Asked, facts: Facts) -> ChatEncoder:
-        """Make an encoder for the answer to a request."""
+        """Create an encoder for the answer to a request."""
         return ChatEncoder(asked, facts)
 
     def failure(self, error: Error, status: int) -> Reply:
-        """Return what says that there is no answer, with this HTTP status."""
+        """Return the response for a failure before the answer, with this HTTP status."""
         return error_reply(error, status)
 
 
 class ChatEncoder(EventEncoder):
-    """Writes chunks, the first of which has the role."""
+    """Writes chunks; the first one has the role."""
 
     content_type = SSE
 
@@ -118,7 +118,7 @@ class ChatEncoder(EventEncoder):
         self._is_own = False
 
     def alive(self, known: KnownAnswer) -> bytes:
-        """Return a comment."""
+        """Return an SSE comment."""
         return ALIVE
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
@@ -129,7 +129,7 @@ class ChatEncoder(EventEncoder):
             case ThinkingDelta(delta=text):
                 self._delta(b'{"reasoning_content":%b}' % encode(text), out)
             case ToolCallDelta(content_index=index, delta=text) if index in self._texts:
-                self._texts[index].append(text)  # JSON that the client knows nothing of
+                self._texts[index].append(text)  # JSON that the client does not expect
             case ToolCallDelta(content_index=index, delta=text):
                 call = {"index": self._calls[index], "function": {"arguments": text}}
                 self._delta(encode({"tool_calls": [call]}), out)
@@ -144,7 +144,7 @@ class ChatEncoder(EventEncoder):
                 if index in self._texts:
                     raw = "".join(self._texts.pop(index))
                     call[FREE_TEXT] = {"input": _free_text(parse_arguments(raw), raw)}
-                elif index in self._silent and not self._cut:  # nothing is no JSON
+                elif index in self._silent and not self._cut:  # an empty string is not JSON
                     call["function"] = {"arguments": "{}"}
                 if len(call) > 1:
                     self._delta(encode({"tool_calls": [call]}), out)
@@ -188,7 +188,7 @@ class ChatEncoder(EventEncoder):
         return self._facts.wire_formats.get(provider or "") == WIRE_FORMAT
 
     def _notes(self, said: Mapping[str, Any], text: str, out: list[bytes]) -> None:
-        """Write what stands beside a text: its sources, its log probabilities."""
+        """Write the sources and log probabilities of a text."""
         choice: dict[str, Any] = {"index": 0, "delta": {}, "finish_reason": None}
         if sources := _sources(said, text, self._length, self._is_own):
             choice["delta"] = {"annotations": sources}
@@ -211,7 +211,7 @@ class ChatEncoder(EventEncoder):
         out += (data_frame({"error": error_data(error)}), DONE)
 
     def _called(self, name: str, arguments: str) -> dict[str, Any]:
-        """Return what is called, as the client knows the tool."""
+        """Return the called tool under the client's name."""
         if self._tools.get(name, Known(name)).is_free_text:
             return {"type": FREE_TEXT, FREE_TEXT: {"name": name, "input": arguments}}
         return {"type": "function", "function": {"name": name, "arguments": arguments}}
@@ -223,7 +223,7 @@ class ChatEncoder(EventEncoder):
         return called
 
     def _media(self, said: Extension | ExtensionBlock, images: int) -> dict[str, Any]:
-        """Return sound, which the API has a field for, or an image, as OpenRouter sends them.
+        """Return generated audio, which the API has a field for, or an image in OpenRouter's.
 
         `images` is the number of images before it.
         """
@@ -237,7 +237,7 @@ class ChatEncoder(EventEncoder):
         return {IMAGES: [made]}
 
     def whole(self, message: AssistantMessage) -> bytes:
-        """Return a chat completion."""
+        """Encode a chat completion."""
         said: dict[str, Any] = {"role": "assistant", "content": message.text or None}
         if message.thinking:
             said["reasoning_content"] = message.thinking
@@ -290,7 +290,7 @@ def _is_refusal(message: AssistantMessage) -> bool:
 
 
 def _sources(said: Mapping[str, Any], text: str, length: int, is_own: bool) -> list[Any]:
-    """Return what a text cites, which stands behind so many characters of the content."""
+    """Return the sources of a text that begins `length` characters into the content."""
     if is_own:
         own = said.get("annotations")
         return own if isinstance(own, list) else []
@@ -301,7 +301,7 @@ def _sources(said: Mapping[str, Any], text: str, length: int, is_own: bool) -> l
 
 
 def _free_text(arguments: Mapping[str, Any] | None, raw: str | None) -> str:
-    """Return the text that a call has for its arguments, also of one that was cut short."""
+    """Return the text argument of a free-text call, also of a truncated one."""
     return str((arguments or {}).get("input", raw or ""))
 
 
@@ -316,7 +316,7 @@ def _facts(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
-    """Return what an answer took; `cost` is in US dollars. What nobody counted is not there."""
+    """Return the token usage of an answer, without unknown counts; `cost` is in US dollars."""
     if usage is None:
         return {}
     more = usage.extra.get

@@ -1,4 +1,4 @@
-"""What clients ask in Chat Completions, as a conversation and options.
+"""Convert requests of Chat Completions to conversations and options.
 
 https://developers.openai.com/api/reference/resources/chat: messages of the roles system, developer,
 user, assistant and tool, contents as strings or lists of parts.
@@ -42,16 +42,16 @@ __all__ = ["AUDIO", "FREE_TEXT", "WIRE_FORMAT", "called", "read_chat"]
 WIRE_FORMAT = "openai-chat"
 
 FREE_TEXT = "custom"
-"""The type of a tool that is called with free text, of its calls and of the field with either."""
+"""The type of free-text tools and of their calls, and the name of the field of either."""
 
 AUDIO = "audio"
-"""The field with what a model said aloud, and the kind of block that it is."""
+"""The field with generated audio, and the kind of the block."""
 
 _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 
 def read_chat(body: Any) -> Asked:
-    """Return what a request asks for. Raises BadRequest."""
+    """Parse a request. Raises BadRequest."""
     said = Fields(body)
     asked = Asked(said.required("model"), Context(_messages(said)))
     own: list[dict[str, Any]] = []
@@ -61,7 +61,7 @@ def read_chat(body: Any) -> Asked:
     asked.stream = bool(said.flag("stream"))
     if (how := said.object("stream_options")) is not None:
         asked.said["usage"] = bool(how.flag("include_usage"))
-        how.flag("include_obfuscation")  # none is there
+        how.flag("include_obfuscation")  # the gateway adds none
     fields: dict[str, Any] = {}
     asked.options = _options(said, fields)
     asked.own = {**said.rest(), **fields, **({"tools": own} if own else {})}
@@ -98,7 +98,7 @@ def _tool_choice(said: Fields, own: dict[str, Any]) -> str | None:
     choice = said.data("tool_choice")
     if not isinstance(choice, dict):
         word = said.text("tool_choice")
-        return "required" if word == "any" else word  # as Mistral has it
+        return "required" if word == "any" else word  # Mistral's value
     how = said.object("tool_choice")
     assert how is not None
     if how.text("type") in ("function", "custom"):
@@ -108,7 +108,7 @@ def _tool_choice(said: Fields, own: dict[str, Any]) -> str | None:
 
 
 def called(said: Fields) -> str:
-    """Return the name of what is called."""
+    """Return the name of the called tool."""
     return said.required("name")
 
 
@@ -138,7 +138,7 @@ def _tool(said: Fields, asked: Asked, own: list[dict[str, Any]]) -> Tool | None:
     return tool
 
 
-# -- messages ------------------------------------------------------------------------------------
+# -- messages --------------------------------------------------------------------------------------
 
 
 def _messages(said: Fields) -> list[Message]:
@@ -160,7 +160,7 @@ def _message(said: Fields, names: dict[str, str]) -> Message | None:
             name = said.text("name") or ""
             id = said.text("tool_call_id") or name
             return ToolResultMessage(id, names.get(id, name), _content(said))
-    raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
+    raise BadRequest(f"{said.place('role')} is {role!r}, an unknown role")
 
 
 def _assistant(said: Fields, names: dict[str, str]) -> AssistantMessage:
@@ -197,7 +197,7 @@ def _tool_call(said: Fields) -> ToolCallBlock:
         return ToolCallBlock(id, called(custom), {"input": text}, metadata=_FREE_TEXT)
     function = said.object("function")
     if function is None:
-        raise BadRequest(f"{said.place('function')} is missing; an object is expected")
+        raise BadRequest(f"{said.place('function')} is missing; expected an object")
     given = function.take("arguments", (str, dict)) or ""
     block = _call(id, called(function), given if isinstance(given, str) else encode(given).decode())
     if (extra := said.take("extra_content", dict)) is not None:
@@ -206,17 +206,17 @@ def _tool_call(said: Fields) -> ToolCallBlock:
 
 
 _FREE_TEXT = {"item": {"type": "custom_tool_call"}}
-"""What says that a call has a text for its arguments."""
+"""The metadata of a call with a free-text argument."""
 
 
 def _call(id: str, name: str, raw: str) -> ToolCallBlock:
     arguments = parse_arguments(raw)
     state = "complete" if arguments is not None else "invalid"
-    return ToolCallBlock(id, name, arguments or {}, raw, state)  # type: ignore[arg-type]  # one of its words
+    return ToolCallBlock(id, name, arguments or {}, raw, state)  # type: ignore[arg-type]  # a valid state
 
 
 def _content(said: Fields) -> Any:
-    """Return a content as a string, or as blocks where it is parts."""
+    """Return a content as a string, or as blocks if it has parts."""
     content = said.take("content", (str, list))
     if not isinstance(content, list):
         return content or ""
@@ -236,7 +236,7 @@ def _part(said: Fields) -> Block | None:
         detail = image.text("detail")
         metadata = {"detail": detail} if detail else None
         return ImageBlock(source_of(image.required("url"), place), metadata)
-    if kind == "input_audio" and isinstance(data := said.data(kind), str):  # as Mistral has it
+    if kind == "input_audio" and isinstance(data := said.data(kind), str):  # Mistral's form
         return AudioBlock(_sound(data, said.place(kind)))
     if kind == "input_audio" and (sound := said.object(kind)) is not None:
         form = sound.required("format")
@@ -248,14 +248,14 @@ def _part(said: Fields) -> Block | None:
 
 
 def _sound(data: str, place: str) -> Base64Source | UrlSource:
-    """Return a sound that is an address or data alone, whose first bytes say what it is."""
+    """Return audio from a URL or from data, whose first bytes show the format."""
     if ":" in data:
         return source_of(data, place)
     return Base64Source(SOUNDS["wav" if data.startswith(_WAV) else "mp3"], data)
 
 
 _WAV = "UklGR"
-"""How the data of such a file begin, in base64."""
+"""The first base64 characters of audio formats."""
 
 
 def _file(file: Fields) -> DocumentBlock:
@@ -263,7 +263,7 @@ def _file(file: Fields) -> DocumentBlock:
     if (id := file.text("file_id")) is not None:
         return DocumentBlock(FileIdSource(WIRE_FORMAT, id), name)
     data, place = file.required("file_data"), file.place("file_data")
-    if ":" not in data:  # bare base64, as the reference has it
+    if ":" not in data:  # bare base64, as in the API reference
         kind = guess_type(name or "")[0] or "application/pdf"
         return DocumentBlock(Base64Source(kind, data), name)
     return DocumentBlock(source_of(data, place), name)

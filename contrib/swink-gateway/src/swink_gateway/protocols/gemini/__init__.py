@@ -1,1 +1,1 @@
-"""Google's Gemini API."""
+"""The protocol of Google's Gemini API."""

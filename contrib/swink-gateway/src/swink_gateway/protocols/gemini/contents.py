@@ -1,8 +1,8 @@
-"""Contents of Google's API as messages: https://ai.google.dev/api/caching#Content.
+"""Convert contents of Google's API to messages: https://ai.google.dev/api/caching#Content.
 
-What a model said may have come in many pieces, as a stream has them: texts that follow one another
-are one again. A `thoughtSignature` that was sealed here is opened: the blocks that went with it,
-which the client's protocol could not show, stand before its part again.
+A client may send a model's answer in many pieces, as it was streamed: adjacent texts are joined. A
+`thoughtSignature` that the gateway sealed is unsealed: its blocks, which the client's protocol
+could not represent, return to their place before the part.
 """
 
 from __future__ import annotations
@@ -42,11 +42,13 @@ from swink_gateway.protocols.sealing import Sealed, unsealed
 __all__ = ["NO_SIGNATURE", "Contents", "said_in"]
 
 NO_SIGNATURE = "skip_thought_signature_validator"
-"""What clients send for a call that had no signature
-(https://ai.google.dev/gemini-api/docs/thought-signatures)."""
+"""The value that clients send for a call without a signature.
+
+Source: https://ai.google.dev/gemini-api/docs/thought-signatures
+"""
 
 BESIDE = frozenset({"thought", "thoughtSignature", "partMetadata", "videoMetadata"})
-"""Fields of a part that are not its content; `mediaResolution` is one too, of media."""
+"""Fields of a part that are not its content; of media, `mediaResolution` as well."""
 
 _MEDIA = ("mediaResolution", "videoMetadata")
 
@@ -54,21 +56,21 @@ _FILES = "generativelanguage.googleapis.com/"
 
 
 def said_in(content: Fields) -> str:
-    """Return the text of a content's parts, which are nothing but text."""
+    """Return the text of a content that has only text parts."""
     return "\n\n".join(part.text("text") or "" for part in content.objects("parts"))
 
 
 class Contents:
-    """Reads contents one by one into `messages`.
+    """Converts contents one by one into `messages`.
 
-    `own_places` are parts that mean something to providers of the same API alone.
+    `own_places` are the paths of parts that only providers of the same API understand.
     """
 
     def __init__(self, wire_format: str) -> None:
         self.messages: list[Message] = []
         self.own_places: list[str] = []
         self._wire_format = wire_format
-        self._texts: list[str] = []  # of the text or thought that is open
+        self._texts: list[str] = []  # of the current text or thought
         self._open = False
         self._shown: set[int] = set()  # thoughts of the message, by identity
         self._sealed = False
@@ -76,7 +78,7 @@ class Contents:
         self._waiting: dict[str, list[str]] = {}
 
     def add(self, content: Fields) -> None:
-        """Read one content. Raises BadRequest."""
+        """Convert one content. Raises BadRequest."""
         role = content.text("role") or "user"
         if role not in ("model", "assistant"):
             self.finish()
@@ -88,20 +90,20 @@ class Contents:
             case "system":
                 self.messages.append(SystemMessage(said_in(content)))
             case _:
-                raise BadRequest(f"{content.place('role')} is {role!r}, which is no role")
+                raise BadRequest(f"{content.place('role')} is {role!r}, an unknown role")
 
     def finish(self) -> None:
-        """Complete what the model said last; nothing may follow that it said."""
+        """Complete the last message of the model."""
         self._end_text()
         message = self.messages[-1] if self.messages else None
         if isinstance(message, AssistantMessage):
-            if self._sealed:  # all thoughts, as they have to go back, those that were shown too
+            if self._sealed:  # all thoughts go back, those that were shown as well
                 message.content = [b for b in message.content if id(b) not in self._shown]
             if not message.content:
                 self.messages.pop()
         self._shown, self._sealed = set(), False
 
-    # -- what the user says ----------------------------------------------------------------------
+    # -- the user's messages -----------------------------------------------------------------------
 
     def _user(self, content: Fields) -> None:
         said: list[Block] = []
@@ -147,7 +149,7 @@ class Contents:
         said: str | list[Block] = [*([TextBlock(text)] if text else []), *media] if media else text
         return ToolResultMessage(id, name, said, failed)
 
-    # -- what the model said ---------------------------------------------------------------------
+    # -- the model's messages ----------------------------------------------------------------------
 
     def _model(self, content: Fields) -> None:
         message = self.messages[-1] if self.messages else None
@@ -161,7 +163,7 @@ class Contents:
         sealed = self._opened(part.text("thoughtSignature"))
         blocks = message.content
         if sealed is not None and message.provider not in (None, sealed.provider):
-            part.drop("thoughtSignature", f"of {sealed.provider}, beside one of {message.provider}")
+            part.drop("thoughtSignature", f"of {sealed.provider}, after one of {message.provider}")
             sealed = None
         notes: dict[str, Any] | None = None
         if sealed is not None:
@@ -187,7 +189,7 @@ class Contents:
     def _more(
         self, part: Fields, notes: dict[str, Any] | None, message: AssistantMessage
     ) -> dict[str, Any] | None:
-        """Add what else Google says of a part, unless the answer is another provider's."""
+        """Add further metadata of a part, unless the answer comes from another provider."""
         if message.provider not in (None, self._wire_format) or not (rest := part.rest()):
             return notes
         message.provider = self._wire_format
@@ -197,10 +199,10 @@ class Contents:
     def _text(
         self, text: str, thought: bool, notes: dict[str, Any] | None, message: AssistantMessage
     ) -> None:
-        """Add to the text that is open, or begin one.
+        """Add to the current text, or begin one.
 
-        A part with a signature of Google's is a block of its own, even where it is empty; other
-        providers' data, which come after the text that they are of, belong to it.
+        A part with Google's signature is a separate block, even if it is empty. Other providers'
+        data follows the text that it belongs to.
         """
         kind = ThinkingBlock if thought else TextBlock
         signature = notes.pop("thoughtSignature", None) if thought and notes else None
@@ -266,7 +268,7 @@ def _media_block(kind: str, source: Any, name: str | None, notes: dict[str, Any]
 
 
 def _outcome(response: dict[str, Any]) -> tuple[str, bool]:
-    """Return what a tool said, and whether it failed; several values stay JSON."""
+    """Return the output of a tool, and whether it failed; several values stay JSON."""
     if len(response) == 1:
         ((name, value),) = response.items()
         if name in ("output", "result", "error"):
@@ -289,7 +291,7 @@ def _blocks(data: Any) -> Sequence[Block]:
     try:
         return load(AssistantMessage, {"content": data}).content
     except CodecError:
-        return ()  # nobody sealed this
+        return ()  # not sealed data
 
 
 def _bytes(text: str) -> bytes:
@@ -300,6 +302,9 @@ def _bytes(text: str) -> bytes:
 
 
 def _standard(text: str) -> str:
-    """Return base64 in the alphabet that all APIs take, padded (RFC 4648 section 4)."""
+    """Convert base64 to the standard alphabet with padding (RFC 4648 section 4).
+
+    All APIs accept that form.
+    """
     plain = text.replace("-", "+").replace("_", "/")
     return plain + "=" * (-len(plain) % 4)

@@ -1,8 +1,8 @@
-"""Errors as Google's APIs word them: https://cloud.google.com/apis/design/errors.
+"""Errors in the format of Google's APIs: https://cloud.google.com/apis/design/errors.
 
-A code, a status word and details: the reason in a word (`ErrorInfo`), how long to wait
-(`RetryInfo`). A prompt that is refused for its content is no error there: it is an answer without
-candidates, whose `promptFeedback` says why.
+An error has a code, a status name and details: the reason (`ErrorInfo`) and how long to wait
+(`RetryInfo`). A prompt that is refused for its content is not an error in this API, but an answer
+without candidates, with the reason in `promptFeedback`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BY_STATUS = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-"""https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto: status words."""
+"""The status names: https://github.com/googleapis/googleapis/blob/master/google/rpc/code.proto."""
 
 _SPECIAL: dict[Kind, tuple[str, str]] = {
     Kind.THROTTLED: ("RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED"),
@@ -42,20 +42,22 @@ _SPECIAL: dict[Kind, tuple[str, str]] = {
 
 
 def _words(kind: Kind, status: int) -> tuple[str, str]:
-    """Return the status word and the reason of a failure."""
+    """Return the status name and the reason of a failure."""
     general = "INTERNAL" if status >= 500 else "INVALID_ARGUMENT"
     return _SPECIAL.get(kind, (_BY_STATUS.get(status, general), ""))
 
 
 PRECONDITION = 400
-"""The status of `FAILED_PRECONDITION`, which is for what is not to be asked again before somebody
-has set it right. Gemini CLI asks ten times for any 5xx, and no header keeps it from that."""
+"""The status of `FAILED_PRECONDITION`: clients must not retry before the state is fixed.
+
+Gemini CLI retries any 5xx ten times, and no header prevents that.
+"""
 
 _TYPES = "type.googleapis.com/google.rpc."
 
 
 def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
-    """Return an error as the value of the field `error`; `status` as its kind has it."""
+    """Return an error as the value of the field `error`; `status` depends on the kind."""
     kind = error.error_kind or Kind.UNKNOWN
     if kind is Kind.AUTH:
         status = PRECONDITION
@@ -73,10 +75,10 @@ def error_data(error: Error, status: int | None = None) -> dict[str, Any]:
 
 
 def is_blocked_prompt(error: Error) -> bool:
-    """Tell whether a failure is an answer without candidates here, and no error of the request.
+    """Tell whether a failure is an answer without candidates instead of an error.
 
-    An upstream that refuses the prompt with an HTTP status made it an error: for an answer without
-    candidates, Gemini CLI asks three times more.
+    If an upstream refuses a prompt with an HTTP status, it stays an error: Gemini CLI would retry
+    an answer without candidates three times.
     """
     return error.error_kind is Kind.CONTENT_FILTERED and (error.status or 200) < 400
 
@@ -88,7 +90,7 @@ def blocked_prompt(error: Error) -> dict[str, Any]:
 
 
 def error_reply(error: Error, status: int) -> Reply:
-    """Return what says that there is no answer."""
+    """Return the response for a failure before the answer."""
     if is_blocked_prompt(error):
         return Reply(200, encode(blocked_prompt(error)))
     data = error_data(error, standard_status(status))

@@ -1,4 +1,4 @@
-"""What a model said as parts, and what it took: https://ai.google.dev/api/caching#Part."""
+"""Convert answers to parts, and usage to counts: https://ai.google.dev/api/caching#Part."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ OF_CANDIDATE = (
     "citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult",
     "safetyRatings", "avgLogprobs",
 )  # fmt: skip
-"""What our own provider keeps with a text or an answer, and this API with a candidate."""
+"""The names of a candidate's metadata; swink's provider keeps it with a text or an answer."""
 
 
 @define
 class Parts:
-    """Parts of one response; texts that follow one another are one."""
+    """The parts of one response; adjacent texts are joined."""
 
     made: list[Any] = field(factory=list)
 
@@ -51,10 +51,10 @@ class Parts:
 
 
 class PartsWriter:
-    """Writes blocks as parts, for a client that is shown thoughts or is not.
+    """Writes blocks as parts, with thoughts if the client wants them.
 
-    `own`: the provider speaks this API, and its opaque data are what the client gets. Those of
-    others are `carried` until there is a part to seal them into.
+    `own`: the provider uses this API, and the client gets its opaque data unchanged. Opaque data of
+    other providers is `carried` until a part follows in which to seal it.
     """
 
     def __init__(self, provider: str, own: bool, thoughts: bool) -> None:
@@ -77,7 +77,7 @@ class PartsWriter:
             self.parts.text(text, thought=True)
 
     def end_text(self, notes: Mapping[str, Any] | None) -> None:
-        """Write what belongs to the text that was written."""
+        """Write the metadata of the finished text."""
         if notes and self.own:
             self.candidate |= {name: notes[name] for name in OF_CANDIDATE if name in notes}
             notes = {name: value for name, value in notes.items() if name not in OF_CANDIDATE}
@@ -100,7 +100,9 @@ class PartsWriter:
     def call(self, call: ToolCallBlock) -> None:
         arguments = call.arguments
         if call.state != "complete":
-            self.broken.append(f"the arguments of {call.name} are no JSON: {call.raw_arguments}")
+            self.broken.append(
+                f"the arguments of {call.name} are not valid JSON: {call.raw_arguments}"
+            )
             return
         said: dict[str, Any] = {} if is_synthetic_id(call.id) else {"id": call.id}
         said |= {"name": call.name, "args": arguments}
@@ -119,12 +121,12 @@ class PartsWriter:
             self.parts.made.append(block.data)
 
     def finish(self) -> None:
-        """Seal what is still carried into a part of its own."""
+        """Seal the remaining carried data into a separate part."""
         if self._carried:
             self.parts.made.append({"text": "", **self._sealed(None)})
 
     def block(self, block: Block) -> None:
-        """Write a whole block."""
+        """Write a complete block."""
         match block:
             case TextBlock():
                 self.text(block.text)
@@ -160,9 +162,9 @@ def _generated(block: ExtensionBlock) -> dict[str, Any]:
 
 
 def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, Any]:
-    """Return what an answer took, its cost in US dollars; nothing where nobody counted.
+    """Return the token usage of an answer and its cost in US dollars; empty if it is unknown.
 
-    `own`: the provider counts as this API does, and more than swink has words for.
+    `own`: the provider uses this API, and reports counts that swink does not model.
     """
     if usage is None or not usage.reported:
         return {}
@@ -172,7 +174,7 @@ def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, A
     counts = {
         "promptTokenCount": None if usage.input is None else usage.input - beside,
         "cachedContentTokenCount": usage.cache_read,
-        "candidatesTokenCount": (told or None) if own else told,  # which leaves out 0
+        "candidatesTokenCount": (told or None) if own else told,  # the API leaves out 0
         "thoughtsTokenCount": usage.reasoning,
         "totalTokenCount": usage.added_up().total,
     }

@@ -1,11 +1,11 @@
-"""`generateContent`, as Google's SDKs and Gemini CLI ask it.
+"""The protocol of Google's SDKs and Gemini CLI: `generateContent`.
 
-https://ai.google.dev/api/generate-content. Each frame is a whole response with the next parts of
-the answer; the last one has the finish reason and what the answer took. Calls come whole. What a
-provider of another API wants back has one place here, the `thoughtSignature` of a part: it goes,
-sealed, with the next part that is no thought, since clients do not keep thoughts. Without
-`alt=sse` the frames are the elements of one JSON array. An error is a frame too: the SDKs raise for
-an event, or an element, that has the field `error`.
+https://ai.google.dev/api/generate-content. Each frame is a complete response with the next parts of
+the answer; the last one has the finish reason and the usage. Calls are sent complete. The only
+field for another provider's opaque data is `thoughtSignature` of a part. The data is sealed into
+the next part that is not a thought, since clients do not keep thoughts. Without `alt=sse`, the
+frames are the elements of one JSON array. An error is a frame as well: the SDKs raise an exception
+for an event, or an element, with the field `error`.
 """
 
 from __future__ import annotations
@@ -55,28 +55,30 @@ FINISH = {
 BROKEN_CALL = "MALFORMED_FUNCTION_CALL"
 
 READ_BARE_ERRORS = ("GeminiCLI",)
-"""How `User-Agent` begins of clients that read an error from a line of JSON in the stream, as
-Google writes it, and from no event. Others read it from an event."""
+"""Prefixes of `User-Agent` of clients that expect an error as a plain line of JSON in the stream.
+
+Google writes errors that way. Other clients read them from an event.
+"""
 
 
 class GeminiProtocol:
-    """What Google's SDKs ask by `models.generate_content`."""
+    """The requests of Google's SDKs to `models.generate_content`."""
 
     name = "gemini"
     wire_format = WIRE_FORMAT
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
-        """Return what a request asks for."""
+        """Parse a request."""
         asked = read_gemini(body, path)
         asked.said["bare_errors"] = headers.get("User-Agent", "").startswith(READ_BARE_ERRORS)
         return asked
 
     def encoder(self, asked: Asked, facts: Facts) -> GeminiEncoder:
-        """Make an encoder for the answer to a request."""
+        """Create an encoder for the answer to a request."""
         return GeminiEncoder(asked, facts)
 
     def failure(self, error: Error, status: int) -> Reply:
-        """Return what says that there is no answer, with this HTTP status."""
+        """Return the response for a failure before the answer, with this HTTP status."""
         return error_reply(error, status)
 
 
@@ -101,14 +103,16 @@ class GeminiEncoder:
         self._calls = WholeCalls()
 
     def alive(self, known: Known) -> bytes:
-        """Return a response without candidates, since Google's SDKs read no comments; in an array,
-        white space."""
+        """Return a keep-alive: a response without candidates, or white space in an array.
+
+        Google's SDKs do not read SSE comments.
+        """
         if self._array:
             return b"\r\n"
         return data_frame({"modelVersion": model_of(known, ())})
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
-        """Return the response that a batch of events is."""
+        """Encode a batch of events as a response."""
         out: list[bytes] = []
         batch = empty_completed(batch)
         head = {
@@ -169,7 +173,7 @@ class GeminiEncoder:
         self.ended = True
         for call in self._calls.finish(done.stop_reason):
             writer.call(call)
-        if writer.broken:  # clients throw away what stands beside such an end
+        if writer.broken:  # clients discard other data next to such an end
             self._content(head, out)
         self._frame(self._last(writer, done, head), out)
         if self._array:
@@ -198,7 +202,7 @@ class GeminiEncoder:
         self._begun = True
 
     def whole(self, message: AssistantMessage) -> bytes:
-        """Return the response that a message is."""
+        """Encode a message as a response."""
         writer = self._for(message.provider or "")
         for block in message.content:
             writer.block(block)
@@ -211,7 +215,7 @@ class GeminiEncoder:
     def _last(
         self, writer: PartsWriter, end: Done | AssistantMessage, head: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return the response with which an answer ends."""
+        """Return the last response of an answer."""
         writer.finish()
         if not writer.parts.made:
             writer.parts.made.append({"text": ""})

@@ -1,10 +1,10 @@
-"""What clients of Google's API ask, as a conversation and options.
+"""Convert requests of Google's API to conversations and options.
 
 https://ai.google.dev/api/generate-content, https://ai.google.dev/api/caching#Content: contents of
-the roles user and model, each a list of parts. Names of fields come in either spelling of protocol
-buffers' JSON, bytes in either alphabet of base64, and what is one may stand for a list of one.
-Calls that have no id get one by their place in the conversation, the same in every request; a
-result without one answers the first call of its name that waits for one.
+the roles user and model, each a list of parts. Field names may be in either spelling of protocol
+buffers' JSON, bytes in either base64 alphabet, and a single value may replace a list of one. A call
+without an id gets one from its place in the conversation, which is the same in every request. A
+result without an id belongs to the first call with the same name that has no result yet.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CHOICES = {"AUTO": "auto", "ANY": "required", "NONE": "none"}
 
 
 class _Message(Fields):
-    """An object as protocol buffers write it."""
+    """A JSON object in the encoding of protocol buffers."""
 
     def __init__(self, data: Any, path: str = "", parent: Fields | None = None) -> None:
         if isinstance(data, dict):
@@ -48,7 +48,7 @@ class _Message(Fields):
 
     def take(self, name: str, kind: Any) -> Any:
         if kind == (int, float) and isinstance(text := self._data.get(name), str):
-            with suppress(ValueError):  # protocol buffers take numbers that are written as strings
+            with suppress(ValueError):  # protocol buffers accept numbers as strings
                 self._data[name] = float(text)
         if kind is list and isinstance(self._data.get(name), dict):
             self._data[name] = [self._data[name]]
@@ -56,11 +56,11 @@ class _Message(Fields):
 
 
 def read_gemini(body: Any, path: Mapping[str, str]) -> Asked:
-    """Return what a request asks for. Raises BadRequest."""
+    """Parse a request. Raises BadRequest."""
     said: Fields = _Message(body)
-    if (inner := said.object("generateContentRequest")) is not None:  # of countTokens
+    if (inner := said.object("generateContentRequest")) is not None:  # the form of countTokens
         said = inner
-    said.text("model")  # the address says it
+    said.text("model")  # the URL has it
     asked = Asked(path["model"], Context([]))
     asked.stream = path["method"] == STREAMED
     asked.said = {"array": path.get("alt") != "sse", "thoughts": False}
@@ -82,7 +82,7 @@ def read_gemini(body: Any, path: Mapping[str, str]) -> Asked:
 
 
 def _keep(said: Fields, asked: Asked, *under: str) -> None:
-    """Keep what is left of an object for a provider of the same API."""
+    """Keep the remaining fields of an object for a provider of the same API."""
     if not (rest := said.rest()):
         return
     asked.own_places += [said.place(name) for name in rest]
@@ -168,7 +168,7 @@ def _response_format(config: Fields, asked: Asked) -> Any:
 
 
 def _thinking(thinking: Fields, asked: Asked) -> str | int | None:
-    """Return the level or the budget; that thoughts are wanted is ours to heed."""
+    """Return the level or the budget; the gateway itself decides whether to show thoughts."""
     shown = bool(thinking.flag("includeThoughts"))
     asked.said["thoughts"] = shown
     level, budget = thinking.text("thinkingLevel"), thinking.whole_number("thinkingBudget")
@@ -183,5 +183,5 @@ def _thinking(thinking: Fields, asked: Asked) -> str | int | None:
         own["thinkingLevel"] = level
         thinking.drop("thinkingLevel", level)
     elif budget is not None:
-        own["thinkingBudget"] = budget  # any, which is what every provider does by itself
+        own["thinkingBudget"] = budget  # all of them: the default of every provider
     return None

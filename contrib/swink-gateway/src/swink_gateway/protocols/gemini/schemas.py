@@ -1,7 +1,7 @@
-"""Google's schemas as JSON schemas: https://ai.google.dev/api/caching#Schema.
+"""Convert Google's schemas to JSON schemas: https://ai.google.dev/api/caching#Schema.
 
-The form is that of OpenAPI 3.0: types in upper case, `nullable` beside them, counts that may be
-strings, the order of properties in a list. Names may be written in either spelling.
+The source format is OpenAPI 3.0: types in upper case, `nullable` next to them, counts that may be
+strings, the order of properties in a list. Names may be in either spelling.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _UNTYPED = "TYPE_UNSPECIFIED"
 
 
 def camel(name: str) -> str:
-    """Return a field's name as JSON has it, of the name that protocol buffers have."""
+    """Return the JSON name of a protocol buffers field."""
     first, *rest = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in rest) if first else name
 
 
 def json_schema(schema: Any) -> Any:
-    """Return a schema as a JSON schema; what is none already stays as it is."""
+    """Convert a schema to a JSON schema; other values stay unchanged."""
     if not isinstance(schema, dict):
         return schema
     given = {camel(name): value for name, value in schema.items() if value is not None}

@@ -1,1 +1,1 @@
-"""Anthropic's Messages."""
+"""The protocol of Anthropic's Messages."""

@@ -1,7 +1,7 @@
-"""Blocks of Anthropic's Messages, and what goes into their opaque fields.
+"""Blocks of Anthropic's Messages, and the contents of their opaque fields.
 
-https://platform.claude.com/docs/en/api/messages: `signature` of thinking and `data` of redacted
-thinking are what the API calls opaque.
+https://platform.claude.com/docs/en/api/messages: the API defines `signature` of thinking and `data`
+of redacted thinking as opaque.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ __all__ = [
 ]  # fmt: skip
 
 CONTAINER = "container"
-"""The kind of an extension that is a fact of the whole answer in this protocol."""
+"""The kind of an extension that is metadata of the answer in this protocol."""
 
 _DIRECT = {"caller": {"type": "direct"}}
-"""Who called, where nobody else did."""
+"""The default caller of a tool."""
 
 
 def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -> list[Any]:
-    """Return what a text cites; what another provider says of it is sealed into the first.
+    """Return the citations of a text; another provider's data is sealed into the first one.
 
-    `encrypted_index` is what the API calls opaque there.
+    The API defines `encrypted_index` as opaque.
     """
     if is_own:
         sources = (metadata or {}).get("citations")
@@ -38,7 +38,7 @@ def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -
     return [
         {
             "type": "web_search_result_location", "url": one.url, "title": one.title,
-            "cited_text": "",  # which is the page's
+            "cited_text": "",  # the text of the page is unknown
             "encrypted_index": seal(provider, **(sealed.pop() if sealed else {})),
         }
         for one in sources_of(metadata, "")
@@ -48,10 +48,10 @@ def citations(metadata: Mapping[str, Any] | None, provider: str, is_own: bool) -
 def opaque_of(
     block: ThinkingBlock | ThinkingEnd, provider: str, is_own: bool, shown: bool, kept: str = ""
 ) -> str | None:
-    """Return what goes into the opaque field of a block of thinking; `None`: nothing.
+    """Return the contents of the opaque field of a thinking block; `None` for none.
 
-    `shown`: it has words, which may be there although they are called hidden. `kept` are words that
-    the client is not shown, and gives back all the same.
+    `shown`: the block has visible words, even if it is marked as redacted. `kept` are words that
+    the client must return but does not show.
     """
     if is_own and not block.metadata and not kept:
         return block.signature
@@ -65,17 +65,17 @@ def opaque_of(
 
 
 def sealed_beside(provider: str, key: Key, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the block that keeps what a provider wants back with a call or a text."""
+    """Return a block that keeps a provider's opaque data for a call or a text."""
     return {"type": "redacted_thinking", "data": seal_beside(provider, key, metadata)}
 
 
 def says_more(metadata: Mapping[str, Any] | None) -> bool:
-    """Tell whether the metadata of a call says what is not so anyway."""
+    """Tell whether the metadata of a call differs from the default."""
     return bool(metadata) and metadata != _DIRECT
 
 
 def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None:
-    """Return an extension as a block; `None` for what is no block in this protocol."""
+    """Return an extension as a block; `None` if it is not a block in this protocol."""
     if not is_own:
         data = seal(block.provider, block=dump(block))
         return {"type": "redacted_thinking", "data": data}
@@ -85,9 +85,9 @@ def extension_data(block: ExtensionBlock, is_own: bool) -> dict[str, Any] | None
 def block_data(
     block: Any, provider: str, is_own: bool, numbers: Numbers, thoughts: bool
 ) -> list[dict[str, Any]]:
-    """Return a block of a whole message, with what is sealed beside it.
+    """Return a block of a complete message, and the block with its sealed data.
 
-    `thoughts`: the client asked for the words of thinking.
+    `thoughts`: the client requested the words of thinking.
     """
     match block:
         case TextBlock() if not (block.text or block.metadata):

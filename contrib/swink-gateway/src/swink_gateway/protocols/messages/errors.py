@@ -1,4 +1,4 @@
-"""Errors as Anthropic's API words them: https://platform.claude.com/docs/en/api/errors."""
+"""Errors in the format of Anthropic's API: https://platform.claude.com/docs/en/api/errors."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def _word(kind: Kind, status: int) -> str:
 
 
 ERRORS = {kind: _word(kind, status) for kind, status in STATUSES.items()}
-"""https://platform.claude.com/docs/en/api/errors: the type of a failure."""
+"""The types of errors: https://platform.claude.com/docs/en/api/errors."""
 
 NO_THREADS = "thread_unsupported_request"
-"""What the SDKs that keep threads of messages understand, and go on without one."""
+"""The error type after which SDKs that keep threads of messages continue without one."""
 
 UNAVAILABLE = 503
-"""The one status with which Claude Code lets `x-should-retry: false` keep it from asking again."""
+"""The only status for which Claude Code obeys `x-should-retry: false`."""
 
 
 def error_data(error: Error) -> dict[str, Any]:
-    """Return a failure as the body of an error or the data of its event."""
+    """Return a failure as the body of an error or the data of an event."""
     word = ERRORS[error.error_kind or Kind.UNKNOWN]
     said: dict[str, Any] = {"type": word, "message": text_of(error)}
     if error.retry_after is not None:
@@ -49,7 +49,7 @@ def error_data(error: Error) -> dict[str, Any]:
 
 
 def error_reply(error: Error, status: int) -> Reply:
-    """Return what says that there is no answer."""
+    """Return the response for a failure before the answer."""
     if error.error_kind is Kind.AUTH:
         status = UNAVAILABLE
     return Reply(status, encode(error_data(error)), headers_of(error))

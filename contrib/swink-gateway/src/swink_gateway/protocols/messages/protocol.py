@@ -1,12 +1,12 @@
 """Anthropic's Messages: https://platform.claude.com/docs/en/build-with-claude/streaming.
 
-An answer is a list of blocks, each begun, continued and ended under its own index. What a provider
-wants back of a block goes into the one opaque field that there is: as it is, where the provider
-speaks this protocol, and sealed where not (see `sealing`). So are words of thinking that the client
-did not ask for, which the API's newer models leave out, too. What belongs to no thinking, such as
-the signature of a call, is sealed into a block of redacted thinking beside it, before it where it
-is known by then. What belongs to a text is sealed after it if more follows: Claude Code, asked for
-one answer, prints the last block, which has to be the text.
+An answer is a list of blocks, each started, continued and stopped under its own index. Opaque
+provider data of a block goes into the only opaque field: unchanged if the provider uses this
+protocol, otherwise sealed (see `sealing`). Thinking that the client did not request is sealed as
+well; the API's newer models also leave it out. Opaque data outside of thinking, such as the
+signature of a call, is sealed into a block of redacted thinking, before the call if it is known in
+time. Data of a text is sealed after it, but only if another block follows: for a single answer,
+Claude Code prints the last block, which must be the text.
 """
 
 from __future__ import annotations
@@ -64,35 +64,35 @@ STOPS = {
 PING = named_frame({"type": "ping"})
 
 COUNTED_APART = ("cache_creation", "server_tool_use")
-"""Counts that the API's own services alone have."""
+"""Token counts that only the API's own services have."""
 
 PREFIX = "msg_"
 
 
 class MessagesProtocol:
-    """What Anthropic's SDKs and Claude Code ask."""
+    """The requests of Anthropic's SDKs and Claude Code."""
 
     name = "messages"
     wire_format = WIRE_FORMAT
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
-        """Return what a request asks for."""
+        """Parse a request."""
         return read_messages(body, headers)
 
     def encoder(self, asked: Asked, facts: Facts) -> MessagesEncoder:
-        """Make an encoder for the answer to a request."""
+        """Create an encoder for the answer to a request."""
         return MessagesEncoder(facts, asked.said.get("thoughts", True))
 
     def failure(self, error: Error, status: int) -> Reply:
-        """Return what says that there is no answer, with this HTTP status."""
+        """Return the response for a failure before the answer, with this HTTP status."""
         return error_reply(error, status)
 
 
 class MessagesEncoder(EventEncoder):
-    """Writes events with names. `_places` are the indices of open blocks, by ours.
+    """Writes named events. `_places` maps the indices of swink's open blocks to those sent.
 
-    A block of thinking begins with its first words, or with its end, which says what it is. Where
-    the client did not ask for `thoughts` the words are kept until then, and sealed.
+    A block of thinking begins with its first words, or with its end, which shows its type. If the
+    client did not request `thoughts`, the words are collected until then and sealed.
     """
 
     content_type = SSE
@@ -216,7 +216,7 @@ class MessagesEncoder(EventEncoder):
         opaque = opaque_of(event, self._provider, self._is_own, index in self._places, kept)
         if index not in self._places:
             if opaque is None:
-                return  # there is nothing in it
+                return  # the block is empty
             if event.redacted:
                 self._whole({"type": "redacted_thinking", "data": opaque}, out)
                 return
@@ -227,7 +227,7 @@ class MessagesEncoder(EventEncoder):
         self._close(index, out)
 
     def _seal_call(self, end: ToolCallEnd, out: list[bytes]) -> None:
-        """Write, once, what the provider wants back with a call."""
+        """Write the opaque provider data of a call, once."""
         call = self._calls.pop(end.content_index, None)
         if call is not None and end.metadata and says_more(end.metadata):
             self._whole(sealed_beside(self._provider, call, end.metadata), out)
@@ -241,7 +241,7 @@ class MessagesEncoder(EventEncoder):
             self._whole(native, out)
 
     def whole(self, message: AssistantMessage) -> bytes:
-        """Return a message."""
+        """Encode a message."""
         provider = message.provider or ""
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
         numbers = Numbers()
@@ -265,8 +265,10 @@ class MessagesEncoder(EventEncoder):
 _SAYING = frozenset(
     {TextStart, ThinkingStart, ThinkingDelta, ThinkingEnd, ToolCallStart, Extension, Done, Error}
 )
-"""Events before which the answer has begun; an error, too: opencode asks again, five times, for an
-answer that begins with one."""
+"""Events that begin the answer, including an error.
+
+opencode retries an answer that begins with an error five times.
+"""
 
 
 def _delta(place: int, said: bytes) -> bytes:
@@ -277,13 +279,13 @@ def _delta(place: int, said: bytes) -> bytes:
 
 
 def _end_of(index: int, batch: Sequence[Any]) -> ToolCallEnd | None:
-    """Return how a call ends, if that came with its beginning."""
+    """Return the end of a call, if it came in the same batch as its beginning."""
     ends = (e for e in batch if isinstance(e, ToolCallEnd) and e.content_index == index)
     return next(ends, None)
 
 
 def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return how an answer ended; facts of the whole answer have fields here by their names."""
+    """Return the end of an answer; metadata of the answer has fields of the same names here."""
     said = metadata or {}
     stop: dict[str, Any] = {"stop_reason": STOPS[reason], "stop_sequence": None}
     if reason is StopReason.STOP and isinstance(said.get("stop_sequence"), str):
@@ -293,7 +295,10 @@ def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, 
 
 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
-    """Return what an answer took; `cost` is in US dollars. The API's own counts must be there."""
+    """Return the token usage of an answer; `cost` is in US dollars.
+
+    The API's own counts are required.
+    """
     usage = usage or Usage()
     read, write = usage.cache_read, usage.cache_write
     fresh = (usage.input or 0) - (read or 0) - (write or 0)

@@ -1,8 +1,8 @@
-"""What clients ask in Anthropic's Messages, as a conversation and options.
+"""Convert requests of Anthropic's Messages to conversations and options.
 
-https://platform.claude.com/docs/en/api/messages/create. A turn is a list of blocks; results of
-tools are blocks of the user's. Instructions stand before the conversation or, as turns of the role
-`system`, inside it. Marks for the cache anywhere ask for the cache.
+https://platform.claude.com/docs/en/api/messages/create. A turn is a list of blocks; tool results
+are blocks of the user's turn. Instructions come before the conversation or, as turns of the role
+`system`, inside it. A cache mark anywhere enables caching.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["BETA", "WIRE_FORMAT", "read_messages"]
 WIRE_FORMAT = "anthropic-messages"
 
 BETA = "anthropic-beta"
-"""The header that asks for what is not for everybody yet."""
+"""The header that requests beta features."""
 
 MARK = "cache_control"
 
@@ -53,12 +53,12 @@ _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 
 
 def read_messages(body: Any, headers: Mapping[str, str]) -> Asked:
-    """Return what a request asks for. Raises BadRequest."""
+    """Parse a request. Raises BadRequest."""
     return _Reader(Fields(body)).read(headers)
 
 
 class _Reader:
-    """Reads one request. `_names` are those of the tools that were called, by the calls' ids."""
+    """Reader of one request. `_names` maps the ids of calls to the names of tools."""
 
     def __init__(self, said: Fields) -> None:
         self._said = said
@@ -119,7 +119,7 @@ class _Reader:
         return {name: value for name, value in options.items() if value is not None}
 
     def _most(self) -> int | None:
-        """Return how long the answer may be: one token where none is, which fills a cache."""
+        """Return the token limit of the answer: one for `max_tokens` 0 (cache filling)."""
         most = self._said.whole_number("max_tokens")
         if most == 0:
             self._said.drop("max_tokens", "0")
@@ -127,7 +127,7 @@ class _Reader:
         return most
 
     def _thinking(self) -> dict[str, Any]:
-        """Return how hard to think; without a word about it, the API's default is high."""
+        """Return the options of thinking; the API's default effort is high."""
         effort: str | None = None
         options: dict[str, Any] = {}
         if (output := self._said.object("output_config")) is not None:
@@ -182,7 +182,7 @@ class _Reader:
             case "system":
                 yield SystemMessage(content or "")
             case _:
-                raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
+                raise BadRequest(f"{said.place('role')} is {role!r}, an unknown role")
 
     def _said_by_user(self, said: Fields) -> Iterator[Message]:
         blocks: list[Block] = []
@@ -246,10 +246,10 @@ class _Reader:
             case "file":
                 return FileIdSource(WIRE_FORMAT, said.required("file_id"))
             case other:
-                raise BadRequest(f"{said.place('type')} is {other!r}, which is no source")
+                raise BadRequest(f"{said.place('type')} is {other!r}, an unknown source type")
 
     def _mark(self, said: Fields) -> dict[str, Any] | None:
-        """Return a mark for the cache as metadata, and note that the cache is asked for."""
+        """Return a cache mark as metadata, and enable caching."""
         mark = said.take(MARK, dict)
         if mark is None:
             return None
@@ -258,7 +258,7 @@ class _Reader:
             self._ttl = HOUR
         return {MARK: mark}
 
-    # -- what the model said -----------------------------------------------------------------------
+    # -- the model's messages ----------------------------------------------------------------------
 
     def _answer(self, said: Fields, content: str | list[Any] | None) -> AssistantMessage:
         if not isinstance(content, list):
@@ -308,7 +308,7 @@ class _Reader:
 
 
 def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[Sealed]) -> None:
-    """Take what was sealed back into an answer: thinking, a whole block, a call's metadata."""
+    """Restore sealed data into an answer: thinking, a whole block, or the metadata of a call."""
     answer.provider = sealed.provider
     held = sealed.data
     if "of" in held:
@@ -323,12 +323,12 @@ def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[S
 
 
 def _sealed_in(citation: Any) -> Sealed | None:
-    """Return what was sealed into a citation, which is one of another provider's then."""
+    """Return the data sealed into a citation; it belongs to another provider."""
     opaque = citation.get("encrypted_index") if isinstance(citation, dict) else None
     return unsealed(opaque) if isinstance(opaque, str) else None
 
 
 def _is_own(block: Block) -> bool:
-    """Tell whether a block holds what this protocol's own provider said of it."""
+    """Tell whether a block holds data of this protocol's own provider."""
     metadata = getattr(block, "metadata", None) or {}
     return bool(metadata.keys() - {MARK})

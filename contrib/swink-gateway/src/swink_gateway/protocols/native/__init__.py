@@ -1,1 +1,1 @@
-"""swink's own protocol."""
+"""The native protocol of swink."""

@@ -1,8 +1,8 @@
-"""swink's own protocol, `POST /v1/stream`: what swink-provider-proxy speaks.
+"""swink's native protocol, `POST /v1/stream`, which swink-provider-proxy uses.
 
-The conversation and the events are those of `swink_core.dump`, one JSON event to a server-sent
-event, options by their names. Nothing is lost and nothing is told twice. With `"stream": false` the
-answer is the message. Options about the gateway's own connections are not a client's to say.
+Conversations and events have the format of `swink_core.dump`: one JSON event per server-sent event,
+options by their names. Nothing is lost or duplicated. With `"stream": false`, the answer is the
+message. Clients cannot set options about the gateway's own connections.
 """
 
 from __future__ import annotations
@@ -41,15 +41,18 @@ from swink_gateway.protocols.media import source_of
 __all__ = ["NativeProtocol"]
 
 GATEWAYS_OWN = frozenset(name for name, each in OPTIONS.items() if each.local)
-"""Options that say whom the gateway asks, as whom, and how long it waits."""
+"""Options about upstream addresses, credentials and timeouts, which clients cannot set."""
 
 SETTINGS = frozenset({"api", "script", "starting_after"})
-"""Settings that a client may say by itself: none can reach the gateway's machine, its credentials
-or another host. A setting is the adapter's own, and there are some for commands and paths."""
+"""Settings that clients may set by default.
+
+None of them can reach the gateway's machine, its credentials or another host. Other settings belong
+to adapters, and may name commands or paths.
+"""
 
 _STEERING = {"settings", "extra", "rules", "retired", "transport"}
 _INHERITED = StreamOptions.names() - GATEWAYS_OWN - _STEERING
-"""Options that are part of what is said in a request's body."""
+"""Options that are fields of the request's body."""
 
 _FILE_SCHEME = "file:"
 
@@ -60,9 +63,9 @@ _DELTAS = {
 
 
 class NativeProtocol:
-    """Conversations, options and events as swink has them.
+    """The native protocol: conversations, options and events in swink's own form.
 
-    `settings` are names of settings that clients may say beside the harmless ones.
+    `settings` are names of settings that clients may set in addition to the harmless ones.
     """
 
     name = "native"
@@ -72,7 +75,7 @@ class NativeProtocol:
         self._settings = SETTINGS | set(settings)
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
-        """Return what a request asks for."""
+        """Parse a request."""
         said = Fields(body)
         context = {
             "system_prompt": said.take("system", (str, list)),
@@ -97,25 +100,25 @@ class NativeProtocol:
         return asked
 
     def encoder(self, asked: Asked, facts: Facts) -> NativeEncoder:
-        """Make an encoder for the answer to a request."""
+        """Create an encoder for the answer to a request."""
         return NativeEncoder()
 
     def failure(self, error: Error, status: int) -> Reply:
-        """Return what says that there is no answer, with this HTTP status."""
+        """Return the response for a failure before the answer, with this HTTP status."""
         told = for_clients(error)
         body = {"error": {"message": told.error_message, **dump(told)}}
         return Reply(status, encode(body), headers_of(error))
 
     def _options(self, given: dict[str, Any]) -> dict[str, Any]:
         if own := sorted(GATEWAYS_OWN & given.keys()):
-            raise BadRequest(f"options.{own[0]} is for the gateway to say")
+            raise BadRequest(f"options.{own[0]} can be set only by the gateway")
         if unknown := sorted(given.keys() - StreamOptions.names()):
-            raise BadRequest(f"options.{unknown[0]} is no option")
+            raise BadRequest(f"options.{unknown[0]} is not an option")
         settings = given.get("settings")
         if isinstance(settings, dict) and (closed := sorted(settings.keys() - self._settings)):
             raise BadRequest(
-                f"options.settings.{closed[0]} steers an adapter on the gateway's machine: its "
-                "owner has to allow it (swink gateway --setting)"
+                f"options.settings.{closed[0]} is not allowed for clients: the gateway's "
+                "operator can allow it with swink gateway --setting"
             )
         options = dict(given)
         if isinstance(cache := options.get("cache"), dict):
@@ -127,21 +130,23 @@ class NativeProtocol:
 
 
 def _check_addresses(messages: Iterable[Message]) -> None:
-    """Refuse addresses of media that do not begin with http: or https:. Raises BadRequest."""
+    """Refuse media URLs that do not begin with http: or https:. Raises BadRequest."""
     for at, message in enumerate(messages):
         for block in () if isinstance(message.content, str) else message.content:
             source = getattr(block, "source", None)
             if isinstance(source, UrlSource):
                 source_of(source.url, f"messages[{at}].source.url")
             elif isinstance(source, FileSource):
-                raise BadRequest(f"messages[{at}].source is a file of another machine")
+                raise BadRequest(
+                    f"messages[{at}].source is a file; send its data, or an http: or https: URL"
+                )
 
 
 def _check_extra(data: Any, place: str) -> None:
-    """Refuse addresses of files in fields of a provider's own. Raises BadRequest."""
+    """Refuse file URLs in a provider's own fields. Raises BadRequest."""
     if isinstance(data, str):
         if data[: len(_FILE_SCHEME)].lower() == _FILE_SCHEME:
-            raise BadRequest(f"{place} is the address of a file")
+            raise BadRequest(f"{place} is a file URL; send the data, or an http: or https: URL")
     elif isinstance(data, dict):
         for name, value in data.items():
             _check_extra(value, f"{place}.{name}")
@@ -151,7 +156,7 @@ def _check_extra(data: Any, place: str) -> None:
 
 
 class NativeEncoder:
-    """Writes events as they are: its clients know all kinds of failures, and retries."""
+    """Writes events unchanged: the clients handle all kinds of failures, and restarts."""
 
     content_type = SSE
     has_statuses = False
@@ -160,11 +165,11 @@ class NativeEncoder:
         self.ended = False
 
     def alive(self, known: Known) -> bytes:
-        """Return a comment."""
+        """Return an SSE comment."""
         return b": alive\n\n"
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
-        """Return a frame for each event."""
+        """Encode each event as a frame."""
         return b"".join(map(self._frame, batch))
 
     def _frame(self, event: Any) -> bytes:
@@ -177,5 +182,5 @@ class NativeEncoder:
         return data_frame(dump(for_clients(event) if kind is Error else event))
 
     def whole(self, message: AssistantMessage) -> bytes:
-        """Return the message."""
+        """Encode the message."""
         return encode(dump(message))

@@ -1,1 +1,1 @@
-"""Ollama's API."""
+"""The protocol of Ollama's API."""

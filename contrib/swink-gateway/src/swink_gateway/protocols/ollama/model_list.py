@@ -1,4 +1,4 @@
-"""What is served, as Ollama's clients list it.
+"""The list of models in Ollama's format.
 
 https://github.com/ollama/ollama/blob/main/docs/api.md: `/api/tags`, `/api/show`.
 """
@@ -14,31 +14,31 @@ from swink_gateway.protocols.model_list import EPOCH
 __all__ = ["ollama_model", "ollama_models", "ollama_version"]
 
 API_VERSION = "0.12.0"
-"""The version of Ollama whose API is spoken; clients refuse to talk to older ones."""
+"""The version of Ollama whose API is implemented; clients refuse older versions."""
 
 _CAPABILITIES = {"tools": "tools", "images": "vision", "thinking": "thinking"}
-"""Ollama's words for what a model can do; every model completes."""
+"""Ollama's names for capabilities; every model has `completion`."""
 
 _DETAILS = {
     "parent_model": "", "format": "", "family": "", "families": [], "parameter_size": "",
     "quantization_level": "",
 }  # fmt: skip
-"""What is known of files of weights, of which there are none here."""
+"""The details of weight files, which do not exist here."""
 
 
 def ollama_models(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the rows of `listed_models` as `/api/tags` lists them."""
+    """Convert the rows of `listed_models` to the format of `/api/tags`."""
     facts = {"modified_at": EPOCH, "size": 0, "digest": "", "details": _DETAILS}
     return {"models": [{"name": row["id"], "model": row["id"], **facts} for row in rows]}
 
 
 def ollama_version(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the answer of `/api/version`, whatever models there are."""
+    """Return the response of `/api/version`; the rows are ignored."""
     return {"version": API_VERSION}
 
 
 def ollama_model(model: Model) -> dict[str, Any]:
-    """Return a model as `/api/show` describes it."""
+    """Return a model in the format of `/api/show`."""
     info = model.info
     known = (info.capabilities if info is not None else None) or _CAPABILITIES
     told = [word for ours, word in _CAPABILITIES.items() if ours in known]

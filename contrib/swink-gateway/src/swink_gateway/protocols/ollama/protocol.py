@@ -1,8 +1,8 @@
-"""Ollama's API: `/api/chat`, and `/api/generate`, whose answer is not wrapped in a message.
+"""Ollama's API: `/api/chat`, and `/api/generate`, whose answers have no message object.
 
-https://github.com/ollama/ollama/blob/main/docs/api.md. One JSON object a line, the last of them
-with `done`, why it ended and the counts. Calls come whole, their arguments as objects. There is no
-field for what a provider wants back, none for parts of the counts, and an error has a text alone.
+https://github.com/ollama/ollama/blob/main/docs/api.md. Each line is a JSON object; the last one has
+`done`, the reason of the end and the counts. Calls are sent complete, with arguments as objects.
+The protocol has no field for opaque provider data or partial counts, and an error is only a text.
 """
 
 from __future__ import annotations
@@ -35,45 +35,45 @@ __all__ = ["NDJSON", "OllamaGenerateProtocol", "OllamaProtocol"]
 NDJSON = "application/x-ndjson"
 
 DONE_REASONS = {StopReason.TOOL_USE: "stop"}
-"""Where the API has no word, ours is the reason: a refusal must not look like a normal end."""
+"""Reasons that the API lacks are swink's: a refusal must not look like a normal end."""
 
 DURATIONS = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 
 
 class OllamaProtocol:
-    """What Ollama's clients ask by `chat`."""
+    """The requests of Ollama's clients to `chat`."""
 
     name = "ollama"
     wire_format = WIRE_FORMAT
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
-        """Return what a request asks for."""
+        """Parse a request."""
         return read_chat(body)
 
     def encoder(self, asked: Asked, facts: Facts) -> OllamaEncoder:
-        """Make an encoder for the answer to a request."""
+        """Create an encoder for the answer to a request."""
         return OllamaEncoder(asked, facts)
 
     def failure(self, error: Error, status: int) -> Reply:
-        """Return what says that there is no answer, with this HTTP status."""
+        """Return the response for a failure before the answer, with this HTTP status."""
         body = encode({"error": text_of(error)})
         return Reply(standard_status(status), body, headers_of(error))
 
 
 class OllamaGenerateProtocol(OllamaProtocol):
-    """What Ollama's clients ask by `generate`: one prompt, one text."""
+    """The requests of Ollama's clients to `generate`: one prompt, one text."""
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
-        """Return what a request asks for."""
+        """Parse a request."""
         return read_generate(body)
 
     def encoder(self, asked: Asked, facts: Facts) -> OllamaEncoder:
-        """Make an encoder for the answer to a request."""
+        """Create an encoder for the answer to a request."""
         return OllamaEncoder(asked, facts, wrapped=False)
 
 
 class OllamaEncoder:
-    """Writes lines. `wrapped`: text and thoughts are those of a message."""
+    """Writes lines. `wrapped`: text and thinking are fields of a message object."""
 
     content_type = NDJSON
     has_statuses = True
@@ -88,14 +88,14 @@ class OllamaEncoder:
         self._numbered = 0
 
     def alive(self, known: Known) -> bytes:
-        """Return a line that says nothing: its clients read JSON on every line."""
+        """Return an empty line of the answer: clients expect JSON on every line."""
         out: list[bytes] = []
         head = {"model": model_of(known, ()), "created_at": self._created}
         self._line({**head, **self._said({"content": ""}), "done": False}, out)
         return b"".join(out)
 
     def feed(self, batch: Sequence[AssistantMessageEvent], known: Known) -> bytes:
-        """Return the lines that a batch of events is."""
+        """Encode a batch of events as lines."""
         out: list[bytes] = []
         batch = empty_completed(batch)
         head = {"model": model_of(known, batch), "created_at": self._created}
@@ -139,7 +139,7 @@ class OllamaEncoder:
         return {"response": message.pop("content"), **message}
 
     def _call(self, block: ToolCallBlock) -> dict[str, Any]:
-        """Return a call; arguments that are no JSON are an object that says so."""
+        """Return a call; invalid JSON arguments become an object that contains their text."""
         function = {
             "index": self._numbered,
             "name": block.name,
@@ -163,7 +163,7 @@ class OllamaEncoder:
         out.append(encode(data) + b"\n")
 
     def whole(self, message: AssistantMessage) -> bytes:
-        """Return the answer as one object."""
+        """Encode the answer as one object."""
         said: dict[str, Any] = {"content": message.text}
         if message.thinking:
             said["thinking"] = message.thinking

@@ -1,9 +1,9 @@
-"""What clients of Ollama's API ask, as a conversation and options.
+"""Convert requests of Ollama's API to conversations and options.
 
-https://github.com/ollama/ollama/blob/main/docs/api.md: contents are strings, images stand beside
-them as bare base64. Most clients know no ids of calls: a call gets one by its place in the
-conversation, the same in every request, and a result answers the first call of its tool that waits
-for one, or of any where no tool is named.
+https://github.com/ollama/ollama/blob/main/docs/api.md: contents are strings, with images next to
+them as bare base64. Most clients send no ids of calls. A call gets an id from its place in the
+conversation, which is the same in every request. A result belongs to the first call of its tool
+that has no result yet, or to the first such call of any tool if it names none.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ LEVELS = {
     "true": "medium", "false": "off", "low": "low", "medium": "medium", "high": "high",
     "max": "extra_high",
 }  # fmt: skip
-"""Our levels of thinking; merely on is the middle one."""
+"""Our levels of thinking; `true` means the middle one."""
 
 _SAME = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 _ONLY_GENERATE = ("suffix", "template", "context", "raw", "width", "height", "steps")
-"""What a chat has no form for."""
+"""Fields that have no equivalent in a chat."""
 
 _AT_ONCE = (0, "0", "0s", "0m", "0h")
 
 _IMAGES = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
-"""How images begin; WebP has its name further on."""
+"""The first base64 characters of image formats; WebP's name follows later."""
 
 
 def read_chat(body: Any) -> Asked:
-    """Return what a request to `/api/chat` asks for. Raises BadRequest."""
+    """Parse a request to `/api/chat`. Raises BadRequest."""
     said = Fields(body)
     asked = Asked(said.required("model"), Context(_Messages().read(said)))
     asked.context.tools = [tool for one in said.objects("tools") if (tool := _tool(one))]
@@ -60,7 +60,7 @@ def read_chat(body: Any) -> Asked:
 
 
 def read_generate(body: Any) -> Asked:
-    """Return what a request to `/api/generate` asks for. Raises BadRequest."""
+    """Parse a request to `/api/generate`. Raises BadRequest."""
     said = Fields(body)
     asked = Asked(said.required("model"), Context([]))
     asked.context.system_prompt = said.text("system") or None
@@ -73,7 +73,7 @@ def read_generate(body: Any) -> Asked:
 
 
 def _completed(said: Fields, asked: Asked, speaks: bool) -> Asked:
-    """Read what both have; who does not speak has the model loaded, or given up at once."""
+    """Read the common fields; without messages, the request only loads or unloads the model."""
     if not speaks:
         asked.idle = "unload" if said.data("keep_alive") in _AT_ONCE else "load"
     asked.stream = said.flag("stream") is not False
@@ -104,7 +104,7 @@ def _options(tuning: Fields) -> dict[str, Any]:
     options |= {
         "top_k": tuning.whole_number("top_k"),
         "seed": tuning.whole_number("seed"),
-        "max_tokens": most if most is not None and most > 0 else None,  # less is no limit
+        "max_tokens": most if most is not None and most > 0 else None,  # negative: no limit
         "stop": tuple(map(str, stop)) if isinstance(stop, list) else stop,
     }
     return {name: value for name, value in options.items() if value is not None}
@@ -122,7 +122,7 @@ def _tool(said: Fields) -> Tool | None:
 
 
 class _Messages:
-    """Reads a conversation; `_waiting` are calls without result, by id, and what they call."""
+    """Reader of a conversation; `_waiting` maps ids of calls without a result to tools."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, str] = {}
@@ -143,11 +143,11 @@ class _Messages:
                 return self._assistant(said, text)
             case "tool" if self._waiting:
                 return self._result(said, text)
-            case "tool":  # of a call that nobody made, as the user's words
+            case "tool":  # a result without a call becomes a user message
                 name = said.text("tool_name") or said.text("name") or "a tool"
                 said.text("tool_call_id")
                 return UserMessage(_content(said, f"[result of {name}] {text}"))
-        raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
+        raise BadRequest(f"{said.place('role')} is {role!r}, an unknown role")
 
     def _assistant(self, said: Fields, text: str) -> AssistantMessage:
         content: list[Block] = []
@@ -162,7 +162,7 @@ class _Messages:
         said.text("type")
         function = said.object("function")
         if function is None:
-            raise BadRequest(f"{said.place('function')} is missing; an object is expected")
+            raise BadRequest(f"{said.place('function')} is missing; expected an object")
         function.whole_number("index")
         name, given = function.required("name"), function.take("arguments", (dict, str))
         arguments = given if isinstance(given, dict) else parse_arguments(str(given or ""))
@@ -197,13 +197,13 @@ def _content(said: Fields, text: str) -> str | list[Block]:
 
 
 def _image(data: Any, place: str) -> ImageBlock:
-    """Return an image, whose type its first bytes say."""
+    """Return an image; its first bytes show the type."""
     if not isinstance(data, str):
-        raise BadRequest(f"{place} is no string; an image as base64 is expected")
+        raise BadRequest(f"{place} is not a string; expected an image as base64")
     try:
         head = b64decode(data[:24], validate=True)
     except ValueError as error:
-        raise BadRequest(f"{place} is no base64: {error}") from error
+        raise BadRequest(f"{place} is not valid base64: {error}") from error
     kind = next((kind for begins, kind in _IMAGES.items() if head.startswith(begins)), None)
     if kind is None:
         kind = "image/webp" if head[8:12] == b"WEBP" else "image/png"

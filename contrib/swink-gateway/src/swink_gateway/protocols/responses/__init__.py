@@ -1,1 +1,1 @@
-"""OpenAI's Responses."""
+"""The protocol of OpenAI's Responses."""

@@ -1,8 +1,8 @@
-"""Items of the Responses API's output: what a block of ours is, begun and whole.
+"""Convert blocks to output items of the Responses API, in progress and complete.
 
-https://developers.openai.com/api/reference/resources/responses: messages, reasoning, calls. What
-another provider wants back goes sealed into `encrypted_content` of reasoning, the one opaque field;
-with thinking goes its text, since clients may leave that out.
+https://developers.openai.com/api/reference/resources/responses: messages, reasoning, calls. Opaque
+data of another provider is sealed into `encrypted_content` of reasoning, the only opaque field. The
+text of thinking is sealed as well, since clients may leave it out.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ INCOMPLETE = {
     StopReason.LENGTH: "max_output_tokens",
     StopReason.CONTENT_FILTER: "content_filter",
 }
-"""Why an answer is incomplete; any other is complete."""
+"""Reasons of incomplete answers; with any other finish reason, an answer is completed."""
 
 MADE = "swink_"
-"""How ids of items go on, after their kind, that no provider gave."""
+"""The second part of generated item ids, after the kind."""
 
 FACTS = ("service_tier", "metadata")
-"""Facts of a whole answer that the API has fields for."""
+"""Metadata of an answer that the API has fields for."""
 
 
 Notes: TypeAlias = Mapping[str, Any] | None
@@ -46,11 +46,11 @@ Notes: TypeAlias = Mapping[str, Any] | None
 
 
 class Items:
-    """Makes the items of one answer.
+    """Creates the items of one answer.
 
-    `prefix` distinguishes their ids from those of other answers; `is_own`: the provider speaks
-    this protocol, so that its own items go out as they came. An item keeps the id with which it
-    began, by which clients know it; the provider's is it where that is known by then.
+    `prefix` distinguishes their ids from those of other answers. `is_own`: the provider uses this
+    protocol, so its items are sent unchanged. An item keeps its first id, by which clients know it:
+    the provider's if it is known in time, otherwise a generated one.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class Items:
         self._numbers = Numbers()
 
     def message(self, notes: Notes = None) -> dict[str, Any]:
-        """Return a message that is begun."""
+        """Return a message in progress."""
         return {"type": "message", "id": self._id("msg", notes), "status": "in_progress",
                 "role": "assistant", "content": []}  # fmt: skip
 
     def reasoning(self, notes: Notes = None) -> dict[str, Any]:
-        """Return reasoning that is begun."""
+        """Return reasoning in progress."""
         return {"type": "reasoning", "id": self._id("rs", notes), "summary": []}
 
     def call(self, id: str, name: str, notes: Notes = None) -> dict[str, Any]:
-        """Return a call that is begun, as the client knows the tool."""
+        """Return a call in progress, under the client's name of the tool."""
         known = self._tools.get(name, Known(name))
         item: dict[str, Any] = {"status": "in_progress", "call_id": id, "name": known.name}
         if known.namespace:
@@ -83,7 +83,7 @@ class Items:
         return {"type": "function_call", "id": self._id("fc", notes), **item, "arguments": ""}
 
     def said(self, item: dict[str, Any], block: TextBlock) -> dict[str, Any]:
-        """Return a message with its text, and the provider's own names for it."""
+        """Return a message with its text and the provider's ids."""
         metadata = block.metadata or {}
         own = _item(metadata) if self.is_own else {}
         refused = own.pop("refused", False)
@@ -96,7 +96,7 @@ class Items:
         return {**item, **own, "id": item["id"], "status": "completed", "content": [part]}
 
     def thought(self, item: dict[str, Any], block: ThinkingBlock) -> dict[str, Any]:
-        """Return reasoning with its text, and what the provider wants back."""
+        """Return reasoning with its text and opaque provider data."""
         own = _item(block.metadata) if self.is_own else {}
         if own:
             return {**own, "id": item["id"]}
@@ -111,7 +111,7 @@ class Items:
         return whole
 
     def called(self, item: dict[str, Any], block: ToolCallBlock) -> dict[str, Any]:
-        """Return a call with its arguments, and the provider's own names for it."""
+        """Return a call with its arguments and the provider's ids."""
         own = _item(block.metadata) if self.is_own else {}
         own.pop("type", None)
         whole = {**item, **own, "id": item["id"], "status": _status(block)}
@@ -120,16 +120,16 @@ class Items:
         return {**whole, "arguments": arguments_text(block)}
 
     def key(self, id: str | None) -> Key:
-        """Return what tells the call, or the text (`None`), that comes next from the others."""
+        """Return the key of the next call, or of the next text (`None`)."""
         return self._numbers.next(id)
 
     def beside(
         self, key: Key, metadata: Notes, *, is_wordless: bool = False
     ) -> dict[str, Any] | None:
-        """Return the item that keeps what another provider wants back with a call or a text.
+        """Return an item that keeps another provider's opaque data for a call or a text.
 
-        `is_wordless` makes the item stand for an empty text, which gets no message: clients would
-        show that as the last answer.
+        `is_wordless`: the item replaces an empty text. A message without text would look like the
+        last answer in clients.
         """
         if self.is_own or not metadata:
             return None
@@ -163,7 +163,7 @@ class Items:
         return []
 
     def of(self, block: Any) -> list[dict[str, Any]]:
-        """Return the items of a block of a whole message."""
+        """Return the items of a block of a complete message."""
         match block:
             case TextBlock(text="") if block.metadata and not self.is_own:
                 wordless = self.beside(self.key(None), block.metadata, is_wordless=True)
@@ -190,12 +190,12 @@ class Items:
 
 
 def is_made(id: Any) -> bool:
-    """Tell whether an item's id is none of a provider's."""
+    """Tell whether an item's id is generated."""
     return isinstance(id, str) and id.partition("_")[2].startswith(MADE)
 
 
 def text_part(text: str, sources: Any = None, chances: Any = None) -> dict[str, Any]:
-    """Return a part of a message that is text."""
+    """Return a text part of a message."""
     part: dict[str, Any] = {"type": "output_text", "text": text}
     part["annotations"] = sources if isinstance(sources, list) else []
     if isinstance(chances, list):
@@ -213,7 +213,7 @@ def _item(metadata: Notes) -> dict[str, Any]:
 
 
 def ending(reason: StopReason, metadata: Notes) -> dict[str, Any]:
-    """Return how an answer ended; facts of the whole answer have fields here by their names."""
+    """Return the end of an answer; metadata of the answer has fields of the same names here."""
     said = {name: metadata[name] for name in FACTS if metadata and name in metadata}
     if reason in INCOMPLETE:
         why = {"reason": INCOMPLETE[reason]}
@@ -222,9 +222,9 @@ def ending(reason: StopReason, metadata: Notes) -> dict[str, Any]:
 
 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any] | None:
-    """Return what an answer took, where anybody counted; `cost` is in US dollars.
+    """Return the token usage of an answer, if it is known; `cost` is in US dollars.
 
-    The API's own counts must all be there.
+    The API requires every one of these counts.
     """
     if usage is None:
         return None

@@ -1,4 +1,4 @@
-"""Items of a response on their way, and how the events of their pieces are called."""
+"""Items of a response in progress, and the names of their delta events."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ DELTAS: dict[str, tuple[str, dict[str, int]]] = {
     "summary": ("reasoning_summary_text", {"summary_index": 0}),
     "arguments": ("function_call_arguments", {}),
 }
-"""How the events of an item's pieces are called, and what else they name."""
+"""The name and fields of an item's delta events."""
 
 PARTS: dict[str, tuple[str, dict[str, int], str]] = {
     "reasoning": ("content_part.added", {"content_index": 0}, "reasoning_text"),
     "summary": ("reasoning_summary_part.added", {"summary_index": 0}, "summary_text"),
 }
-"""The event before the first piece, and the type of its part."""
+"""The event before the first delta, and the type of the part."""
 
 
 @define
 class Open:
-    """An item on its way: its place among the output, and the text that came.
+    """An item in progress: its index in the output, and its text so far.
 
-    `head` is how each event of a piece begins, up to its number: nearly all events are these.
+    `head` is the constant beginning of each delta event, up to its sequence number: nearly all
+    events are deltas.
     """
 
     place: int
@@ -44,7 +45,7 @@ class Open:
 
 
 def head_of_deltas(opened: Open) -> bytes:
-    """Return how each event of an item's pieces begins, up to its number."""
+    """Return the constant beginning of an item's delta events, up to the sequence number."""
     word, index = DELTAS[opened.kind]
     kind = f"response.{word}.delta"
     said = {"type": kind, "item_id": opened.item["id"], "output_index": opened.place, **index}

@@ -1,8 +1,8 @@
 """OpenAI's Responses: https://developers.openai.com/api/reference/resources/responses/streaming.
 
-Every block is an item of the output, with an id and an index of its own, added, continued and done
-(without `response.output_item.done`, Codex prints nothing). Events are numbered. The last one has
-the whole response: completed, incomplete or failed.
+Every block is an output item with its own id and index, which is added, continued and done (without
+`response.output_item.done`, Codex prints nothing). Events are numbered. The last one has the
+complete response: completed, incomplete or failed.
 """
 
 from __future__ import annotations
@@ -45,34 +45,34 @@ from swink_gateway.protocols.sealing import Key
 __all__ = ["PREFIX", "ResponsesProtocol"]
 
 PREFIX = "resp_"
-"""How ids begin that the provider did not give."""
+"""The prefix of generated ids."""
 
 
 class ResponsesProtocol:
-    """What OpenAI's SDKs ask by `responses`, and Codex."""
+    """The requests of OpenAI's SDKs to `responses`, and of Codex."""
 
     name = "responses"
     wire_format = WIRE_FORMAT
 
     def read(self, body: Any, path: Mapping[str, str], headers: Mapping[str, str]) -> Asked:
-        """Return what a request asks for."""
+        """Parse a request."""
         return read_responses(body)
 
     def encoder(self, asked: Asked, facts: Facts) -> ResponsesEncoder:
-        """Make an encoder for the answer to a request."""
+        """Create an encoder for the answer to a request."""
         return ResponsesEncoder(asked, facts)
 
     def nothing(self, asked: Asked, facts: Facts) -> list[dict[str, Any]]:
-        """Return the events of an answer that says nothing."""
+        """Return the events of an empty answer."""
         return ResponsesEncoder(asked, facts).nothing()
 
     def failure(self, error: Error, status: int) -> Reply:
-        """Return what says that there is no answer, with this HTTP status."""
+        """Return the response for a failure before the answer, with this HTTP status."""
         return error_reply(error, status)
 
 
 class ResponsesEncoder(EventEncoder):
-    """Writes numbered events; `_output` are the items by their places, `None` while unfinished."""
+    """Writes numbered events; `_output` holds the items by index, `None` while in progress."""
 
     content_type = SSE
 
@@ -135,9 +135,9 @@ class ResponsesEncoder(EventEncoder):
     # -- the response ------------------------------------------------------------------------------
 
     def alive(self, known: Known) -> bytes:
-        """Return an event: Codex and SDKs wait for events, and pass comments over.
+        """Return a keep-alive event: Codex and SDKs wait for events, and ignore comments.
 
-        An answer that has not begun is announced under an id of the gateway's, which it keeps.
+        An answer that has not begun is announced under a generated id, which it keeps.
         """
         out: list[bytes] = []
         if not self._response:
@@ -181,7 +181,7 @@ class ResponsesEncoder(EventEncoder):
         }
 
     def nothing(self) -> list[dict[str, Any]]:
-        """Return the events of an answer that nobody was asked for."""
+        """Return the events of an answer without a provider's call."""
         response = self._head(PREFIX + self._facts.id, self._asked.model)
         usage = usage_data(Usage(), None)
         begun = {**response, "status": "in_progress"}
@@ -202,7 +202,7 @@ class ResponsesEncoder(EventEncoder):
         data = error_data(error, final_in_responses(error))
         usage = usage_data(error.usage, error.cost)
         said = {"status": "failed", "error": data, "usage": usage}
-        # OpenAI's SDKs raise for an event that has the field `error` itself, and for no other.
+        # OpenAI's SDKs raise an exception only for an event with a top-level field `error`.
         self._say("failed", out, response={**self._ended(), **said}, error=data)
 
     def _ended(self) -> dict[str, Any]:
@@ -224,8 +224,10 @@ class ResponsesEncoder(EventEncoder):
         self._done(self._open.pop(-1), item, out)
 
     def _is_wordless(self, index: int, batch: Sequence[Any]) -> bool:
-        """Tell whether a text that begins here ends in the same batch without a word, with metadata
-        that another provider wants back."""
+        """Tell whether a text that begins here ends in the same batch, empty but with opaque data.
+
+        The data belongs to another provider, which needs it back.
+        """
         of_text = [e for e in batch if getattr(e, "content_index", None) == index]
         has_words = any(isinstance(e, TextDelta) for e in of_text)
         return not self._items.is_own and not has_words and bool(_notes(index, of_text))
@@ -236,7 +238,7 @@ class ResponsesEncoder(EventEncoder):
             self._say(part, out, opened, **index, part={"type": begun, "text": ""})
         opened.text.append(text)
         if opened.kind == "input":
-            return  # its JSON text is nothing that the client knows
+            return  # the client does not expect its JSON text
         if not opened.head:
             opened.head = head_of_deltas(opened)
         number, self._number = self._number, self._number + 1
@@ -276,7 +278,7 @@ class ResponsesEncoder(EventEncoder):
     def _seal(
         self, end: TextEnd | ToolCallEnd, out: list[bytes], *, is_wordless: bool = False
     ) -> None:
-        """Write, once, what another provider wants back with a text or a call."""
+        """Write another provider's opaque data for a text or a call, once."""
         key = self._keys.pop(end.content_index, None)
         if key is None:
             return
@@ -294,7 +296,7 @@ class ResponsesEncoder(EventEncoder):
         out.append(named_frame({**data, **said}))
 
     def whole(self, message: AssistantMessage) -> bytes:
-        """Return a response."""
+        """Encode a response."""
         provider = message.provider or ""
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
         items = Items(self._facts.id, provider, is_own, self._asked.tools)
@@ -306,7 +308,7 @@ class ResponsesEncoder(EventEncoder):
 
 
 def _notes(index: int, batch: Sequence[Any]) -> Mapping[str, Any] | None:
-    """Return what is said of a block at its end, if that came with its beginning."""
+    """Return the metadata at the end of a block, if it came in the same batch as the beginning."""
     ends = (e for e in batch if isinstance(e, _ENDS) and e.content_index == index)
     return next((end.metadata for end in ends), None)
 
@@ -315,4 +317,4 @@ _ENDS = (TextEnd, ThinkingEnd, ToolCallEnd)
 
 
 _SAYING = frozenset({TextStart, ThinkingStart, ToolCallStart, Extension, Done})
-"""Events before which the answer has begun."""
+"""Events that begin the answer."""

@@ -1,7 +1,7 @@
-"""What clients ask in OpenAI's Responses, as a conversation and options.
+"""Convert requests of OpenAI's Responses to conversations and options.
 
 https://developers.openai.com/api/reference/resources/responses: `input` is a string or a list of
-items, messages among them; what the model said, thought and called are items of their own.
+items, including messages; reasoning and calls of the model are separate items.
 """
 
 from __future__ import annotations
@@ -47,22 +47,25 @@ ECHOED = (
     "instructions", "metadata", "parallel_tool_calls", "temperature", "tool_choice", "tools",
     "top_p", "max_output_tokens", "previous_response_id", "reasoning", "store", "text", "user",
 )  # fmt: skip
-"""What a response says again of its request."""
+"""Request fields that a response repeats."""
 
 _SILENT = ("stream", "stream_options", "background", "store", "generate", "type")
 
 ANSWERS = ("_output", "_response")
-"""How the types of items end by which a client answers an item that asks for something."""
+"""Endings of the types of items with which a client answers a request of the model."""
 
 
 def read_responses(body: Any) -> Asked:
-    """Return what a request asks for. Raises BadRequest."""
+    """Parse a request. Raises BadRequest."""
     return _Reader(Fields(body)).read()
 
 
 class _Reader:
-    """Reads one request. `_called` are the names of what was called, by the calls' ids,
-    `_beside` what was sealed beside calls, by the places of their answers."""
+    """Reader of one request.
+
+    `_called` maps the ids of calls to the names of tools, `_beside` the places of answers to the
+    data sealed for their calls.
+    """
 
     def __init__(self, said: Fields) -> None:
         self._said = said
@@ -97,9 +100,7 @@ class _Reader:
         }
         asked.options = self._options()
         if said.flag("background"):
-            raise BadRequest(
-                "background is true, which is not served; leave it out or set it to false"
-            )
+            raise BadRequest("background: true is not supported; leave it out or set it to false")
         for name in _SILENT:
             said.data(name)
         asked.own = said.rest()
@@ -124,7 +125,7 @@ class _Reader:
         }
         if (reasoning := said.object("reasoning")) is not None:
             effort = reasoning.text("effort")
-            reasoning.text("summary")  # what is told of thinking is passed on anyway
+            reasoning.text("summary")  # summaries of thinking are always forwarded
             options["thinking"] = EFFORTS.get(effort or "")
             if effort and effort not in EFFORTS:
                 self._own_fields["reasoning"] = {"effort": effort}
@@ -202,7 +203,7 @@ class _Reader:
             answer.content.append(ExtensionBlock(WIRE_FORMAT, kind, said.all()))
 
     def _answer(self) -> AssistantMessage:
-        """Return the answer that items are parts of: the one that is last, or a new one."""
+        """Return the answer to which items are added: the last message, or a new one."""
         last = self._messages[-1] if self._messages else None
         if not isinstance(last, AssistantMessage):
             last = AssistantMessage([])
@@ -226,10 +227,10 @@ class _Reader:
                 blocks = [TextBlock(content)] if isinstance(content, str) else content or []
                 self._say(blocks, phase)
             case _:
-                raise BadRequest(f"{said.place('role')} is {role!r}, which is no role")
+                raise BadRequest(f"{said.place('role')} is {role!r}, an unknown role")
 
     def _say(self, blocks: list[Any], phase: str | None) -> None:
-        """Add what the model said, each text with what this API says of it."""
+        """Add the texts of the model, each with this API's metadata."""
         answer = self._answer()
         for block in blocks:
             if phase is not None:
@@ -247,7 +248,7 @@ class _Reader:
         sealed = unsealed(opaque)
         if sealed is None:
             if not (shown or opaque):
-                return  # there is nothing in it
+                return  # the item is empty
             answer.provider = answer.provider or WIRE_FORMAT
             answer.content.append(ThinkingBlock(shown, metadata={"item": item}))
             return
@@ -322,8 +323,10 @@ class _Reader:
 
 
 def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
-    """Give the calls of an answer what was sealed beside them; what this API says of its texts and
-    calls means nothing to another provider, whose answer it is then."""
+    """Add the sealed data to the calls of an answer from another provider.
+
+    This API's metadata of texts and calls is removed: the other provider does not understand it.
+    """
     if answer.provider != WIRE_FORMAT:
         for block in answer.content:
             if isinstance(block, TextBlock | ToolCallBlock):
@@ -335,8 +338,8 @@ def _settle(answer: AssistantMessage, beside: Sequence[Sealed]) -> None:
 def as_input(message: AssistantMessage) -> AssistantMessage:
     """Return an answer in the form in which a client sends it back as input.
 
-    Ids and states of the vendor's messages and calls are left out, since requests are read without
-    them: a client may have left out the reasoning that the vendor wants beside an id.
+    The ids and states of the vendor's messages and calls are left out, since requests are read
+    without them: a client may have left out the reasoning that the vendor requires with an id.
     """
     blocks = [_without_ids(block) for block in message.content]
     return replace(message, content=blocks)
