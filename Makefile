@@ -89,7 +89,8 @@ help:
 	@echo '                  providers, and a batch on Ray, installing all (2.5 GB)'
 	@echo 'make clients      drive real coding agents and SDKs through the gateway, installing them (2 GB), and'
 	@echo '                  1,000 clients that are slow, that vanish, and whose upstream hangs;'
-	@echo '                  CLIENTS_ARGS="codex", or --write for a new table'
+	@echo '                  CLIENTS_ARGS="codex", or --write for a new table; ALL=1 with slow agents (two'
+	@echo '                  hours); SUITES=FOLDER with the SDKs'\'' own tests from checkouts'
 	@echo 'make changelog    move the fragments of changelog.d/ to CHANGELOG.md (VERSION=0.2.0),'
 	@echo '                  or show what that would be (DRAFT=1)'
 	@echo 'make release      build every distribution into dist/, check and install it on every Python that'
@@ -225,11 +226,13 @@ $(RAY)/.installed: lab/counterparts/ray_cluster.txt $(VENV)/.installed-dev
 		> $$($(@D)/$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/swink.pth
 	@touch $@
 
-clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed $(CLIENTS)/sdks/.installed
+clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.installed $(CLIENTS)/sdks/.installed $(CLIENTS)/older/.installed
 	ulimit -n $$(ulimit -Hn) || true; SWINK_GATEWAY_CROWD=1000 SWINK_GATEWAY_CLIENTS=chat \
 		$(PY) -m pytest -q -n 2 contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
-	$(CLIENTS)/sdks/$(BIN)/python -m lab.clients.sdks $(filter --write,$(CLIENTS_ARGS))
-	$(PY) -m lab.clients.drive $(CLIENTS_ARGS)
+	$(CLIENTS)/sdks/$(BIN)/python -m lab.clients.sdks $(CLIENTS_ARGS)
+	$(CLIENTS)/older/$(BIN)/python -m lab.clients.sdks $(CLIENTS_ARGS)
+	$(PY) -m lab.clients.drive $(if $(ALL),,--quick) $(CLIENTS_ARGS)
+	$(if $(SUITES),$(PY) -m lab.clients.suites $(SUITES) $(filter --write,$(CLIENTS_ARGS)))
 
 $(CLIENTS)/npm/.installed: lab/clients/package.json
 	@command -v npm >/dev/null || { echo "coding agents come from npm, which is not here: install Node.js 20 or newer" >&2; exit 1; }
@@ -245,7 +248,7 @@ $(CLIENTS)/aider/.installed: lab/clients/aider.txt $(VENV)/.checkout
 	@touch $@
 
 # The SDKs and all that they want are the environment's own; swink comes from .venv.
-$(CLIENTS)/sdks/.installed: lab/clients/sdks.txt $(VENV)/.installed-dev
+$(CLIENTS)/sdks/.installed $(CLIENTS)/older/.installed: $(CLIENTS)/%/.installed: lab/clients/%.txt $(VENV)/.installed-dev
 	@echo "installing SDKs and agent frameworks into $(@D)"
 	@$(PY) -m venv $(@D)
 	@$(@D)/$(BIN)/python -m pip install $(QUIET) --disable-pip-version-check --upgrade -r $< $(OR_FAIL)

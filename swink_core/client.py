@@ -154,6 +154,11 @@ class Client:
         """The charge for all attempts that have ended, in tokens and US dollars."""
         return self._totals.charge
 
+    @property
+    def http(self) -> HTTPClient:
+        """The HTTP client that sends requests."""
+        return self._http
+
     @takes_options(Options)
     def stream(
         self,

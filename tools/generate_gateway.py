@@ -12,9 +12,16 @@ MARK = (
 ABOUT = """\
 The gateway translates the answers of all providers to the client's protocol. The tables list the
 content that is lost, because the published schema of the protocol has no field for it. Types have
-the names of the vendor's Python SDK. Opaque data that a provider needs in the next turn is
-not lost if the protocol has one opaque field: it is encrypted and stored there. The response header
-`x-swink-dropped` lists the request fields that could not be translated, as paths.
+the names of the vendor's Python SDK. Opaque data that a provider needs in the next turn is not lost
+if the protocol has one opaque field: it is encoded and stored there, where clients cannot read it.
+The response header `x-swink-dropped` lists the request fields that could not be translated, as
+paths.
+
+Generated images are items with a `result` in Responses, inline data in Gemini, and `images` of a
+message in Chat (data URLs, in OpenRouter's format). Code that a provider ran is an item of the code
+interpreter in Responses and a part in Gemini. A refusal that OpenAI's APIs mark has the field
+`refusal` in Chat, unless the answer is streamed. Log probabilities and citations have their fields
+in Chat and Responses.
 
 The tables come from `swink_gateway.protocols.table`. A property test translates answers from each
 protocol to each other one and back, and checks that nothing else is lost."""

@@ -4,6 +4,7 @@
     python -m lab.clients.drive codex aider        # those whose names begin so
     python -m lab.clients.drive --scenes 503,cut   # these scenes
     python -m lab.clients.drive --write            # and write their rows of the page anew
+    python -m lab.clients.drive --quick            # without slow agents and the local model
 
 Each client plays each scene twice: directly at the simulated vendor (`lab/vendor`), and through the
 gateway. Behind the gateway, answers come from another API than the client's; failures come from
@@ -279,10 +280,14 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="beginnings of clients' names; none: all")
     parser.add_argument("--scenes", help="names of scenes, with commas between; none: all")
     parser.add_argument("--write", action="store_true", help="write their rows anew")
+    parser.add_argument("--quick", action="store_true", help="leave out slow agents")
     given = parser.parse_args()
     wanted = tuple(name.lower() for name in given.names)
     clients = [c for c in CLIENTS if not wanted or c.name.lower().startswith(wanted)]
     names = given.scenes.split(",") if given.scenes else [*SCENES, table.MODEL_SCENE]
+    if given.quick and not wanted:
+        clients = [client for client in clients if not client.is_slow]
+        names = [name for name in names if name != table.MODEL_SCENE]
     if not FOLDER.exists():
         sys.exit("run `make clients`, which installs them")
     wrong = []

@@ -62,7 +62,7 @@ class Run:
 class Client:
     """A coding agent. `files` are written first, below its home; `tool` is what it can be called
     to run; `protocol` is what it speaks; `answered_by_a_model`: it plays the scene that takes
-    minutes."""
+    minutes; `is_slow`: its scenes take more than ten minutes together."""
 
     name: str
     package: str
@@ -72,6 +72,7 @@ class Client:
     files: Callable[[str], Mapping[str, str]] = lambda url: {}
     tool: Tool | None = None
     answered_by_a_model: bool = False
+    is_slow: bool = False
 
     async def run(self, url: str, patience: float = PATIENCE) -> Run:
         """Give it one prompt, and wait until it has ended, or has not for so many seconds."""
@@ -173,6 +174,43 @@ def gemini(url: str) -> dict[str, str]:
     return {".gemini/settings.json": json.dumps(told)}
 
 
+def pi(api: str, folder: str = "") -> Callable[[str], dict[str, str]]:
+    """Make the function that writes the model file of pi, for one API."""
+
+    def files(url: str) -> dict[str, str]:
+        own = {
+            "baseUrl": f"{url}{folder}",
+            "api": api,
+            "apiKey": KEY,
+            "models": [{"id": MODEL}],
+        }
+        return {".pi/agent/models.json": json.dumps({"providers": {"swink": own}})}
+
+    return files
+
+
+def continue_(url: str) -> dict[str, str]:
+    """Return the configuration file of Continue. JSON is valid YAML."""
+    own = {
+        "name": "stub",
+        "provider": "openai",
+        "model": MODEL,
+        "apiBase": f"{url}/v1",
+        "apiKey": KEY,
+    }
+    told = {"name": "swink", "version": "1.0.0", "schema": "v1", "models": [own]}
+    return {"work/continue.yaml": json.dumps(told)}
+
+
+def _pi(name: str, protocol: str, api: str, folder: str = "") -> Client:
+    command = [str(BIN / "pi"), "-p", "--offline", "--provider", "swink", "--model", MODEL,
+               "{prompt}"]  # fmt: skip
+    tool = ("bash", {"command": COMMAND})
+    return Client(
+        name, "@mariozechner/pi-coding-agent", protocol, command, {}, pi(api, folder), tool
+    )
+
+
 def _codex(name: str, sockets: bool) -> Client:
     command = [str(BIN / "codex"), "exec", "--json", "--skip-git-repo-check",
                "--dangerously-bypass-approvals-and-sandbox", "{prompt}"]  # fmt: skip
@@ -185,9 +223,9 @@ def _codex(name: str, sockets: bool) -> Client:
 def _opencode(name: str, protocol: str, package: str) -> Client:
     command = [str(BIN / "opencode"), "run", "{prompt}"]
     environ = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-    return Client(
-        name, "opencode-ai", protocol, command, environ, opencode(package), ("bash", SHELL)
-    )
+    files = opencode(package)
+    tool = ("bash", SHELL)
+    return Client(name, "opencode-ai", protocol, command, environ, files, tool, is_slow=True)
 
 
 CLIENTS = [
@@ -230,6 +268,30 @@ CLIENTS = [
         [str(BIN / "qwen"), "-p", "{prompt}", "--auth-type", "openai", "--yolo"],
         {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "{url}/v1", "OPENAI_MODEL": MODEL},
         tool=("run_shell_command", {**SHELL, "is_background": False}),
+        is_slow=True,
+    ),
+    _pi("pi, Chat", "chat", "openai-completions", "/v1"),
+    _pi("pi, Messages", "messages", "anthropic-messages"),
+    _pi("pi, Responses", "responses", "openai-responses", "/v1"),
+    Client(
+        "Continue",
+        "@continuedev/cli",
+        "chat",
+        [str(BIN / "cn"), "-p", "{prompt}", "--auto", "--config", "continue.yaml"],
+        {"CONTINUE_TELEMETRY_ENABLED": "0"},
+        continue_,
+        ("Bash", {"command": COMMAND}),
+    ),
+    Client(
+        "cline",
+        "cline",
+        "chat",
+        ["sh", "-c",
+         f'{BIN}/cline auth openai -k {KEY} -m {MODEL} -b "$BASE" >/dev/null && '
+         f'exec {BIN}/cline --json "{{prompt}}"'],
+        {"BASE": "{url}/v1"},
+        tool=("run_commands", {"commands": [COMMAND]}),
+        is_slow=True,
     ),
     Client(
         "aider",
@@ -244,6 +306,7 @@ CLIENTS = [
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         },
         answered_by_a_model=True,
+        is_slow=True,
     ),
 ]  # fmt: skip
 """In the order of the table."""

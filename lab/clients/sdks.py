@@ -3,31 +3,32 @@
     python -m lab.clients.sdks                     # all that are installed
     python -m lab.clients.sdks anthropic --write   # one, and write its rows of the page anew
 
+It runs in the environments of `.venv-clients`, each of which plays the clients that it has.
+
 `make clients` installs them into another environment. Clients repeat requests as they do by
 default. Exit code 1 where one ends with another exception through the gateway, with more requests
-at the vendor, or more than 1 s and 10 % later. A connection that breaks is another exception by
-design: the gateway reports it as an error in the stream.
+at the vendor, or more than 1 s and 10 % later.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib
-import importlib.metadata
 import logging
 import os
 import sys
 import time
 import warnings
-from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from attrs import define
 
 import lab.clients.table as table
 import swink_core as swink
+from lab.clients.installed import FOLDER
 from lab.clients.scenes import FAILURES, SDK_SCENES, Scene, vendor_of
+from lab.clients.sdk_calls import SDKS, EndedInNode, Sdk, Way
 from swink_gateway.policy.cooldowns import Cooldowns
 from swink_gateway.serving.server import Gateway
 
@@ -45,151 +46,8 @@ TRIES = 3
 
 SCENES = {**FAILURES, **SDK_SCENES}
 
-HI = [{"role": "user", "content": "Hi"}]
-
-BROKEN = frozenset({"cut-before", "cut"})
-"""Scenes in which the connection breaks, which the gateway reports as an error in the stream."""
-
-
-@define
-class Way:
-    """How a client reaches a model: a base URL, a model, a key, and a time limit in seconds."""
-
-    base: str
-    model: str
-    key: str
-    timeout: float
-
-
-Call = Callable[[Way], Awaitable[str]]
-"""A streamed call. Returns how it ended if it raised no exception."""
-
-
-def _openai(way: Way) -> Any:
-    openai: Any = importlib.import_module("openai")
-    return openai.AsyncOpenAI(base_url=f"{way.base}/v1", api_key=way.key, timeout=way.timeout)
-
-
-async def openai_chat(way: Way) -> str:
-    """Stream Chat Completions with OpenAI's SDK."""
-    create = _openai(way).chat.completions.create
-    async for _ in await create(model=way.model, messages=HI, stream=True):
-        pass
-    return "nothing"
-
-
-async def openai_responses(way: Way) -> str:
-    """Stream Responses with OpenAI's SDK."""
-    last: Any = None
-    async for event in await _openai(way).responses.create(
-        model=way.model, input="Hi", stream=True
-    ):
-        last = event
-    return f"nothing, last event {getattr(last, 'type', None)}"
-
-
-async def anthropic_messages(way: Way) -> str:
-    """Stream Messages with Anthropic's SDK."""
-    anthropic: Any = importlib.import_module("anthropic")
-    client = anthropic.AsyncAnthropic(base_url=way.base, api_key=way.key, timeout=way.timeout)
-    async with client.messages.stream(model=way.model, max_tokens=99, messages=HI) as stream:
-        message = await stream.get_final_message()
-    return f"nothing, stop reason {message.stop_reason}"
-
-
-async def google_genai(way: Way) -> str:
-    """Stream with Google's SDK."""
-    genai: Any = importlib.import_module("google.genai")
-    options = {"base_url": way.base, "timeout": int(1000 * way.timeout)}
-    models = genai.Client(api_key=way.key, http_options=options).aio.models
-    last: Any = None
-    async for chunk in await models.generate_content_stream(model=way.model, contents="Hi"):
-        last = chunk
-    reason = last.candidates[0].finish_reason if last is not None and last.candidates else None
-    return f"nothing, finish reason {getattr(reason, 'name', None)}"
-
-
-async def ollama_chat(way: Way) -> str:
-    """Stream with Ollama's SDK."""
-    ollama: Any = importlib.import_module("ollama")
-    headers = {"Authorization": f"Bearer {way.key}"}
-    client = ollama.AsyncClient(host=way.base, headers=headers, timeout=way.timeout)
-    last: Any = None
-    async for part in await client.chat(model=way.model, messages=HI, stream=True):
-        last = part
-    return f"nothing, done {getattr(last, 'done', None)}"
-
-
-async def agents_sdk(way: Way) -> str:
-    """Stream a run of the OpenAI Agents SDK."""
-    os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
-    agents: Any = importlib.import_module("agents")
-    agent = agents.Agent(name="a", model=agents.OpenAIResponsesModel(way.model, _openai(way)))
-    run = agents.Runner.run_streamed(agent, "Hi")
-    async for _ in run.stream_events():
-        pass
-    return "nothing"
-
-
-async def langchain_openai(way: Way) -> str:
-    """Stream with LangChain's package for OpenAI."""
-    langchain: Any = importlib.import_module("langchain_openai")
-    client = langchain.ChatOpenAI(
-        model=way.model, base_url=f"{way.base}/v1", api_key=way.key, timeout=way.timeout
-    )
-    async for _ in client.astream("Hi"):
-        pass
-    return "nothing"
-
-
-async def langchain_anthropic(way: Way) -> str:
-    """Stream with LangChain's package for Anthropic."""
-    langchain: Any = importlib.import_module("langchain_anthropic")
-    client = langchain.ChatAnthropic(
-        model=way.model, base_url=way.base, api_key=way.key, timeout=way.timeout
-    )
-    async for _ in client.astream("Hi"):
-        pass
-    return "nothing"
-
-
-async def pydantic_ai(way: Way) -> str:
-    """Stream a run of Pydantic AI over Chat Completions."""
-    ai: Any = importlib.import_module("pydantic_ai")
-    models: Any = importlib.import_module("pydantic_ai.models.openai")
-    providers: Any = importlib.import_module("pydantic_ai.providers.openai")
-    provider = providers.OpenAIProvider(openai_client=_openai(way))
-    agent = ai.Agent(models.OpenAIChatModel(way.model, provider=provider))
-    async with agent.run_stream("Hi") as run:
-        async for _ in run.stream_text():
-            pass
-    return "nothing"
-
-
-@define
-class Sdk:
-    """A client: its package, its call, and the model's provider and id."""
-
-    name: str
-    package: str
-    call: Call
-    provider: str
-    model: str
-
-
-SDKS = [
-    Sdk("openai, Chat", "openai", openai_chat, "openai", "gpt-4.1"),
-    Sdk("openai, Responses", "openai", openai_responses, "openai", "gpt-5.4-mini"),
-    Sdk("anthropic", "anthropic", anthropic_messages, "anthropic", "claude-haiku-4-5"),
-    Sdk("google-genai", "google-genai", google_genai, "gemini", "gemini-3.6-flash"),
-    Sdk("ollama", "ollama", ollama_chat, "ollama", "llama3.2"),
-    Sdk("openai-agents", "openai-agents", agents_sdk, "openai", "gpt-5.4-mini"),
-    Sdk("langchain-openai", "langchain-openai", langchain_openai, "openai", "gpt-4.1"),
-    Sdk("langchain-anthropic", "langchain-anthropic", langchain_anthropic, "anthropic",
-        "claude-haiku-4-5"),
-    Sdk("pydantic-ai", "pydantic-ai-slim", pydantic_ai, "openai", "gpt-4.1"),
-]  # fmt: skip
-"""In the order of the table."""
+BETTER = {("AI SDK, Gemini", "error")}
+"""Rows in which a client raises the vendor's error through the gateway alone."""
 
 
 @define
@@ -205,11 +63,10 @@ class Seen:
         return f"{self.ending}, {self.requests} requests, {self.seconds:.1f} s"
 
 
-def differences(scene: str, direct: Seen, through: Seen) -> list[str]:
+def differences(name: str, scene: str, direct: Seen, through: Seen) -> list[str]:
     """Return where a client fares worse through the gateway than directly."""
     found = []
-    is_explained = scene in BROKEN and not through.ending.startswith("nothing")
-    if through.ending != direct.ending and not is_explained:
+    if through.ending != direct.ending and (name, scene) not in BETTER:
         found.append(f"{through.ending}, directly {direct.ending}")
     if through.requests > direct.requests:
         found.append(f"{through.requests} requests, directly {direct.requests}")
@@ -225,10 +82,21 @@ async def seen(sdk: Sdk, way: Way) -> tuple[str, float]:
         ending = await asyncio.wait_for(sdk.call(way), TIME_LIMIT)
     except ImportError:
         raise
+    except EndedInNode as ended:
+        return ended.ending, ended.seconds
     except Exception as error:
-        status = getattr(error, "status_code", getattr(error, "code", None))
-        ending = f"{type(error).__name__} {status if isinstance(status, int) else ''}".strip()
+        ending = _ending(error)
     return ending, time.monotonic() - began
+
+
+def _ending(error: BaseException) -> str:
+    """Return an exception's type and status; one without a status, its cause's as well."""
+    status = getattr(error, "status_code", getattr(error, "code", None))
+    if isinstance(status, int):
+        return f"{type(error).__name__} {status}"
+    cause = None if error.__cause__ is None else _ending(error.__cause__)
+    has_status = cause is not None and cause[-1].isdigit()
+    return f"{type(error).__name__}{f', {cause}' if has_status else ''}"
 
 
 async def play(sdk: Sdk, name: str, scene: Scene) -> tuple[Seen, Seen]:
@@ -251,13 +119,14 @@ async def play(sdk: Sdk, name: str, scene: Scene) -> tuple[Seen, Seen]:
             return direct, Seen(ending, len(record.exchanges), seconds)
 
 
-async def drive(sdk: Sdk) -> list[tuple[str, Seen, Seen]]:
-    """Play the scenes of a client, again where the gateway differs. Print a line for each."""
+async def drive(sdk: Sdk, names: list[str]) -> list[tuple[str, Seen, Seen]]:
+    """Play these scenes of a client, again where the gateway differs. Print a line for each."""
     found = []
-    for name, scene in SCENES.items():
+    for name in names:
+        scene = SCENES[name]
         for _ in range(TRIES):
             direct, through = await play(sdk, name, scene)
-            wrong = differences(name, direct, through)
+            wrong = differences(sdk.name, name, direct, through)
             if not wrong:
                 break
         print(f"{sdk.name}, {name}: {direct}; through {through}", flush=True)
@@ -266,27 +135,34 @@ async def drive(sdk: Sdk) -> list[tuple[str, Seen, Seen]]:
 
 
 def main() -> None:
-    """Play what is named."""
+    """Play the named clients that this environment has."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="beginnings of clients' names; none: all")
+    parser.add_argument("--scenes", help="names of scenes, with commas between; none: all")
     parser.add_argument("--write", action="store_true", help="write their rows anew")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
     logging.disable(logging.CRITICAL)
     os.environ.setdefault("NO_PROXY", "127.0.0.1")
+    here = Path(sys.prefix)
+    if here.parent != FOLDER:
+        sys.exit("run `make clients`, which installs SDKs and runs this with each environment")
+    environments = {here.name, *(["npm"] if here.name == "sdks" else [])}
     wrong = []
+    names = given.scenes.split(",") if given.scenes else [*SCENES]
     for sdk in SDKS:
-        if given.names and not sdk.name.startswith(tuple(given.names)):
+        if given.names and not sdk.name.lower().startswith(tuple(given.names)):
             continue
-        try:
-            version = importlib.metadata.version(sdk.package)
-        except importlib.metadata.PackageNotFoundError:
-            sys.exit(f"{sdk.package} is not installed: run `make clients`")
-        found = asyncio.run(drive(sdk))
+        if sdk.environment not in environments:
+            continue
+        found = asyncio.run(drive(sdk, names))
         if given.write:
-            table.write_sdk(sdk.name, f"`{sdk.package}` {version}", found)
+            table.write_sdk(sdk.name, f"`{sdk.package}` {sdk.version}", found)
         for name, direct, through in found:
-            wrong += [f"{sdk.name}, {name}: {each}" for each in differences(name, direct, through)]
+            wrong += [
+                f"{sdk.name}, {name}: {each}"
+                for each in differences(sdk.name, name, direct, through)
+            ]
     if wrong:
         sys.exit("\n".join(wrong))
 

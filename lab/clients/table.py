@@ -8,8 +8,9 @@ from typing import Any
 
 from lab.clients.installed import CLIENTS, PATIENCE, ROOT, Client, version_of
 from lab.clients.scenes import FAILURES, SCENES, SDK_SCENES
+from lab.clients.sdk_calls import SDKS
 
-__all__ = ["MODEL_SCENE", "PAGE", "read", "scenes_of", "write", "write_sdk"]
+__all__ = ["MODEL_SCENE", "PAGE", "read", "scenes_of", "write", "write_sdk", "write_suites"]
 
 PAGE = ROOT / "docs" / "reference" / "real-clients.md"
 
@@ -35,12 +36,21 @@ the two differ, the gateway's comes second. opencode asks for a title first, whi
 its own; Qwen Code asks for more after an answer.
 
 A failure before the first word has the vendor's own status and `Retry-After`, so that clients wait
-and repeat their requests as they do without the gateway. The gateway repeats nothing by itself. A
-connection that breaks becomes an error in the stream."""
+and repeat their requests as they do without the gateway. The gateway repeats nothing by itself.
+Where the vendor's connection breaks in the middle of a streamed answer, the gateway closes the
+connection of clients that have an exception for this, known by their `User-Agent`; others find an
+error in the stream, after which some of them repeat the request less often."""
 
 OF_SDKS = """\
 SDKs and frameworks play the failures with a streamed call, and repeat requests as they do by
 default. *ends with* is the exception, with its status if it has one."""
+
+OF_SUITES = """\
+The test suites of OpenAI's and Anthropic's SDKs, of chat, messages, responses, models and
+embeddings, run through the gateway with `lab/vendor` behind it. *result* is the reason for which
+tests fail. `python -m lab.clients.suites FOLDER` runs them from checkouts of the SDKs."""
+
+_SUITES = re.compile(r"^\| suite \|.*(?:\n\|.*)*", re.M)
 
 _ROW = re.compile(r"^\| ([^|]+) \| `([\w-]+)` \| ", re.M)
 
@@ -76,6 +86,15 @@ def write_sdk(name: str, version: str, found: Sequence[tuple[str, Any, Any]]) ->
     _write(rows, {package: number})
 
 
+def write_suites(suites: Sequence[tuple[str, int, Mapping[str, int]]]) -> None:
+    """Write the table of the SDKs' own tests anew: passed, and failed by reason."""
+    lines = []
+    for name, passed, failed in suites:
+        lines.append(f"| {name} | {passed} | passed |")
+        lines += [f"| {name} | {count} | {why} |" for why, count in sorted(failed.items())]
+    _write({}, {}, _table(("suite", "tests", "result"), lines))
+
+
 def _absent(name: str, scene: str) -> str:
     """Return the row of a scene that has not been played."""
     return f"| {name} | `{scene}` |  |  |  |  | not played yet |"
@@ -94,7 +113,11 @@ def _rows() -> dict[tuple[str, str], str]:
     return found
 
 
-def _write(rows: Mapping[tuple[str, str], str], versions: Mapping[str, str]) -> None:
+def _write(
+    rows: Mapping[tuple[str, str], str], versions: Mapping[str, str], suites: str | None = None
+) -> None:
+    known_suites = _SUITES.search(_text())
+    suites = suites or (known_suites[0] if known_suites else "Not run yet.")
     every = {**_rows(), **rows}
     known = {f"`{c.package}`": version_of(c.package) for c in CLIENTS}
     for line in _VERSIONS.findall(_text()):
@@ -104,8 +127,7 @@ def _write(rows: Mapping[tuple[str, str], str], versions: Mapping[str, str]) -> 
     known |= versions
     agents = [(c.name, scene) for c in CLIENTS for scene in scenes_of(c)]
     every = {**{key: _absent(*key) for key in agents}, **every}
-    names = dict.fromkeys(name for name, _ in every if name not in {c.name for c in CLIENTS})
-    sdks = [(name, scene) for name in names for scene in [*FAILURES, *SDK_SCENES]]
+    sdks = [(sdk.name, scene) for sdk in SDKS for scene in [*FAILURES, *SDK_SCENES]]
     abouts = {name: scene.about for name, scene in {**SCENES, **SDK_SCENES}.items()}
     abouts[MODEL_SCENE] = "an answer of the tiny model of `swink-provider-local`, which computes"
     scenes = "\n".join(f"| `{name}` | {about} |" for name, about in abouts.items())
@@ -116,6 +138,7 @@ def _write(rows: Mapping[tuple[str, str], str], versions: Mapping[str, str]) -> 
         f"| scene | the vendor gives, in every request |\n|---|---|\n{scenes}", READING,
         "## Agents", _table(head, [every[key] for key in agents if key in every]),
         "## SDKs", OF_SDKS, _table(head_of_sdks, [every[key] for key in sdks if key in every]),
+        "## The SDKs' own tests", OF_SUITES, suites,
         "## Versions", ", ".join(f"{package} {number}" for package, number in known.items()),
     ]  # fmt: skip
     PAGE.write_text("\n\n".join(parts) + "\n", "utf-8")

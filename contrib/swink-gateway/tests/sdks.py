@@ -170,7 +170,8 @@ class Chat:
     def _said(self, read: Read, said: Any, choice: Any) -> None:
         read.text += said.content or said.refusal or ""
         read.thinking += getattr(said, "reasoning_content", None) or ""
-        read.stop = choice.finish_reason or read.stop
+        stop = "content_filter" if getattr(said, "refusal", None) else choice.finish_reason
+        read.stop = stop or read.stop
 
 
 def _collect(calls: dict[int, Any], deltas: Iterable[Any]) -> None:

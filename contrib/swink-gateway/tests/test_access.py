@@ -140,7 +140,7 @@ async def test_every_route_requires_a_key_in_any_header(
 
 GOOGLES = {
     "code": 400,
-    "message": NO_KEY,
+    "message": f"API key not valid. {NO_KEY}",
     "status": "INVALID_ARGUMENT",
     "details": [
         {

@@ -192,17 +192,20 @@ def test_unknown_fields_are_reported() -> None:
         logit_bias={"1": 2},
     )  # fmt: skip
     assert asked.dropped == [
-        "reasoning_effort (enormous)",
         "n",
         "messages[0].mood",
         "messages[1].content[0] (smell)",
         "messages[1].content[1].x",
         "tools[1].function.y",
-        "tool_choice (allowed_tools)",
     ]
     assert asked.context.messages[0] == UserMessage("Hi", "Ann")
-    own_tools = [{"type": "web_search"}]
-    assert asked.own == {"store": True, "logit_bias": {"1": 2}, "tools": own_tools}
+    assert asked.own == {
+        "store": True,
+        "logit_bias": {"1": 2},
+        "reasoning_effort": "enormous",
+        "tool_choice": {"type": "allowed_tools"},
+        "tools": [{"type": "web_search"}],
+    }
 
 
 LOCAL = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 from serving import ONCE, Scripted, ask, serving, until
@@ -24,7 +26,7 @@ from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.protocols import Asked, Facts
 from swink_gateway.protocols.native.protocol import NativeProtocol
 from swink_gateway.serving.limits import Limits
-from swink_gateway.serving.relay import Line, relayed
+from swink_gateway.serving.relay import ENDED_EARLY, Line, relayed
 from swink_gateway.serving.server import Gateway
 from swink_testing.clock import ManualClock
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
@@ -410,6 +412,40 @@ async def test_a_failure_after_output_is_inside_the_stream(protocol: str) -> Non
     assert answer.status == 200
     assert "Hel" in answer.body.decode()
     assert answer.body.decode().count("it broke") == (2 if protocol == "responses" else 1)
+
+
+BROKEN = swink.ProviderFailure(
+    swink.Failure("streaming", kind=Kind.NETWORK, code="cut", message=ENDED_EARLY)
+)
+
+
+@pytest.mark.parametrize("agent", [None, "OpenAI/Python 3.0"])
+@pytest.mark.parametrize("protocol", [name for name in ASKING if name != "native"])
+async def test_a_broken_connection_breaks_for_clients_that_expect_it(
+    protocol: str, agent: str | None
+) -> None:
+    half = THINKING.body[: len(THINKING.body) // 2]
+    http = MemoryHTTPClient(MemoryResponse([half], 200, THINKING.headers, BROKEN))
+    streamed, _, body = ASKING[protocol]
+    model = f"anthropic/{THINKING.model}"
+    headers = {} if agent is None else {"User-Agent": agent}
+    said = b""
+    async with (
+        serving(http=http, providers={"anthropic": OWN}) as gateway,
+        aiohttp.ClientSession() as session,
+    ):
+        path = gateway.url + streamed.replace(MODEL, model)
+        asked = {"model": model, "stream": True, **body}
+        async with session.post(path, json=asked, headers=headers) as response:
+            assert response.status == 200
+            ending = pytest.raises(aiohttp.ClientPayloadError) if agent else nullcontext()
+            with ending:
+                async for piece in response.content.iter_any():
+                    said += piece
+    assert (BROKEN_WORDS in said) is (agent is None)
+
+
+BROKEN_WORDS = b"before its end"
 
 
 async def test_a_failed_response_has_the_error_where_openais_sdks_look_for_it() -> None:

@@ -25,6 +25,8 @@ from swink_gateway.protocols.losses import (
     COUNTS,
     CUT_CALLS,
     EXTENSIONS,
+    EXTENSIONS_AND_IMAGES,
+    GENERATED,
     IDS,
     LAST_TEXT_METADATA,
     ORDER,
@@ -53,7 +55,9 @@ ANY = r"^(metadata|extra|extensions?|properties|additional.*|details)$"
 
 ROOM: dict[str, str] = {
     SIGNATURES: r"signature|encrypted|opaque|" + ANY,
-    EXTENSIONS: r"server_tool|opaque|extension|" + ANY,  # media are opaque to swink as well
+    EXTENSIONS: r"server_tool|opaque|extension|" + ANY,
+    EXTENSIONS_AND_IMAGES: r"server_tool|opaque|extension|" + ANY,
+    GENERATED: r"image|media",
     TEXT_METADATA: ANY,
     LAST_TEXT_METADATA: ANY,
     ANSWER_METADATA: r"^(extra|extensions?|properties|additional.*|provider.*)$",

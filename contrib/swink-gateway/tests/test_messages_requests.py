@@ -251,9 +251,11 @@ def test_unknown_fields_are_reported_or_kept_for_anthropic() -> None:
     assert sorted(asked.dropped) == [
         "messages[0].mood",
         "metadata.tenant",
-        "output_config.effort (of an answer without thinking)",
     ]
-    assert asked.own == {"context_management": {"edits": []}}
+    assert asked.own == {
+        "context_management": {"edits": []},
+        "output_config": {"effort": "high"},
+    }
 
 
 REFUSED: list[tuple[list[Any], str]] = [

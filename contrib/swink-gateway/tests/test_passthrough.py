@@ -65,13 +65,32 @@ async def test_the_operators_choice_of_an_api_is_respected(
     assert (item == REASONING) is is_own  # another API's data is sealed
 
 
-@pytest.mark.parametrize("said", [{}, {"stop": "END"}], ids=str)
-async def test_a_rule_that_chooses_the_api_is_respected(said: dict[str, Any]) -> None:
+LOGIT_BIAS = {"logit_bias": {"7": 1}}
+
+# the model, what a chat client says besides, whether it is asked over Chat Completions
+OVER_CHAT: list[tuple[str, dict[str, Any], bool]] = [
+    ("openai/gpt-5.1", {}, False),
+    ("openai/gpt-5.1", {"stop": "END"}, True),
+    ("openai/gpt-5.1", LOGIT_BIAS, True),
+    ("openai/gpt-5.1", {"any_field": 1}, True),
+    ("openai/gpt-5.1", {"tool_choice": {"type": "allowed_tools"}}, True),
+    ("openai/gpt-5.1", {"store": True}, False),  # which both APIs have
+    ("openai/gpt-5.3-codex", LOGIT_BIAS, False),  # which Chat Completions does not serve
+]
+
+
+@pytest.mark.parametrize(("model", "said", "is_over_chat"), OVER_CHAT, ids=str)
+async def test_a_field_that_one_api_lacks_chooses_the_clients_own(
+    model: str, said: dict[str, Any], is_over_chat: bool
+) -> None:
     upstream = Scripted(ANSWER)
-    body = {"model": "openai/gpt-5.1", "messages": ITEMS[:1], "logit_bias": {"7": 1}, **said}
+    body = {"model": model, "messages": ITEMS[:1], **said}
     async with serving(upstream) as gateway:
-        await ask(gateway, "/v1/chat/completions", body)
-    assert upstream.options.extra == ({"logit_bias": {"7": 1}} if said else {})
+        answer = await ask(gateway, "/v1/chat/completions", body)
+    own = {name: value for name, value in said.items() if name != "stop"}
+    shared = is_over_chat or "store" in said
+    assert upstream.options.extra == (own if shared else {})
+    assert ("x-swink-dropped" in answer.headers) is not (shared or not own)
 
 
 async def test_opaque_data_is_sealed_for_a_chain_with_two_apis_of_a_provider() -> None:
@@ -99,7 +118,8 @@ async def test_fields_of_both_apis_of_a_vendor_reach_it_over_either(
 ) -> None:
     upstream = Scripted(ANSWER)
     body = {"model": model, "messages": ITEMS[:1], **FIELDS, **OF_CHAT_ALONE}
-    async with serving(upstream) as gateway:
+    over_the_other = {"openai": RESPONSES}
+    async with serving(upstream, providers=over_the_other) as gateway:
         answer = await ask(gateway, "/v1/chat/completions", body)
     dropped = {*answer.headers["x-swink-dropped"].split(", ")}
     assert upstream.options.extra == (FIELDS if is_own else {})

@@ -81,11 +81,11 @@ def test_an_invalid_route_is_reported_at_the_start(swink: Any, model: str) -> No
 
 
 UNSERVED = {
-    "/v1/embeddings": "not_found_error",
+    "/v1/images/generations": "not_found_error",
     "/v1/messages/batches": "not_found_error",
-    "/v1beta/models/echo/echo:embedContent": "NOT_FOUND",
-    "/v1/models/echo/echo:embedContent": "NOT_FOUND",
-    "/api/embed": None,
+    "/v1beta/models/echo/echo:predictLongRunning": "NOT_FOUND",
+    "/v1/models/echo/echo:predictLongRunning": "NOT_FOUND",
+    "/api/pull": None,
 }
 """Paths that do not exist, each with its API's code for a missing path."""
 

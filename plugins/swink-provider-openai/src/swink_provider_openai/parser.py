@@ -213,6 +213,7 @@ class ChatParser:
                 self._part(part, out)
         if delta.refusal:
             self._refused = True
+            out.response(metadata={"refusal": True})
             self._text(delta.refusal, out)
         if delta.audio is not None:
             self._beside.hear(delta.audio, out)

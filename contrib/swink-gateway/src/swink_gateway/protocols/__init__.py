@@ -39,7 +39,8 @@ class Asked:
     encode the answer. `inherited` are options for all calls of the client; its `extra` is merged
     under the body fields of this call. `idle` is a stop reason for an answer that needs no
     provider. `patience` is the client's own time limit in seconds, if it sends one. `tags` are the
-    client's tags for the ledger. `memory` is the memory of the request in bytes.
+    client's tags for the ledger. `memory` is the memory of the request in bytes. `is_strict` keeps
+    options that the model refuses. `notices` list changes to the request.
     """
 
     model: str
@@ -58,6 +59,8 @@ class Asked:
     patience: float | None = None
     tags: tuple[str, ...] = ()
     memory: int = 0
+    is_strict: bool = False
+    notices: list[str] = field(factory=list)
 
 
 class Known(Protocol):

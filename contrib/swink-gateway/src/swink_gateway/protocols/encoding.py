@@ -23,8 +23,8 @@ from swink_gateway.protocols import Facts, Known
 from swink_gateway.protocols.failures import EMPTY
 from swink_gateway.protocols.frames import encode
 
-__all__ = ["EventEncoder", "arguments_text", "cost_data", "empty_completed", "id_of", "model_of"]
-__all__ += ["started_anew"]
+__all__ = ["EventEncoder", "arguments_text", "cost_data", "cut_short", "empty_completed", "id_of"]
+__all__ += ["model_of", "started_anew"]
 
 DECIMALS = 12
 """Decimal places of a dollar amount; further digits are rounding noise of sums."""
@@ -59,7 +59,7 @@ class EventEncoder:
         out: list[bytes] = []
         batch = empty_completed(batch)
         if batch and type(batch[-1]) is Error:
-            batch = _cut_short(batch)
+            batch = cut_short(batch)
         event: Any
         for event in batch:
             if self.ended:
@@ -97,7 +97,7 @@ class EventEncoder:
         raise NotImplementedError
 
 
-def _cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
+def cut_short(batch: Sequence[AssistantMessageEvent]) -> list[AssistantMessageEvent]:
     """Leave out the ends of blocks that a failure ended, as vendors do.
 
     Clients treat a closed block as complete: Claude Code would keep it and not retry.

@@ -15,7 +15,7 @@ from swink_core import (
     replace,
 )
 from swink_core import StreamErrorKind as Kind
-from swink_core.providers import KINDS
+from swink_core.providers import KINDS, HTTPResponse
 
 __all__ = ["LIMIT", "PASSING", "STATUSES", "headers_of", "of_exception", "status_of", "text_of"]
 __all__ += ["for_clients", "header_text", "of_bad_request", "passed_on", "standard_status"]
@@ -143,7 +143,7 @@ def headers_of(error: Error) -> dict[str, str]:
     return headers
 
 
-def passed_on(response: ResponseHead | None) -> dict[str, str]:
+def passed_on(response: ResponseHead | HTTPResponse | None) -> dict[str, str]:
     """Return the headers in which a provider reports its remaining limits."""
     names = [] if response is None else [n for n in response.headers if _says_limits(n)]
     return {name: response.headers[name] for name in names[:MOST_PASSED_ON] if response}

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 __all__ = [
     "ANSWER_METADATA", "BORDERS", "BROKEN_CALLS", "COST_PARTS", "COUNTS", "CUT_CALLS",
-    "EXTENSIONS", "IDS", "LAST_TEXT_METADATA", "ORDER", "PAUSE", "RAW_ARGUMENTS", "RETRY",
-    "SIGNATURES", "TEXT_METADATA", "Loss",
+    "EXTENSIONS", "EXTENSIONS_AND_IMAGES", "GENERATED", "IDS", "LAST_TEXT_METADATA", "ORDER",
+    "PAUSE", "RAW_ARGUMENTS", "RETRY", "SIGNATURES", "TEXT_METADATA", "Loss",
 ]  # fmt: skip
 
 
@@ -28,7 +28,11 @@ class Loss(NamedTuple):
 ORDER = "order of blocks, and where one text ends and the next begins"
 BORDERS = "where one text ends and the next begins"
 SIGNATURES = "signatures and other opaque data of thinking and calls"
-EXTENSIONS = "server-side tools, generated media and other opaque blocks of other providers"
+EXTENSIONS = "server-side tools and other opaque blocks of other providers"
+EXTENSIONS_AND_IMAGES = (
+    "server-side tools, generated images and other opaque blocks of other providers"
+)
+GENERATED = "images that another provider generated, which clients receive as encoded text"
 TEXT_METADATA = "metadata of a text that the protocol has no field for"
 LAST_TEXT_METADATA = "metadata of the last text of an answer, except its sources"
 ANSWER_METADATA = "metadata of an answer that the protocol has no field for"

@@ -24,6 +24,8 @@ from swink_gateway.protocols.losses import (
     COUNTS,
     CUT_CALLS,
     EXTENSIONS,
+    EXTENSIONS_AND_IMAGES,
+    GENERATED,
     IDS,
     LAST_TEXT_METADATA,
     ORDER,
@@ -128,8 +130,9 @@ _OPENAI = Setup(
 _OPENAI_FIELDS = frozenset({
     "client_metadata", "context_management", "function_call", "functions", "include", "logit_bias",
     "logprobs", "max_tool_calls", "metadata", "moderation", "prediction",
-    "prompt_cache_options", "prompt_cache_retention", "reasoning", "safety_identifier", "store",
-    "stream_options", "text", "top_logprobs", "truncation", "verbosity",
+    "prompt_cache_options", "prompt_cache_retention", "reasoning", "reasoning_effort",
+    "safety_identifier", "store", "stream_options", "text", "tool_choice", "top_logprobs",
+    "truncation", "verbosity",
 })  # fmt: skip
 
 _OPENAI_IDS = frozenset({
@@ -196,6 +199,7 @@ _ROWS = (
         id_fields=frozenset({"container", "file_id", "skill_id", "user_profile_id"}),
         priced_fields=frozenset({"inference_geo", "service_tier", "speed"}),
         losses=(
+            Loss(GENERATED, "Message.content"),
             Loss(LAST_TEXT_METADATA, "TextBlock"),
             Loss(RAW_ARGUMENTS, "ToolUseBlock.input"),
             Loss(ANSWER_METADATA, "Message"),
@@ -283,7 +287,7 @@ _ROWS = (
         losses=(
             Loss(ORDER, "Message.content"),
             Loss(SIGNATURES, "Message"),
-            Loss(EXTENSIONS, "Message"),
+            Loss(EXTENSIONS_AND_IMAGES, "Message"),
             Loss(TEXT_METADATA, "Message"),
             Loss(RAW_ARGUMENTS, "Message.ToolCall.Function.arguments"),
             Loss(IDS, "Message.ToolCall"),

@@ -58,7 +58,7 @@ class OneAnswer:
         self._begun = begun
         self._limits, self._counters = limits, counters
         self._encoder = protocol.encoder(asked, begun.facts)
-        self._notices: list[str] = []
+        self._notices = [*asked.notices]
         self.completed = False
 
     async def streamed(self) -> web.StreamResponse:

@@ -38,7 +38,9 @@ from swink_gateway.policy.charging import KeyCharge, Payer, charged, stated_tags
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.guards import CallGuards
 from swink_gateway.policy.limits import Entry, Ledger, StoreUnavailable
+from swink_gateway.policy.own_api import with_own_api
 from swink_gateway.policy.passthrough import Spoken, addressed, answerable
+from swink_gateway.policy.relaxing import STRICT, relaxed
 from swink_gateway.policy.routing import Chain, Routing, persistent
 from swink_gateway.policy.tenancy import Names, check_ids, ids_in_request
 from swink_gateway.protocols import Asked, ClientProtocol, Facts
@@ -270,8 +272,12 @@ class Calls:
         self.counters[REQUESTS] += 1
         routing = self.routing
         with refusing():
-            chain, request = routing.routed(asked, owner)
             guards = routing.guards(asked, owner)
+            chain, request = relaxed(self.client, *routing.routed(asked, owner))
+            chain = [
+                (model, with_own_api(self.client, model, request, protocol.wire_format, own))
+                for model, own in chain
+            ]
         key = routing.config.keys.get(owner)
         account: Any = nullcontext()
         if key is not None:
@@ -286,7 +292,7 @@ class Calls:
                 charge: KeyCharge | None = await stack.enter_async_context(account)
             with refusing():
                 stream, facts = self._stream(protocol, chain, request, owner)
-            asked.dropped = request.dropped
+            asked.dropped, asked.notices = request.dropped, request.notices
             guarding = CallGuards(owner, stream.call, guards) if guards else None
             if guarding is not None:
                 stream.call.guards = (guarding,)
@@ -378,6 +384,7 @@ class Calls:
         asked.patience = stated_patience(request.headers)
         asked.tags = stated_tags(request.headers)
         asked.memory = memory
+        asked.is_strict = request.headers.get(STRICT, "").lower() == "true"
         return asked
 
     async def read(self, request: web.Request, hold: Holding) -> bytes:

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from swink_gateway.protocols.failures import NOT_AGAIN
 from swink_gateway.protocols.table import PROTOCOLS
+from swink_gateway.serving.embeddings import PATHS as EMBEDDINGS
 
 __all__ = ["is_unserved", "refusal", "refused_key", "unserved"]
 
@@ -19,13 +20,14 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 _VARIABLE = re.compile(r"\{(\w+):[^{}]*\}")
 _OF_GEMINI = re.compile(r"/v1beta/|/v1/models/[^:]+:\w+$")
 _OF_OLLAMA = re.compile(r"/api/")
+GOOGLES_WORDS = "API key not valid."
+"""The words of Google's API by which clients such as litellm know a refused key."""
+
 _OF_OPENAI = re.compile(r"/v1/(chat|responses|embeddings)\b")
 
-SERVED = ", ".join(
-    _VARIABLE.sub(r"{\1}", endpoint.path)
-    for row in PROTOCOLS.values()
-    for endpoint in row.endpoints
-)
+_PATHS = (*(each.path for row in PROTOCOLS.values() for each in row.endpoints), *EMBEDDINGS)
+
+SERVED = ", ".join(_VARIABLE.sub(r"{\1}", path) for path in _PATHS)
 """The paths to which clients POST, as error messages list them."""
 
 
@@ -51,7 +53,9 @@ def refused_key(path: str, why: str) -> web.Response:
             "reason": "API_KEY_INVALID",
             "domain": "googleapis.com",
         }
-        error = {"code": 400, "message": why, "status": "INVALID_ARGUMENT", "details": [reason]}
+        message = f"{GOOGLES_WORDS} {why}"
+        error = {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}
+        error["details"] = [reason]
         return web.json_response({"error": error}, status=400, headers=headers)
     if _OF_OPENAI.match(path):
         error = {"message": why, "type": "invalid_request_error", "param": None}

@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
-from swink_core import Done, Error, EventStream, StreamErrorKind
+from swink_core import Done, Error, EventStream, StreamErrorKind, TextDelta, TextStart
 from swink_gateway.protocols import Encoder
+from swink_gateway.protocols.encoding import cut_short
 from swink_gateway.protocols.failures import EMPTY
 from swink_gateway.serving.backpressure import read_ahead
 from swink_gateway.serving.keepalive import SILENT_SECONDS, KeepAlive
@@ -46,6 +47,23 @@ BACKPRESSURE = "ccr_stream_backpressure_total"
 ABORTED = "ccr_stream_aborted_total"
 """Counts answers aborted because the client stopped reading."""
 
+EXPECT_BROKEN = (
+    "Agents/", "AsyncAnthropic/", "AsyncOpenAI/", "Anthropic/", "GeminiCLI", "OpenAI/", "ai-sdk-",
+    "google-genai-sdk/", "langchain-anthropic/", "litellm/", "ollama-js/", "ollama-python/",
+    "pydantic-ai/",
+)  # fmt: skip
+"""How `User-Agent` begins of clients that have an exception for a connection that breaks in the
+middle of an answer, or repeat such a request less often than one that an error in the stream ended.
+`make clients` plays both with each of them."""
+
+ENDED_EARLY = "the response ended before its end"
+"""The core's words for a body that breaks off. A body that is complete and lacks only what ends an
+answer has the same code, and other words: SDKs would take it for a whole answer."""
+
+
+NOTHING_YET = (TextStart(0), TextDelta(0, ""))
+"""An answer that began without words. Some SDKs repeat a request whose answer did not begin."""
+
 
 class Line:
     """The connection to a client; `counters` count waits and aborted answers."""
@@ -63,6 +81,16 @@ class Line:
 
     async def refuse(self, error: Error) -> bool:
         """Answer with a status instead of a stream; return whether that was possible."""
+        raise NotImplementedError
+
+    @property
+    def can_break_off(self) -> bool:
+        """Whether the client tells a closed connection from the end of an answer, and expects it
+        of a vendor's that breaks."""
+        return False
+
+    async def break_off(self, data: bytes) -> None:
+        """Write the data and close the connection in the middle of the answer."""
         raise NotImplementedError
 
     async def _wait(
@@ -128,6 +156,17 @@ class StreamRelay(Line):
             return True
         return False
 
+    @property
+    def can_break_off(self) -> bool:
+        agent = self._request.headers.get("User-Agent", "")
+        # before HTTP/1.1, closing ends an answer
+        return agent.startswith(EXPECT_BROKEN) and self._request.version >= HttpVersion11
+
+    async def break_off(self, data: bytes) -> None:
+        await self.send(data)
+        if (transport := self._request.transport) is not None:
+            transport.close()
+
     async def send(self, data: bytes, *, last: bool = False) -> None:
         response = self.response
         if response is None:
@@ -165,6 +204,18 @@ def _is_refusal(event: Any, stream: EventStream) -> bool:
     if type(event) is not Error or event.code == EMPTY or stream.message.content:
         return False
     return head is None or head.status >= 400
+
+
+def _is_broken_off(event: Any, stream: EventStream) -> bool:
+    """Tell whether the connection to the provider broke during the answer.
+
+    SDKs have a separate exception for this.
+    """
+    head = stream.call.attempt.response
+    if type(event) is not Error or event.error_kind is not StreamErrorKind.NETWORK:
+        return False
+    is_broken = event.code == "connection" or event.error_message == ENDED_EARLY
+    return is_broken and head is not None and head.status < 400
 
 
 def hold_little(transport: asyncio.Transport | None) -> None:
@@ -215,6 +266,13 @@ async def relayed(
                     heard(batch)
                 failed = encoder.has_statuses and _is_refusal(batch[-1], stream)
                 if failed and await line.refuse(batch[-1]):
+                    return False
+                is_broken = encoder.has_statuses and _is_broken_off(batch[-1], stream)
+                if is_broken and line.can_break_off:
+                    said: Sequence[Any] = cut_short(batch)[:-1]
+                    if stream.call.attempt.response_id is not None and not stream.message.content:
+                        said = NOTHING_YET
+                    await line.break_off(_written(encoder, said, stream, protocol))
                     return False
                 data = _written(encoder, batch, stream, protocol)
                 if data:

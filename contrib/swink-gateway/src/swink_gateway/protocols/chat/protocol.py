@@ -44,6 +44,7 @@ from swink_gateway.protocols.encoding import (
     started_anew,
 )
 from swink_gateway.protocols.frames import SSE, data_frame, encode
+from swink_gateway.protocols.generated import image_of
 from swink_gateway.protocols.openai_errors import error_data, error_reply
 from swink_gateway.protocols.sources import nested_annotation, sources_of
 from swink_gateway.protocols.tool_names import Known
@@ -65,6 +66,9 @@ _SAYING = frozenset({TextDelta, TextEnd, ThinkingDelta, ToolCallStart, Extension
 """Events that produce output in this protocol."""
 
 DONE = b"data: [DONE]\n\n"
+
+IMAGES = "images"
+"""The field of a message with generated images."""
 
 ALIVE = b": alive\n\n"
 
@@ -110,6 +114,7 @@ class ChatEncoder(EventEncoder):
         self._texts: dict[int, list[str]] = {}
         self._said: dict[int, list[str]] = {}
         self._length = 0
+        self._images = 0
         self._is_own = False
 
     def alive(self, known: KnownAnswer) -> bytes:
@@ -151,8 +156,9 @@ class ChatEncoder(EventEncoder):
                     self._notes(said, text, out)
                 self._length += len(text)
             case Extension():
-                if sound := self._sound(event):
-                    self._delta(encode(sound), out)
+                if media := self._media(event, self._images):
+                    self._delta(encode(media), out)
+                    self._images += IMAGES in media
             case Retry() if self._begun:
                 self._fail(started_anew(event), out)
             case Done():
@@ -216,9 +222,19 @@ class ChatEncoder(EventEncoder):
             called[FREE_TEXT]["input"] = _free_text(call.arguments, call.raw_arguments)
         return called
 
-    def _sound(self, said: Extension | ExtensionBlock) -> dict[str, Any]:
-        """Return generated audio, for which the API has a field."""
-        return {AUDIO: said.data} if self._speaks(said.provider) and said.kind == AUDIO else {}
+    def _media(self, said: Extension | ExtensionBlock, images: int) -> dict[str, Any]:
+        """Return generated audio, which the API has a field for, or an image in OpenRouter's.
+
+        `images` is the number of images before it.
+        """
+        if said.kind == AUDIO:
+            return {AUDIO: said.data} if self._speaks(said.provider) else {}
+        if said.kind == "image" and self._speaks(said.provider):
+            return {IMAGES: [said.data]}
+        if (image := image_of(said)) is None:
+            return {}
+        made = {"type": "image_url", "image_url": {"url": image.url}, "index": images}
+        return {IMAGES: [made]}
 
     def whole(self, message: AssistantMessage) -> bytes:
         """Encode a chat completion."""
@@ -230,10 +246,18 @@ class ChatEncoder(EventEncoder):
                 {"id": call.id, **self._whole_call(call), **_beside(call.metadata)}
                 for call in message.tool_calls
             ]
+        images: list[Any] = []
         for block in message.content:
-            said |= self._sound(block) if isinstance(block, ExtensionBlock) else {}
-        said["refusal"] = None
+            if isinstance(block, ExtensionBlock):
+                media = self._media(block, len(images))
+                images += media.pop(IMAGES, ())
+                said |= media
+        said |= {IMAGES: images} if images else {}
         reason = FINISH[message.stop_reason or StopReason.STOP]
+        said["refusal"] = None
+        if _is_refusal(message):
+            said |= {"content": None, "refusal": message.text}
+            reason = "stop"
         choice: dict[str, Any] = {"index": 0, "message": said, "finish_reason": reason}
         is_own, length = self._speaks(message.provider), 0
         for text in [block for block in message.content if isinstance(block, TextBlock)]:
@@ -254,6 +278,15 @@ class ChatEncoder(EventEncoder):
         if counts := usage_data(message.usage, message.cost):
             body["usage"] = counts
         return encode(body)
+
+
+def _is_refusal(message: AssistantMessage) -> bool:
+    """Tell whether an API of OpenAI's marks all words of an answer as a refusal."""
+    if (message.metadata or {}).get("refusal"):
+        return True
+    texts = [block for block in message.content if isinstance(block, TextBlock)]
+    items = [(text.metadata or {}).get("item") for text in texts]
+    return bool(items) and all(isinstance(i, dict) and i.get("refused") for i in items)
 
 
 def _sources(said: Mapping[str, Any], text: str, length: int, is_own: bool) -> list[Any]:

@@ -61,14 +61,16 @@ def read_chat(body: Any) -> Asked:
     asked.stream = bool(said.flag("stream"))
     if (how := said.object("stream_options")) is not None:
         asked.said["usage"] = bool(how.flag("include_usage"))
-        how.flag("include_obfuscation")  # there are no tools
-    asked.options = _options(said)
-    asked.own = {**said.rest(), **({"tools": own} if own else {})}
+        how.flag("include_obfuscation")  # the gateway adds none
+    fields: dict[str, Any] = {}
+    asked.options = _options(said, fields)
+    asked.own = {**said.rest(), **fields, **({"tools": own} if own else {})}
     asked.dropped = said.dropped
     return asked
 
 
-def _options(said: Fields) -> dict[str, Any]:
+def _options(said: Fields, own: dict[str, Any]) -> dict[str, Any]:
+    """Return options of the call; `own` takes the fields that stand for none."""
     most, least = (said.whole_number(n) for n in ("max_completion_tokens", "max_tokens"))
     stop = said.take("stop", (str, list))
     effort = said.text("reasoning_effort")
@@ -81,10 +83,10 @@ def _options(said: Fields) -> dict[str, Any]:
         "session_id": said.text("prompt_cache_key"),
         "parallel_tool_calls": said.flag("parallel_tool_calls"),
         "thinking": EFFORTS.get(effort or ""),
-        "tool_choice": _tool_choice(said),
+        "tool_choice": _tool_choice(said, own),
     }
     if effort and effort not in EFFORTS:
-        said.drop("reasoning_effort", effort)
+        own["reasoning_effort"] = effort
     if (wanted := said.object("response_format")) is not None:
         options["response_format"] = _response_format(wanted)
     if said.whole_number("n") not in (None, 1):
@@ -92,7 +94,7 @@ def _options(said: Fields) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _tool_choice(said: Fields) -> str | None:
+def _tool_choice(said: Fields, own: dict[str, Any]) -> str | None:
     choice = said.data("tool_choice")
     if not isinstance(choice, dict):
         word = said.text("tool_choice")
@@ -101,7 +103,7 @@ def _tool_choice(said: Fields) -> str | None:
     assert how is not None
     if how.text("type") in ("function", "custom"):
         return called(how.object("function") or how.object("custom") or how)
-    how.drop(why=str(choice.get("type")))
+    own["tool_choice"] = how.all()
     return None
 
 
@@ -122,6 +124,7 @@ def _tool(said: Fields, asked: Asked, own: list[dict[str, Any]]) -> Tool | None:
     if kind == FREE_TEXT and (custom := said.object(kind)) is not None:
         tool = Tool(called(custom), custom.text("description") or "", free_text_schema())
         asked.tools[tool.name] = Known(tool.name, is_free_text=True)
+        custom.all()
         tool.metadata = {WIRE_FORMAT: {**said.all(), "function": None}}
         return tool
     if kind != "function" or (function := said.object("function")) is None:

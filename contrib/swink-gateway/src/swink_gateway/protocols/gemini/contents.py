@@ -173,6 +173,9 @@ class Contents:
                 self._end_text()
                 self._sealed = True
                 blocks += before
+            if sealed.data.get("shown"):
+                part.all()
+                return
         text, thought = part.data("text"), bool(part.flag("thought"))
         if isinstance(text, str):
             self._text(text, thought, self._more(part, notes, message), message)

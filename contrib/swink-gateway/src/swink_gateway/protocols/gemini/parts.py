@@ -20,6 +20,7 @@ from swink_core import (
 )
 from swink_core.providers import is_synthetic_id
 from swink_gateway.protocols.encoding import cost_data
+from swink_gateway.protocols.generated import image_of, run_of
 from swink_gateway.protocols.sealing import seal
 from swink_gateway.protocols.sources import sources_of
 
@@ -112,6 +113,8 @@ class PartsWriter:
     def extension(self, block: ExtensionBlock) -> None:
         if not self.own:
             self._carried.append(dump(block))
+            if shown := _generated(block):
+                self.parts.made.append({**shown, **self._sealed(None, stands_for=True)})
         elif block.kind == CONTINUATION:
             self.candidate[CONTINUATION] = block.data
         elif isinstance(block.data, dict):
@@ -136,10 +139,26 @@ class PartsWriter:
             case ExtensionBlock():
                 self.extension(block)
 
-    def _sealed(self, notes: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _sealed(
+        self, notes: Mapping[str, Any] | None, *, stands_for: bool = False
+    ) -> dict[str, Any]:
+        """Return the field that holds what is carried; `stands_for`: the part shows the last."""
         before, self._carried = self._carried, []
-        text = seal(self._provider, before=before or None, metadata=notes or None)
+        shown = True if stands_for else None
+        text = seal(self._provider, before=before or None, metadata=notes or None, shown=shown)
         return {"thoughtSignature": b64encode(text.encode()).decode()}
+
+
+def _generated(block: ExtensionBlock) -> dict[str, Any]:
+    """Return the part that shows an image, code or its output; empty for other blocks."""
+    if (image := image_of(block)) is not None:
+        return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
+    run = run_of(block)
+    if run is None:
+        return {}
+    if run.code is not None:
+        return {"executableCode": {"language": "PYTHON", "code": run.code}}
+    return {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": run.output}}
 
 
 def usage_data(usage: Usage | None, cost: Cost | None, own: bool) -> dict[str, Any]:

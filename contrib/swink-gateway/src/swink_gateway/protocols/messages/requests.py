@@ -64,6 +64,7 @@ class _Reader:
         self._said = said
         self._names: dict[str, str] = {}
         self._own_tools: list[dict[str, Any]] = []
+        self._own_output: dict[str, Any] = {}
         self._marked = False
         self._thoughts = False
         self._ttl: int | None = None
@@ -81,6 +82,8 @@ class _Reader:
         asked.own = said.rest()
         if self._own_tools:
             asked.own["tools"] = self._own_tools
+        if self._own_output:
+            asked.own["output_config"] = self._own_output
         asked.said["thoughts"] = self._thoughts
         if betas := headers.get(BETA):
             asked.headers = {BETA: betas}
@@ -134,8 +137,8 @@ class _Reader:
                 options["response_format"] = form.take("schema", dict)
         thinking = self._said.object("thinking")
         if thinking is None:
-            if effort is not None and output is not None:
-                output.drop("effort", "of an answer without thinking")
+            if effort is not None:  # swink has one only for thinking
+                self._own_output = {"effort": effort}
             return options
         self._thoughts = thinking.text("display") != "omitted"
         tokens = thinking.whole_number("budget_tokens")
@@ -224,6 +227,7 @@ class _Reader:
 
     def _document(self, said: Fields, source: Fields) -> Block:
         if source.data("type") == "content":
+            source.all()
             return ExtensionBlock(WIRE_FORMAT, "document", said.all())
         metadata = self._mark(said) or {}
         metadata |= {n: v for n in ("context", "citations") if (v := said.data(n)) is not None}

@@ -21,6 +21,7 @@ from swink_core import (
     dump,
 )
 from swink_gateway.protocols.encoding import arguments_text, cost_data
+from swink_gateway.protocols.generated import image_of, run_of
 from swink_gateway.protocols.sealing import Key, Numbers, seal, seal_beside
 from swink_gateway.protocols.sources import flat_annotation, sources_of
 from swink_gateway.protocols.tool_names import Known
@@ -135,12 +136,31 @@ class Items:
         held = seal_beside(self._provider, key, metadata, is_wordless)
         return {**self.reasoning(), "encrypted_content": held}
 
-    def extension(self, block: ExtensionBlock) -> dict[str, Any]:
-        """Return an extension as an item."""
+    def extension(self, block: ExtensionBlock) -> list[dict[str, Any]]:
+        """Return the items of an extension: what clients can read of another provider's, and what
+        that wants back."""
         if self.is_own and isinstance(block.data, dict):
-            return block.data
+            return [block.data]
         held = seal(block.provider, block=dump(block))
-        return {**self.reasoning(), "encrypted_content": held}
+        return [*self._generated(block), {**self.reasoning(), "encrypted_content": held}]
+
+    def _generated(self, block: ExtensionBlock) -> list[dict[str, Any]]:
+        if (image := image_of(block)) is not None:
+            item = {"type": "image_generation_call", "id": self._id("ig"), "status": "completed"}
+            return [{**item, "result": image.data}]
+        if (run := run_of(block)) is not None:
+            logs = None if run.output is None else [{"type": "logs", "logs": run.output}]
+            return [
+                {
+                    "type": "code_interpreter_call",
+                    "id": self._id("ci"),
+                    "status": "completed",
+                    "container_id": "",
+                    "code": run.code,
+                    "outputs": logs,
+                }
+            ]
+        return []
 
     def of(self, block: Any) -> list[dict[str, Any]]:
         """Return the items of a block of a complete message."""
@@ -159,7 +179,7 @@ class Items:
                 beside = self.beside(self.key(block.id), block.metadata)
                 return [called] if beside is None else [beside, called]
             case ExtensionBlock():
-                return [self.extension(block)]
+                return self.extension(block)
         return []
 
     def _id(self, kind: str, notes: Notes = None) -> str:

@@ -120,7 +120,8 @@ class ResponsesEncoder(EventEncoder):
                 self._seal(event, out)
             case Extension():
                 block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
-                self._whole(self._items.extension(block), out)
+                for item in self._items.extension(block):
+                    self._whole(item, out)
             case Retry() if self._begun:
                 self._fail(started_anew(event), out)
             case Done():

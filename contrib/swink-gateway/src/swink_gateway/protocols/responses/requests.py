@@ -71,6 +71,7 @@ class _Reader:
         self._said = said
         self._tools: dict[str, Known] = {}
         self._own_tools: list[dict[str, Any]] = []
+        self._own_fields: dict[str, Any] = {}
         self._called: dict[str, str] = {}
         self._beside: dict[int, list[Sealed]] = {}
         self._messages: list[Message] = []
@@ -104,6 +105,7 @@ class _Reader:
         for name in _SILENT:
             said.data(name)
         asked.own = said.rest()
+        asked.own |= self._own_fields
         if metadata := said.take("metadata", dict):
             asked.own["metadata"] = metadata
         if self._own_tools:
@@ -127,15 +129,16 @@ class _Reader:
             reasoning.text("summary")  # summaries of thinking are always forwarded
             options["thinking"] = EFFORTS.get(effort or "")
             if effort and effort not in EFFORTS:
-                reasoning.drop("effort", effort)
-        if (text := said.object("text")) is not None and (
-            form := text.object("format")
-        ) is not None:
-            kind = form.text("type")
-            if kind == "json_schema":
+                self._own_fields["reasoning"] = {"effort": effort}
+        if (text := said.object("text")) is not None:
+            form = text.object("format")
+            kind = None if form is None else form.text("type")
+            if form is not None and kind == "json_schema":
                 options["response_format"] = response_format(form)
             elif kind == "json_object":
                 options["response_format"] = "json"
+            if own := text.rest():
+                self._own_fields["text"] = own
         return {name: value for name, value in options.items() if value is not None}
 
     def _tool_choice(self) -> str | None:
@@ -146,7 +149,7 @@ class _Reader:
         assert how is not None
         if how.text("type") in ("function", "custom"):
             return how.required("name")
-        how.drop(why=str(choice.get("type")))
+        self._own_fields["tool_choice"] = how.all()
         return None
 
     def _tool(self, said: Fields, namespace: str) -> Iterator[Tool]:
@@ -193,6 +196,8 @@ class _Reader:
             said.drop(why=kind)
         elif kind.endswith(ANSWERS):
             self._messages.append(UserMessage([ExtensionBlock(WIRE_FORMAT, kind, said.all())]))
+        elif is_made(said.data("id")):
+            said.all()  # its provider's block is sealed in the item that follows
         else:
             answer = self._answer()
             answer.provider = answer.provider or WIRE_FORMAT

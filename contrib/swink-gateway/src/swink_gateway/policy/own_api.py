@@ -1,0 +1,49 @@
+"""Whether a client's fields need the API that the client speaks.
+
+The rules of a provider with several APIs prefer one of them. Fields of the body that this one does
+not have would be dropped, although the provider serves the client's API too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from swink_core import Client, Model
+from swink_core.providers import Fitted
+from swink_gateway.policy.passthrough import SHARED
+from swink_gateway.protocols import Asked
+
+__all__ = ["with_own_api"]
+
+_OF_ALL = frozenset({*SHARED, "tools", "thread"})
+"""Fields that reach the provider, are named among what is dropped, or are refused, over any API."""
+
+
+def with_own_api(
+    client: Client, model: Model, asked: Asked, wire_format: str, own: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the options of a target, with the client's API chosen if the client's fields need it.
+
+    It is chosen where the model's rules prefer the other API and name this one for some calls, and
+    never instead of an API that the gateway's owner, the catalogue's row of the model, or a rule
+    for such a call names.
+    """
+    options = dict(own)
+    info = client.catalog.provider(model.provider)
+    family, _, api = wire_format.rpartition("-")
+    if info is None or _OF_ALL.issuperset(asked.own) or not info.wire_format.startswith(family):
+        return options
+    if api not in info.settings.get("api", ()) or "settings" in asked.options:
+        return options
+    set_options = client.target(model, **{**asked.options, **own}).options
+    if set_options.settings.get("api") or (model.info and model.info.api):
+        return options
+    rules = [rule for rule in model.rules if rule.api and not rule.apis]
+    call = Fitted(model, asked.context, set_options)
+    others = [rule for rule in rules if rule.api != api]
+    is_needed = any(rule.when and call.meets(rule) for rule in others)
+    is_preferred = any(not rule.when for rule in others)
+    if is_preferred and not is_needed and any(rule.api == api for rule in rules):
+        options["settings"] = {**set_options.settings, "api": api}
+    return options

@@ -1,0 +1,98 @@
+"""Replace options that a model refuses with instructions in the system prompt.
+
+A `tool_choice` that forces a call becomes `auto`. JSON mode becomes an instruction and not a
+schema, because Anthropic's schemas close every object, so that none of them fits any JSON object.
+Clients that prefer the refusal send the header `x-swink-strict: true`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+
+from swink_core import Client, Model, StreamOptions, TextBlock, replace
+from swink_core.providers import HTTPProvider
+from swink_gateway.policy.routing import Chain
+from swink_gateway.protocols import Asked
+
+__all__ = ["STRICT", "relaxed"]
+
+STRICT = "x-swink-strict"
+"""The request header with which clients keep such options."""
+
+_CHOICE = "tool_choice"
+_FORMAT = "response_format"
+
+_BY_CODE = {"tool_choice": _CHOICE, "json": _FORMAT}
+"""Options by the code with which the core refuses their values."""
+
+_RELAXED: dict[str, Any] = {_CHOICE: "auto", _FORMAT: None}
+"""The values that are sent instead."""
+
+_JSON = "Answer with one JSON object and nothing else: no code fence, no words around it."
+_NOTICES = {
+    _CHOICE: "{} refuses tool_choice {!r}: auto was sent, and the system prompt asks for the call",
+    _FORMAT: "{} has no JSON mode without a schema: the system prompt asks for a JSON object",
+}
+
+
+def relaxed(client: Client, chain: Chain, asked: Asked) -> tuple[Chain, Asked]:
+    """Replace the options that models of a chain refuse, each for the models that refuse it."""
+    options = asked.options
+    moved = {}
+    if options.get(_CHOICE) not in (None, "auto", "none"):
+        moved[_CHOICE] = options[_CHOICE]
+    if options.get(_FORMAT) == "json":
+        moved[_FORMAT] = options[_FORMAT]
+    if not moved or asked.is_strict:
+        return chain, asked
+    left = {name: value for name, value in options.items() if name not in moved}
+    found: Chain = []
+    notices: dict[str, None] = {}
+    told: dict[str, None] = {}
+    for model, own in chain:
+        given = {**moved, **own}
+        for name in _refused(client, model, asked, {**left, **given}):
+            notices[_NOTICES[name].format(model, moved.get(name))] = None
+            told[_words(name, moved)] = None
+            given[name] = _RELAXED[name]
+        found.append((model, {n: v for n, v in given.items() if v is not None}))
+    if not told:
+        return chain, asked
+    prompt = asked.context.system_prompt
+    added = "\n\n".join(told)
+    context = replace(
+        asked.context,
+        system_prompt=[*prompt, TextBlock(added)]
+        if isinstance(prompt, list)
+        else "\n\n".join(filter(None, [prompt, added])),
+    )
+    changed = evolve(asked, context=context, options=left, notices=[*asked.notices, *notices])
+    return found, changed
+
+
+def _refused(client: Client, model: Model, asked: Asked, options: dict[str, Any]) -> list[str]:
+    """Name the options for whose values the model refuses the call."""
+    provider: Any = client.host.bind(model.provider).provider
+    if not isinstance(provider, HTTPProvider):
+        return []
+    target = client.target(model, **options)
+    left: StreamOptions = target.options
+    found: list[str] = []
+    for _ in _BY_CODE:
+        failure = provider.fit(target.model, asked.context, left).failure
+        name = _BY_CODE.get(str(failure.code)) if failure is not None else None
+        if name is None or name in found:
+            break
+        found.append(name)
+        left = evolve(left, **{name: _RELAXED[name]})
+    return found
+
+
+def _words(name: str, moved: dict[str, Any]) -> str:
+    if name == _FORMAT:
+        return _JSON
+    tool = moved[_CHOICE]
+    which = "one of the tools" if tool == "required" else f"the tool {tool}"
+    return f"Answer by calling {which}, not in words."

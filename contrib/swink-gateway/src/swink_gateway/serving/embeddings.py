@@ -1,0 +1,219 @@
+"""Pass embeddings on to a vendor that speaks the client's protocol.
+
+The body goes to the first model of a name, with the vendor's id for the model and the gateway's
+credentials; the vendor's answer comes back unchanged. Nothing is counted or repeated, so keys with
+a budget or a rate are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+from attrs import define
+
+from swink_core import Client, Context, Error, ProviderFailure, StreamErrorKind, Target
+from swink_core.providers import Grant, HTTPProvider, HTTPRequest, HTTPResponse
+from swink_gateway.policy.config import Key
+from swink_gateway.protocols import Asked, ClientProtocol
+from swink_gateway.protocols.bodies import json_of
+from swink_gateway.protocols.chat.protocol import ChatProtocol
+from swink_gateway.protocols.failures import Refused, passed_on, status_of
+from swink_gateway.protocols.fields import Fields
+from swink_gateway.protocols.frames import JSON
+from swink_gateway.protocols.gemini.protocol import GeminiProtocol
+from swink_gateway.protocols.ollama.protocol import OllamaProtocol
+from swink_gateway.protocols.table import MODEL_PATH
+from swink_gateway.serving.answers import respond
+from swink_gateway.serving.bodies import size_of, within
+from swink_gateway.serving.calls import OWNER, Calls, refusing
+
+__all__ = ["PATHS", "Embeddings"]
+
+log = logging.getLogger(__name__)
+
+SECONDS = 120.0
+"""For which a vendor may take to answer."""
+
+MOST_BYTES = 256 * 1024 * 1024
+"""Of a vendor's answer: 2,048 texts of 3,072 numbers have about 150 MB."""
+
+_AUTH = (401, 403, 407)
+
+
+@define(frozen=True)
+class _Form:
+    """A protocol's embeddings: the wire formats of vendors that have them, and how the address of
+    their answers becomes that of embeddings."""
+
+    path: str
+    protocol: ClientProtocol
+    wire_format: str
+    answers: re.Pattern[str]
+    embeddings: str
+
+
+_FORMS = (
+    _Form(
+        "/v1/embeddings",
+        ChatProtocol(),
+        "openai-",
+        re.compile(r"/(?:chat/completions|responses)(?=\?|$)"),
+        "/embeddings",
+    ),
+    _Form(
+        MODEL_PATH + ":{method:embedContent|batchEmbedContents}",
+        GeminiProtocol(),
+        "gemini",
+        re.compile(r":\w+(?:\?.*)?$"),
+        ":{method}",
+    ),
+    _Form("/api/embed", OllamaProtocol(), "ollama", re.compile(r"/api/chat$"), "/api/embed"),
+    _Form(
+        "/api/embeddings", OllamaProtocol(), "ollama", re.compile(r"/api/chat$"), "/api/embeddings"
+    ),
+)
+
+
+PATHS = tuple(form.path for form in _FORMS)
+"""The paths of embeddings, as aiohttp writes them."""
+
+
+class Embeddings:
+    """Serves the paths of embeddings of all protocols that have them."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def add_to(self, app: web.Application) -> None:
+        """Add the routes."""
+        for form in _FORMS:
+            app.router.add_post(form.path, self._serve(form))
+
+    def _serve(self, form: _Form) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def handle(request: web.Request) -> web.Response:
+            try:
+                with self._calls.place(size_of(request)) as hold:
+                    raw = await self._calls.read(request, hold)
+                    return await self._embed(form, request, raw)
+            except Refused as refusal:
+                return respond(form.protocol.failure(refusal.error, refusal.status))
+
+        return handle
+
+    async def _embed(self, form: _Form, request: web.Request, raw: bytes) -> web.Response:
+        body: dict[str, Any] = Fields(await within(lambda: json_of(raw), len(raw))).all()
+        name = request.match_info.get("model")
+        if name is None:
+            name = await within(lambda: Fields(body).required("model"), 0)
+        target = self._target(form, name, request[OWNER])
+        sent = self._request(form, target, body, request.match_info)
+        try:
+            async with asyncio.timeout(SECONDS):
+                response = await self._calls.client.http.send(sent, target.options.timeouts.connect)
+                return await _passed_on(response)
+        except ProviderFailure as failed:
+            log.warning("%s: embeddings failed: %s", target.model, failed)
+            raise _failure(StreamErrorKind.NETWORK, "the model's provider failed") from failed
+        except TimeoutError as late:
+            why = f"the model's provider did not answer within {SECONDS:g} s"
+            raise _failure(StreamErrorKind.TIMEOUT, why) from late
+
+    def _target(self, form: _Form, name: str, owner: str) -> Target:
+        """Return the first model of a name. Raises Refused for one of another protocol."""
+        routing, client = self._calls.routing, self._calls.client
+        key = routing.config.keys.get(owner)
+        if key is not None and _is_metered(key):
+            why = f"the key {owner!r} has a budget or a rate, and embeddings are not counted"
+            raise _failure(StreamErrorKind.AUTH, why, 403)
+        with refusing():
+            chain, _ = routing.routed(Asked(name, Context([])), owner)
+            model, own = chain[0]
+            info = client.catalog.provider(model.provider)
+            target = client.target(model, **own)
+        if info is None or not info.wire_format.startswith(form.wire_format):
+            raise _unserved(name, model.provider)
+        return target
+
+    def _request(
+        self, form: _Form, target: Target, body: Mapping[str, Any], found: Mapping[str, str]
+    ) -> HTTPRequest:
+        """Make the request to a vendor, with the gateway's credentials. Raises Refused."""
+        model, options = target.model, target.options
+        provider = _provider(self._calls.client, model.provider)
+        try:
+            address = provider.url(model, options)
+            there, count = form.answers.subn(form.embeddings.format(**found), address)
+            if not count:
+                raise _unserved(str(model), model.provider)
+            made = provider.json_request(there, _named(body, model.id), options.headers)
+            if not provider.has_credentials(made):
+                credential = provider.credential(made, options)
+                if isinstance(credential, Grant):
+                    raise _unserved(str(model), model.provider)
+                if credential is not None:
+                    provider.sign(made, credential, options)
+        except ProviderFailure as failed:
+            raise _failure(StreamErrorKind.AUTH, "the gateway has no credentials") from failed
+        return made
+
+
+def _is_metered(key: Key) -> bool:
+    return bool(key.has_budget or key.requests_per_minute or key.tokens_per_minute or key.streams)
+
+
+def _provider(client: Client, name: str) -> HTTPProvider:
+    """Return the plugin of a provider. Raises Refused for one that sends no HTTP requests."""
+    provider: Any = client.host.bind(name).provider
+    if not isinstance(provider, HTTPProvider):
+        raise _unserved(name, name)
+    return provider
+
+
+def _named(body: Mapping[str, Any], id: str) -> dict[str, Any]:
+    """Name the vendor's model in a body wherever the client names one."""
+    named = {**body, "model": id} if "model" in body else {**body}
+    if str(body.get("model", "")).startswith("models/"):
+        named["model"] = f"models/{id}"
+    if isinstance(requests := body.get("requests"), list):
+        named["requests"] = [
+            {**one, "model": f"models/{id}"} if isinstance(one, dict) else one for one in requests
+        ]
+    return named
+
+
+async def _passed_on(response: HTTPResponse) -> web.Response:
+    """Return a vendor's whole response. Raises Refused where it refuses the gateway's key."""
+    if response.status in _AUTH:
+        response.close()
+        why = "the model's provider does not accept the gateway's own credentials"
+        raise _failure(StreamErrorKind.AUTH, why)
+    body = bytearray()
+    async for piece in response:
+        body += piece
+        if len(body) > MOST_BYTES:
+            response.close()
+            raise _failure(StreamErrorKind.OUTPUT_TOO_LARGE, "the answer is too large")
+    headers = passed_on(response)
+    if (wait := response.headers.get("Retry-After")) is not None:
+        headers["Retry-After"] = wait
+    return web.Response(
+        body=bytes(body), status=response.status, headers=headers, content_type=JSON
+    )
+
+
+def _unserved(name: str, provider: str) -> Refused:
+    why = (
+        f"{name}: {provider} has no embeddings in this protocol; ask for a model whose provider "
+        "speaks the protocol of the request"
+    )
+    return _failure(StreamErrorKind.UNSUPPORTED, why, 404)
+
+
+def _failure(kind: StreamErrorKind, why: str, status: int | None = None) -> Refused:
+    error = Error(error_message=why, error_kind=kind)
+    return Refused(error, status_of(error) if status is None else status)

@@ -1,0 +1,142 @@
+"""The gateway passes embeddings on to a vendor that speaks the client's protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from serving import ask, serving
+
+from swink_gateway.policy.config import Source
+from swink_testing.driver import MemoryHTTPClient, MemoryResponse
+
+OWN = {
+    "openai": {"base_url": "http://openai.invalid/v1", "api_key": "vendors-key"},
+    "azure": {"base_url": "http://azure.invalid/openai/v1", "api_key": "vendors-key"},
+    "gemini": {"base_url": "http://google.invalid", "api_key": "vendors-key"},
+    "ollama": {"base_url": "http://ollama.invalid"},
+}
+ANSWER = {"object": "list", "data": [{"embedding": [0.5]}], "model": "of the vendor"}
+
+# the path at the gateway, the body, the vendor's address, the body that it gets
+PATHS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    (
+        "/v1/embeddings",
+        {"model": "openai/embed-1", "input": "Hi", "dimensions": 8, "any_field": 1},
+        "http://openai.invalid/v1/embeddings",
+        {"model": "embed-1", "input": "Hi", "dimensions": 8, "any_field": 1},
+    ),
+    (
+        "/v1/embeddings",
+        {"model": "mine", "input": ["Hi"]},
+        "http://openai.invalid/v1/embeddings",
+        {"model": "embed-2", "input": ["Hi"]},
+    ),
+    (
+        "/v1beta/models/gemini/embed-1:embedContent",
+        {"content": {"parts": [{"text": "Hi"}]}},
+        "http://google.invalid/v1beta/models/embed-1:embedContent",
+        {"content": {"parts": [{"text": "Hi"}]}},
+    ),
+    (
+        "/v1/models/gemini/embed-1:batchEmbedContents",
+        {"requests": [{"model": "models/gemini/embed-1", "content": {}}]},
+        "http://google.invalid/v1beta/models/embed-1:batchEmbedContents",
+        {"requests": [{"model": "models/embed-1", "content": {}}]},
+    ),
+    (
+        "/api/embed",
+        {"model": "ollama/embed-1", "input": "Hi"},
+        "http://ollama.invalid/api/embed",
+        {"model": "embed-1", "input": "Hi"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "address", "sent"), PATHS)
+async def test_a_request_and_its_answer_pass_unchanged(
+    path: str, body: dict[str, Any], address: str, sent: dict[str, Any]
+) -> None:
+    http = MemoryHTTPClient(MemoryResponse.of_json(ANSWER))
+    routes = {"mine": ["openai/embed-2"]}
+    async with serving(http=http, providers=OWN, routes=routes) as gateway:
+        answer = await ask(gateway, path, body, headers={"Authorization": "Bearer clients-key"})
+    assert (answer.status, answer.json) == (200, ANSWER)
+    (request,) = http.requests
+    assert request.url == address
+    assert http.bodies == [sent]
+    assert "clients-key" not in str(request.headers)
+    assert ("vendors-key" in str(request.headers)) is ("ollama" not in address)
+
+
+async def test_a_refusal_of_the_vendor_has_its_status_and_wait() -> None:
+    refused = MemoryResponse.of_json({"error": {"message": "no"}}, 429, {"Retry-After": "3"})
+    http = MemoryHTTPClient(refused)
+    async with serving(http=http, providers=OWN) as gateway:
+        answer = await ask(gateway, "/v1/embeddings", {"model": "openai/embed-1", "input": "Hi"})
+    assert (answer.status, answer.headers["Retry-After"]) == (429, "3")
+    assert answer.json == {"error": {"message": "no"}}
+
+
+async def test_the_gateways_refused_key_is_no_fault_of_the_client() -> None:
+    http = MemoryHTTPClient(MemoryResponse.of_json({"error": {"message": "vendors-key"}}, 401))
+    async with serving(http=http, providers=OWN) as gateway:
+        answer = await ask(gateway, "/v1/embeddings", {"model": "openai/embed-1", "input": "Hi"})
+    assert answer.status == 502
+    assert "the gateway's own credentials" in answer.json["error"]["message"]
+    assert answer.headers["x-should-retry"] == "false"
+
+
+REFUSED: list[tuple[str, dict[str, Any], int, str]] = [
+    ("/v1/embeddings", {"model": "gemini/embed-1", "input": "Hi"}, 404, "has no embeddings in"),
+    ("/v1/embeddings", {"model": "echo/echo", "input": "Hi"}, 404, "has no embeddings in"),
+    ("/api/embed", {"model": "openai/embed-1", "input": "Hi"}, 404, "has no embeddings in"),
+    ("/v1/embeddings", {"input": "Hi"}, 400, "model is missing"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "status", "words"), REFUSED)
+async def test_a_model_of_another_protocol_is_refused(
+    path: str, body: dict[str, Any], status: int, words: str
+) -> None:
+    http = MemoryHTTPClient()
+    async with serving(http=http, providers=OWN) as gateway:
+        answer = await ask(gateway, path, body)
+    assert answer.status == status
+    assert words in answer.body.decode()
+    assert http.requests == []
+
+
+KEYS = """
+[keys.free]
+key = "${ANY}"
+
+[keys.limited]
+key = "${OTHER}"
+%s
+"""
+
+# what limits the second key, the status of its request
+LIMITED: list[tuple[str, int]] = [
+    ('models = ["openai/*"]', 200),
+    ('models = ["gemini/*"]', 404),
+    ("requests_per_minute = 5", 403),
+    ("tokens_per_minute = 5", 403),
+    ("streams = 5", 403),
+    ("dollars_per_day = 5", 403),
+]
+
+
+@pytest.mark.parametrize(("limit", "status"), LIMITED)
+async def test_keys_whose_use_is_counted_are_refused(limit: str, status: int) -> None:
+    keys = {"ANY": "free", "OTHER": "limited"}
+    config = Source("keys.toml", KEYS % limit).config(keys)
+    statuses = []
+    for key in keys.values():
+        http = MemoryHTTPClient(MemoryResponse.of_json(ANSWER))
+        async with serving(http=http, providers=OWN, config=config) as gateway:
+            body = {"model": "openai/embed-1", "input": "Hi"}
+            headers = {"Authorization": f"Bearer {key}"}
+            answer = await ask(gateway, "/v1/embeddings", body, headers=headers)
+        statuses.append(answer.status)
+    assert statuses == [200, status]

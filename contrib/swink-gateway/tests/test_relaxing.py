@@ -1,0 +1,93 @@
+"""Requests that a model refuses go out as instructions in the system prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from serving import Answer, Scripted, ask, serving
+
+import swink_core as swink
+
+MODEL = "anthropic/claude-sonnet-5-5"
+TAKES_ALL = "anthropic/claude-haiku-4-5"
+DONE = [swink.Start(), swink.TextStart(0), swink.TextDelta(0, "{}"), swink.TextEnd(0)]
+ANSWER = [*DONE, swink.Done(swink.StopReason.STOP)]
+OWN = {"anthropic": {"api_key": "k"}, "openai": {"api_key": "k"}}
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+LOOK = {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "look"}}}
+REQUIRED = {"tools": [TOOL], "tool_choice": "required"}
+JSON = {"response_format": {"type": "json_object"}}
+
+
+async def asked(
+    said: dict[str, Any], model: str = MODEL, routes: Any = None, **more: Any
+) -> tuple[Scripted, Answer]:
+    upstream = Scripted(ANSWER)
+    body = {"model": model, "messages": [{"role": "user", "content": "Hi"}], **said}
+    async with serving(upstream, providers=OWN, routes=routes) as gateway:
+        return upstream, await ask(gateway, "/v1/chat/completions", body, **more)
+
+
+RELAXED: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a tool": (LOOK, "refuses tool_choice 'look'", "calling the tool look"),
+    "any tool": (REQUIRED, "refuses tool_choice 'required'", "calling one of the tools"),
+    "JSON": (JSON, "has no JSON mode", "one JSON object"),
+    "both": ({**LOOK, **JSON}, "has no JSON mode", "one JSON object"),
+}
+
+
+@pytest.mark.parametrize(("said", "notice", "words"), RELAXED.values(), ids=RELAXED)
+async def test_a_refused_feature_is_asked_for_in_the_system_prompt_with_a_notice(
+    said: dict[str, Any], notice: str, words: str
+) -> None:
+    upstream, answer = await asked(said)
+    assert answer.status == 200
+    assert notice in answer.headers["x-swink-notices"]
+    assert upstream.options.tool_choice == ("auto" if "tools" in said else None)
+    assert upstream.options.response_format is None
+    assert words in str(upstream.context.system_prompt)
+
+
+STRICT = {
+    "a tool": (LOOK, "look", None),
+    "any tool": (REQUIRED, "required", None),
+    "JSON": (JSON, None, "json"),
+}
+
+
+@pytest.mark.parametrize(("said", "choice", "form"), STRICT.values(), ids=STRICT)
+async def test_the_call_of_a_strict_client_stays(
+    said: dict[str, Any], choice: str | None, form: str | None
+) -> None:
+    upstream, answer = await asked(said, headers={"x-swink-strict": "true"})
+    assert "x-swink-notices" not in answer.headers
+    assert (upstream.options.tool_choice, upstream.options.response_format) == (choice, form)
+    assert upstream.context.system_prompt is None
+
+
+async def test_a_strict_client_is_told_what_the_model_refuses() -> None:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}], **JSON}
+    async with serving(providers=OWN) as gateway:
+        answer = await ask(
+            gateway, "/v1/chat/completions", body, headers={"x-swink-strict": "true"}
+        )
+    assert answer.status == 400
+    assert "does not support json" in answer.json["error"]["message"]
+
+
+@pytest.mark.parametrize("said", [LOOK, REQUIRED], ids=["a tool", "any tool"])
+async def test_a_model_that_takes_a_forced_choice_is_sent_it(said: dict[str, Any]) -> None:
+    upstream, answer = await asked(said, TAKES_ALL)
+    assert "x-swink-notices" not in answer.headers
+    assert upstream.options.tool_choice in ("look", "required")
+    assert upstream.context.system_prompt is None
+
+
+async def test_each_model_of_a_chain_is_sent_what_it_takes() -> None:
+    chain = {"two": ["openai/gpt-4.1", MODEL]}
+    upstream, answer = await asked({**LOOK, **JSON}, "two", chain)
+    assert upstream.options.tool_choice == "look"
+    assert upstream.options.response_format == "json"
+    assert MODEL in answer.headers["x-swink-notices"]
+    assert "openai" not in answer.headers["x-swink-notices"]
