@@ -140,3 +140,49 @@ async def test_keys_whose_use_is_counted_are_refused(limit: str, status: int) ->
             answer = await ask(gateway, "/v1/embeddings", body, headers=headers)
         statuses.append(answer.status)
     assert statuses == [200, status]
+
+
+GUARDED = """
+[guards.secrets]
+redact = ["secret"]
+
+[keys.team]
+key = "${TEAM}"
+"""
+# what the configuration adds, the path, the body, the status, words of the message
+UNCHECKED: list[tuple[str, str, dict[str, Any], int, str]] = [
+    (
+        'guards = ["secrets"]',
+        "/v1/embeddings",
+        {"model": "openai/embed-1", "input": "my secret"},
+        403,
+        "guards",
+    ),
+    (
+        "",
+        "/v1beta/models/gemini/embed-1:embedContent",
+        {"content": {"parts": [{"fileData": {"fileUri": "https://x.invalid/v1beta/files/a"}}]}},
+        404,
+        "not found for this key",
+    ),
+    (
+        'models = ["openai/*"]',
+        "/v1/embeddings",
+        {"model": "openai/embed-1", "input": "Hi", "other_model": "large"},
+        400,
+        "other_model",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "path", "body", "status", "words"), UNCHECKED)
+async def test_a_request_that_nothing_checks_is_refused(
+    more: str, path: str, body: dict[str, Any], status: int, words: str
+) -> None:
+    config = Source("team.toml", GUARDED + more).config({"TEAM": "team-key"})
+    http = MemoryHTTPClient()
+    async with serving(http=http, providers=OWN, config=config) as gateway:
+        answer = await ask(gateway, path, body, headers={"Authorization": "Bearer team-key"})
+    assert answer.status == status
+    assert words in answer.body.decode()
+    assert http.requests == []

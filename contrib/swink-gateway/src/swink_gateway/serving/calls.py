@@ -282,7 +282,7 @@ class Calls:
         account: Any = nullcontext()
         if key is not None:
             with _store_needed():
-                await self._check_ids(request, key, owner)
+                await self.check_ids(request, key, owner)
             names = self._names.options
             chain = [(model, {**names(model, request, owner), **own}) for model, own in chain]
             payer = Payer(owner, key, asked.tags, partial(_account_of, routing), self.heard)
@@ -307,7 +307,7 @@ class Calls:
                 if claims is not None:
                     await claims.made()
 
-    async def _check_ids(self, asked: Asked, key: Key, owner: str) -> None:
+    async def check_ids(self, asked: Asked, key: Key, owner: str) -> None:
         """Refuse a request with ids that belong to another key. Raises Refused."""
         if named := ids_in_request(asked):
             owned = await self.ledger.owned(owner, {id for _, id in named})

@@ -1,8 +1,8 @@
 """Pass embeddings on to a vendor that speaks the client's protocol.
 
 The body goes to the first model of a name, with the vendor's id for the model and the gateway's
-credentials; the vendor's answer comes back unchanged. Nothing is counted or repeated, so keys with
-a budget or a rate are refused.
+credentials; the vendor's answer comes back unchanged. Nothing is counted, checked by guards or
+repeated, so keys with a budget or a rate, and requests that a guard has to check, are refused.
 """
 
 from __future__ import annotations
@@ -43,6 +43,15 @@ MOST_BYTES = 256 * 1024 * 1024
 """Of a vendor's answer: 2,048 texts of 3,072 numbers have about 150 MB."""
 
 _AUTH = (401, 403, 407)
+
+_FIELDS = frozenset(
+    (
+        "content", "dimensions", "encoding_format", "input", "keep_alive", "model", "options",
+        "outputDimensionality", "prompt", "requests", "taskType", "title", "truncate", "user",
+    )
+)  # fmt: skip
+"""The fields of requests for embeddings at OpenAI, Google and Ollama; keys with limited models may
+set no other."""
 
 
 @define(frozen=True)
@@ -110,7 +119,7 @@ class Embeddings:
         name = request.match_info.get("model")
         if name is None:
             name = await within(lambda: Fields(body).required("model"), 0)
-        target = self._target(form, name, request[OWNER])
+        target = await self._target(form, name, body, request[OWNER])
         sent = self._request(form, target, body, request.match_info)
         try:
             async with asyncio.timeout(SECONDS):
@@ -123,15 +132,25 @@ class Embeddings:
             why = f"the model's provider did not answer within {SECONDS:g} s"
             raise _failure(StreamErrorKind.TIMEOUT, why) from late
 
-    def _target(self, form: _Form, name: str, owner: str) -> Target:
-        """Return the first model of a name. Raises Refused for one of another protocol."""
+    async def _target(self, form: _Form, name: str, body: Mapping[str, Any], owner: str) -> Target:
+        """Return the first model of a name.
+
+        Raises Refused for a model of another protocol, and for a request that the key may not make.
+        """
         routing, client = self._calls.routing, self._calls.client
         key = routing.config.keys.get(owner)
         if key is not None and _is_metered(key):
             why = f"the key {owner!r} has a budget or a rate, and embeddings are not counted"
             raise _failure(StreamErrorKind.AUTH, why, 403)
+        unknown = {field: value for field, value in body.items() if field not in _FIELDS}
+        asked = Asked(name, Context([]), own=unknown)
         with refusing():
-            chain, _ = routing.routed(Asked(name, Context([])), owner)
+            if routing.guards(asked, owner):
+                why = "guards check this request, and they cannot check embeddings"
+                raise _failure(StreamErrorKind.AUTH, why, 403)
+            if key is not None:
+                await self._calls.check_ids(Asked(name, Context([]), own={**body}), key, owner)
+            chain, _ = routing.routed(asked, owner)
             model, own = chain[0]
             info = client.catalog.provider(model.provider)
             target = client.target(model, **own)
