@@ -270,7 +270,7 @@ class FullDisk(SQLiteLedger):
         return await super()._do(fail if self.is_full else what)
 
 
-FULL_DISK = [
+FULL_DISK: list[tuple[str, dict[str, Any]]] = [
     ("/v1/messages", {"max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]}),
     ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]}),
     ("/v1/responses", {"input": "Hi"}),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from swink_gateway.commands.spend import command
 from swink_gateway.policy.limits import (
     Allowance,
     Entry,
@@ -101,14 +98,21 @@ async def test_a_character_that_postgres_does_not_store_is_left_out(
 
 
 @pytest.mark.parametrize("engine", ["postgres", "redis"])
-async def test_the_command_reads_a_ledger_in_postgres(
-    engine: str, postgres: str, tmp_path: Path
+def test_the_command_reads_a_ledger_in_postgres(
+    engine: str,
+    postgres: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ledger = PostgresLedger(postgres)
-    ticket = await ledger.admit("alice", DAY, 10, 0.5)
-    assert isinstance(ticket, Ticket)
-    await ledger.settle(ticket, 5, 0.25)
-    await ledger.aclose()
+    async def spend() -> None:
+        ledger = PostgresLedger(postgres)
+        ticket = await ledger.admit("alice", DAY, 10, 0.5)
+        assert isinstance(ticket, Ticket)
+        await ledger.settle(ticket, 5, 0.25)
+        await ledger.aclose()
+
+    asyncio.run(spend())
     file = tmp_path / "team.toml"
     place = "ledger" if engine == "redis" else "url"
     file.write_text(f"""[store]
@@ -117,11 +121,10 @@ engine = "{engine}"
 [keys.alice]
 key = "${{KEY}}"
 """)
-    environ = {**os.environ, "LEDGER": postgres, "KEY": "a key"}
-    command = [sys.executable, "-m", "swink_cli", "spend", "--config", file, "--format", "json"]
-    run = partial(subprocess.run, command, env=environ, stdout=subprocess.PIPE, check=True)
-    found = await asyncio.to_thread(run)
-    [row] = json.loads(found.stdout)
+    monkeypatch.setenv("LEDGER", postgres)
+    monkeypatch.setenv("KEY", "a key")
+    command.main(["--config", str(file), "--format", "json"], standalone_mode=False)
+    [row] = json.loads(capsys.readouterr().out)
     assert (row["key"], row["attempts"], row["cost"]) == ("alice", 1, 0.25)
 
 
