@@ -106,7 +106,7 @@ def _with_reason(message: swink.AssistantMessage, text: str) -> swink.AssistantM
 _PARTS = (
     _Part("text", lambda message: message.text or "none", _with_text, "empty for none"),
     _Part("tool calls", _calls, _with_calls, 'JSON: [{"name": "look_up", "arguments": {}}]'),
-    _Part("usage", _usage, _with_usage, "input and output tokens, or "none""),
+    _Part("usage", _usage, _with_usage, 'input and output tokens, or "none"'),
     _Part(
         "stop reason",
         lambda message: str(message.stop_reason),
