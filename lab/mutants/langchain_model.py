@@ -94,10 +94,10 @@ class Service:
         return None
 
     def close_idle(self) -> None:
-        """There are no connections."""
+        """Do nothing: memory needs no connections."""
 
     async def aclose(self) -> None:
-        """There are no connections."""
+        """Do nothing: memory needs no connections."""
 
 
 def _streamed(frames: Sequence[str], content_type: str) -> MemoryResponse:
@@ -203,7 +203,7 @@ class SwinkChat(BaseChatModel):  # type: ignore[misc]  # installed in its own en
         counted = None
         if usage is not None and usage.reported:
             counts = {"input_tokens": usage.input, "output_tokens": usage.output}
-            counted = UsageMetadata(**counts, total_tokens=usage.total)  # type: ignore[arg-type, typeddict-item]  # as reported
+            counted = UsageMetadata(**counts, total_tokens=usage.total)
         yield ChatGenerationChunk(
             message=AIMessageChunk(
                 "",

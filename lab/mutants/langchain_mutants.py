@@ -2,7 +2,7 @@
 
 Runs in an environment that has langchain-tests, with `MODEL` set. Reads a mutant a line as JSON,
 and answers each with the name of the first test that fails, or with null. An empty mutant is the
-package as it is.
+unchanged package.
 """
 
 from __future__ import annotations

@@ -19,12 +19,12 @@ from swink_cli.terminal import printable, say
 __all__ = ["ask_a_person", "confirmed"]
 
 SHOWN = 2000
-"""Characters of a part that are shown."""
+"""The most characters of a part on the terminal."""
 
 
 @define(frozen=True)
 class _Part:
-    """A part of a message: how it is shown, and how what a person types replaces it."""
+    """A part of a message: its text for people, and the function that applies a correction."""
 
     name: str
     shown: Callable[[swink.AssistantMessage], str]
@@ -106,7 +106,7 @@ def _with_reason(message: swink.AssistantMessage, text: str) -> swink.AssistantM
 _PARTS = (
     _Part("text", lambda message: message.text or "none", _with_text, "empty for none"),
     _Part("tool calls", _calls, _with_calls, 'JSON: [{"name": "look_up", "arguments": {}}]'),
-    _Part("usage", _usage, _with_usage, "input and output tokens, or none"),
+    _Part("usage", _usage, _with_usage, 'input and output tokens, or "none"'),
     _Part(
         "stop reason",
         lambda message: str(message.stop_reason),

@@ -63,7 +63,7 @@ class _Session:
         return self._subject.client(self._http, host, self._clock)
 
     async def run_keys(self) -> None:
-        """Make calls with several keys. Each request has the key of its call."""
+        """Make calls with several keys, and look for the key of the call in each request."""
         http = self._http
         async with self._client() as client:
             for key in (CANARY_KEY, *_OTHERS, CANARY_KEY):
