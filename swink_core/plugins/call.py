@@ -170,9 +170,10 @@ class Call:
             self.attempt.tell_changes(notices)
         if not isinstance(body, dict):
             raise ProviderFailure(not_a_body(target.binding.converters(), body))
+        checked: dict[str, Any] = body
         for guard in self.guards:
-            body = guard(body)
-        return body
+            checked = guard(checked)
+        return checked
 
     def tap(self, data: bytes, leg: Leg | None = None) -> None:
         """Show the taps what was read in answer to a request: the last one, unless `leg` is given.

@@ -98,8 +98,8 @@ TEMPERATURES = (0.5, 0.6, 0.7)
 
 ATTEMPTS = 6
 
-HANGING_SECONDS = 30.0
-FIRST_EVENT_SECONDS = 3.0
+HANGING_SECONDS = 60.0
+FIRST_EVENT_SECONDS = 20.0
 """For how long an upstream that hangs says nothing, and for how long the gateway waits for it."""
 
 
@@ -157,6 +157,7 @@ class Upstream:
         if call.startswith("crowd"):
             return await self._stay(writer)
         if mood == "hangs":
+            self._found.broken.add(call)
             with suppress(asyncio.CancelledError):  # at the end of the run
                 await asyncio.sleep(HANGING_SECONDS)
             return False

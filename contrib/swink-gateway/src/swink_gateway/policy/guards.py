@@ -231,5 +231,5 @@ def _texts(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
             yield place or "the request", str(name)
             yield from _texts(value, at)
     elif isinstance(data, list | tuple):
-        for at, value in enumerate(data):
-            yield from _texts(value, f"{place}[{at}]")
+        for number, value in enumerate(data):
+            yield from _texts(value, f"{place}[{number}]")

@@ -64,10 +64,11 @@ class ConversationStore:
 
     def find(self, id: str, owner: Owner = None) -> Kept | None:
         """Return an answer; `None` where it is not kept."""
-        held = self._held.get(owner, {})
-        if id in held:
-            self._held[owner].move_to_end(id)
-        return held.get(id)
+        held = self._held.get(owner)
+        if held is None or id not in held:
+            return None
+        held.move_to_end(id)
+        return held[id]
 
     def delete(self, id: str, owner: Owner = None) -> bool:
         """Forget an answer; tell whether it was kept."""
@@ -82,10 +83,11 @@ class ConversationStore:
 
     def delete_all_of(self, id: str, owner: Owner = None) -> bool:
         """Forget an answer under all its ids; tell whether it was kept."""
-        kept = self._held.get(owner, {}).get(id)
-        if kept is None:
+        held = self._held.get(owner)
+        if held is None or id not in held:
             return False
-        for other in [one for one, held in self._held[owner].items() if held is kept]:
+        kept = held[id]
+        for other in [one for one, answer in held.items() if answer is kept]:
             self.delete(other, owner)
         return True
 
