@@ -245,7 +245,7 @@ LOOP.append(LOOP)
 
 # (name, options, conversation, what is said of them)
 MISTAKEN: list[tuple[str, dict[str, Any], Context, str]] = [
-    ("no_such_tool", {"tool_choice": "nope"}, TOOLS, "tool_choice names no tool: 'nope'"),
+    ("no_such_tool", {"tool_choice": "nope"}, TOOLS, "tool_choice names an unknown tool: 'nope'"),
     ("a_tool_of_none", {"tool_choice": "look"}, Context([HI]), "tool_choice names no tool"),
     ("required_of_none", {"tool_choice": "required"}, Context([HI]), "the call has no tools"),
     ("extra", {"extra": {"a": object()}}, TOOLS, "extra is no JSON data"),
@@ -384,7 +384,7 @@ def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption, match=f"acme has no setting '{next(iter(settings))}'") as got:
         check_settings("acme", DECLARED, settings)
     assert got.value.resolution == (
-        "Its settings are api (chat or answers), version (string), threads (integer), "
+        "Settings are api (chat or answers), version (string), threads (integer), "
         "verbose (boolean), args (strings), more (any)."
     )
 

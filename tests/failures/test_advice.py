@@ -85,7 +85,7 @@ def test_a_404_that_names_the_model_is_no_question_of_the_address() -> None:
 def test_who_is_asked_without_an_address_is_not_looked_for_in_the_network() -> None:
     _, resolution = advise(StreamErrorKind.NETWORK, Failure("streaming", code="cut"), MODEL, INFO)
     assert resolution == (
-        "Check what answers on this machine: its process, or the connection that it makes. "
+        "Check the process on this machine and its network connection. "
         "If the service is down, try again later."
     )
 

@@ -429,7 +429,7 @@ REFUSED = [
      "a plain function that returns an async iterator or None"),
     (WrappingObserver, "implements on_event as a wrapper", "a plain function"),
     (AsyncObserver, "implements on_event as a coroutine function, which is never awaited",
-     "a plain function that hands on what takes longer"),
+     "a plain function that starts a task for longer work"),
     (Misspelt, "on_evnet", "Hooks are stream,"),
     (Old, "level 0", "Upgrade"),
 ]  # fmt: skip

@@ -344,7 +344,8 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("a_result_before_its_call", Context([RESULT_A, said(CALL_A)]), "message 0 answers"),
     ("a_tool_as_a_dict", Context([HI], tools=[{"name": "f"}]), "tool 0 is of type dict"),  # type: ignore[list-item]  # on purpose
     ("a_tool_without_a_name", Context([HI], tools=[Tool("")]), "tool 0 has no name"),
-    ("two_tools_of_one_name", Context([HI], tools=[Tool("f"), Tool("f")]), "two tools are called"),
+    ("two_tools_of_one_name", Context([HI], tools=[Tool("f"), Tool("f")]),
+     "two tools have the name"),
     ("a_system_prompt_of_media", Context([HI], [ImageBlock(PNG)]), "prompt[0] is of type Image"),
 ]  # fmt: skip
 

@@ -298,7 +298,7 @@ async def test_a_renewal_that_fails_keeps_a_token_that_is_good(
         await clock.advance(170)
         with pytest.raises(swink.NetworkError, match="gave no token"):
             await toy.complete(MODEL, "Hi")
-    assert "a token was not renewed and is used on" in caplog.text
+    assert "a token could not be renewed, and the old one is still used" in caplog.text
     assert "secret" not in caplog.text
 
 

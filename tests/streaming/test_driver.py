@@ -722,7 +722,9 @@ async def test_a_wrapper_that_breaks_the_grammar_is_named() -> None:
     async with client_of(Deaf(), http=PipeClient(Pipe(*HELLO))) as client:
         events = await collect(client.stream(MODEL, "Hi"))
     assert (events[-1].error_kind, events[-1].code) == (Kind.PROTOCOL, "grammar")
-    assert events[-1].error_message.startswith('plugin "deaf#0" broke the event grammar: done with')
+    assert events[-1].error_message.startswith(
+        'plugin "deaf#0" violated the event protocol: done with'
+    )
     assert "address" not in events[-1].resolution
 
 

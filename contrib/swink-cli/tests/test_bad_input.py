@@ -354,7 +354,7 @@ CONVERSATIONS: list[tuple[str, Any, str]] = [
                 {"role": "tool_result", "tool_call_id": "a", "tool_name": "f", "content": ""}
             ]
         },
-        "answers tool call 'a', which no message before it makes",
+        "answers tool call 'a', but no earlier message contains that call",
     ),
     (
         "a file that has gone",

@@ -78,7 +78,7 @@ def test_user_content_is_kept(swink: Any, file: Path, keep: Any) -> None:
         ("default = []", "default is not a model name"),
         ("[aliases]\nx = [1]", "aliases.x is not a model name"),
         ("colour = 'red'", "unknown key 'colour'"),
-        ("aliases = 3", "aliases is no table"),
+        ("aliases = 3", "aliases is not a table"),
     ],
 )
 def test_an_invalid_file_is_named_and_not_changed(
@@ -155,7 +155,7 @@ def test_a_profile_overrides_the_file(swink: Any, keep: Any) -> None:
     assert swink("default").stdout == "echo/echo\n"
     assert swink("--profile", "work", "default").stdout == "echo/think\n"
     assert swink("--profile=work", "alias").stdout.split() == ["a", "echo/tool", "b", "echo/echo"]
-    assert swink("--profile", "work", "Hi you").stderr.startswith("I was told 2 words")
+    assert swink("--profile", "work", "Hi you").stderr.startswith("The prompt has 2 words")
     assert swink("default", SWINK_PROFILE="work").stdout == "echo/think\n"
     assert swink("config", "set", "profile", "work").returncode == 0
     assert swink("default").stdout == "echo/think\n"

@@ -111,7 +111,7 @@ def test_thinking_comes_first_and_dim(start: Any) -> None:
     running = start("ask", "-m", "echo/think", "Hi", size=TERMINAL)
     assert running.finish() == 0
     lines = shown(running)
-    assert lines[:3] == ["I was told 1 word. I shall say it again.", "", "Hi"]
+    assert lines[:3] == ["The prompt has 1 word. I will now repeat it.", "", "Hi"]
     assert b"\x1b[2m\x1b[3mI" in running.output
 
 

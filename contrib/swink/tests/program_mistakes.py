@@ -38,7 +38,7 @@ WITHOUT_ASYNC: list[tuple[str, str, str]] = [
     (
         "for over a stream",
         ASYNC.format("for event in client.stream('echo/echo', 'Hi'): pass"),
-        "EventStream is read with async for",
+        "EventStream must be read with async for",
     ),
     (
         "for over partial answers",
@@ -96,7 +96,7 @@ FIRST: list[tuple[str, str, str]] = [
     (
         "for in place of async for",
         ASYNC.format("for text in client.stream('echo/echo', 'Hi').text: pass"),
-        "Write async for … in …. SyncClient has the same without await.",
+        "Write async for … in …. SyncClient offers the same without await.",
     ),
     (
         "with in place of async with",

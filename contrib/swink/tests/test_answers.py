@@ -133,7 +133,7 @@ async def test_an_answer_is_a_value_of_the_type(
 
 async def test_a_number_that_is_not_json_is_text() -> None:
     async with swink.Client(plugins=[Scripted(*['{"value": NaN}'] * 2)]) as client:
-        with pytest.raises(swink.BadAnswer, match="no JSON: NaN is no value of JSON"):
+        with pytest.raises(swink.BadAnswer, match="no JSON: NaN is not valid JSON"):
             await client.answer("echo/echo", "How many?", type=float)
 
 

@@ -83,7 +83,7 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda c: c.run("echo/echo", "Hi", tools=[], type=object()), "has no JSON schema"),
     (
         lambda c: c.run("echo/echo", "Hi", tools=[], type=int, response_format="json"),
-        "type and response_format say two things",
+        "type and response_format cannot be combined",
     ),
     (
         lambda c: c.run("echo/echo", "Hi", tools=[swink.tool(name="answer")(ask)], type=int),

@@ -128,7 +128,7 @@ def test_fields(name: str, model: str, options: dict[str, Any], expected: dict[s
 
 
 def _gone(*names: str) -> list[str]:
-    return [f"has no option {name}; it was not sent" for name in names]
+    return [f"does not support {name}; it was not sent" for name in names]
 
 
 Change = tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]
@@ -138,41 +138,43 @@ CHANGES: list[Change] = [
     (OLD, {"temperature": 0.2, "top_p": 0.9}, _inference(temperature=0.2),
      _gone("top_p"), ["bedrock-claude-temperature-top-p"]),
     (NEWEST, {"temperature": 0.2}, {},
-     ["has no such temperature; it was not sent"], ["bedrock-claude-temperature"]),
+     ["does not support this value of temperature; it was not sent"],
+     ["bedrock-claude-temperature"]),
     (FOUR_SIX, {"thinking": "low", "temperature": 0.2}, _adaptive("low"),
-     ["has no such temperature; it was not sent"], ["bedrock-claude-thinking-temperature"]),
+     ["does not support this value of temperature; it was not sent"],
+     ["bedrock-claude-thinking-temperature"]),
     (NEWEST, {"thinking": "off"}, _adaptive("low"),
-     ["thinking is low here, not off"], ["bedrock-claude-always-on"]),
+     ["thinking was changed from off to low"], ["bedrock-claude-always-on"]),
     (NEWER, {"thinking": 9000}, _adaptive("high"),
-     ["thinking is high here, not 9000"], ["bedrock-claude-thinking-enabled"]),
+     ["thinking was changed from 9000 to high"], ["bedrock-claude-thinking-enabled"]),
     (OLD, {"thinking": 5}, _budget(1024, 64_000),
-     ["thinking is 1024 here, not 5"], ["bedrock-claude-budget"]),
+     ["thinking was changed from 5 to 1024"], ["bedrock-claude-budget"]),
     (OLD, {"thinking": 9000, "max_tokens": 5000}, _budget(3976, 5000),
-     ["thinking is 3976 here, not 9000"], []),
+     ["thinking was changed from 9000 to 3976"], []),
     (OLD, {"thinking": "low", "max_tokens": 1024}, _inference(maxTokens=1024),
      _gone("thinking"), []),
     (OLD, {"thinking": "low", "tool_choice": "required"}, {},
      _gone("thinking"), ["bedrock-claude-thinking-forced-any"]),
     (LLAMA, {"temperature": 1.5, "top_p": 2}, _inference(temperature=1, topP=1),
-     ["temperature is 1 here, not 1.5", "top_p is 1 here, not 2"],
+     ["temperature was changed from 1.5 to 1", "top_p was changed from 2 to 1"],
      ["bedrock-temperature-high", "bedrock-topp-high"]),
     (NOVA_2,
      {"thinking": "extra_high", "max_tokens": 9, "temperature": 0.2, "top_p": 0.9, "top_k": 3},
      _nova("high"),
-     ["thinking is high here, not extra_high",
+     ["thinking was changed from extra_high to high",
       *_gone("max_tokens", "temperature", "top_p", "top_k")], []),
     (NOVA_2, {"thinking": "high", "max_tokens": 9}, _nova("high"),
      _gone("max_tokens"), ["bedrock-nova2-high-max-tokens"]),
     (GPT_OSS, {"thinking": "off"}, _more(reasoning_effort="low"),
-     ["thinking is low here, not off"], []),
+     ["thinking was changed from off to low"], []),
     # how these are asked is not known
     (LLAMA, {"thinking": "low", "top_k": 5}, {}, _gone("thinking", "top_k"), []),
     (LLAMA, {"cache": "auto"}, {}, _gone("cache"),
      ["bedrock-cache-point-messages", "bedrock-cache-point-tools"]),
     (NOVA, {"cache": CacheStrategy(ttl=3600)}, {},
-     ["cache: it is kept as long as the model does; the ttl was left out"], []),
+     ["cache: the model does not support a ttl; it was not sent"], []),
     (MISTRAL, {"tool_choice": "look"}, {},
-     ["tool_choice: any of one tool; the others are not sent"], ["bedrock-mistral-forced-tool"]),
+     ["tool_choice: only the chosen tool was sent"], ["bedrock-mistral-forced-tool"]),
     (NEWEST, {"tool_choice": "none"}, {},
      ["tool_choice: calls cannot be forbidden, so no tools are sent"], []),
 ]  # fmt: skip
@@ -229,7 +231,7 @@ def test_limits_of_a_strict_tool_are_told_in_words_to_claude_alone() -> None:
     limited = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
     context = Context([HI], tools=[Tool("look", "", limited, True)])
     found = leaving(PROVIDER, f"bedrock/{NEWER}", context)
-    assert found.notices == ["minimum of the schema of look as words of a description"]
+    assert found.notices == ["minimum of the schema of look moved into descriptions"]
     assert found.refused_by == []
     assert leaving(PROVIDER, f"bedrock/{NOVA}", context).notices == []
 

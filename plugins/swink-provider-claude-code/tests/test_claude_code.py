@@ -361,7 +361,7 @@ async def test_an_error_that_is_called_a_success_is_an_error(command: Command) -
     assert message.error_kind is Kind.OVERLOADED
     assert message.text == ""
     (notice,) = [event for event in events if isinstance(event, swink.Notice)]
-    assert notice == swink.Notice("retry", "the command asks again, 1 of 10: overloaded")
+    assert notice == swink.Notice("retry", "the command retries, attempt 1 of 10: overloaded")
 
 
 @pytest.mark.parametrize(("text", "heard"), [row[1:] for row in LONG], ids=[row[0] for row in LONG])

@@ -146,7 +146,11 @@ WRONG: list[tuple[str, Any, str]] = [
     ("a failure without one", {"retry_after": 3}, "`retry_after` needs `fail` or `fail_status`"),
     ("a status of no failure", {"fail_status": 200}, "$.fail_status"),
     ("two ends", {"fail": "auth", "cut_after": 1}, "`cut_after` and `fail` both end"),
-    ("two ways to call", {"tool": True, "calls": []}, "`calls` and `tool` both say what to call"),
+    (
+        "two ways to call",
+        {"tool": True, "calls": []},
+        "`calls` and `tool` both choose the tools to call",
+    ),
     ("silence with words", {"silent": True, "reply": "a"}, "`reply` and `silent` contradict"),
     ("a broken pattern", [{"match": "("}], "unterminated subpattern"),
     ("usage of another name", {"usage": {"tokens": 1}}, "'tokens' - at `key` in `$.usage`"),

@@ -103,7 +103,7 @@ BINDING: list[tuple[tuple[str, ...], Any, dict[str, Any], str]] = [
     (("tools",), TOOLS, {}, ""),
     (("tools",), Context([PIXEL]), {}, "does not support images"),
     (("vision",), Context([PIXEL]), {}, ""),
-    ((), "Hi", {"thinking": "high"}, "has no option thinking; it was not sent"),
+    ((), "Hi", {"thinking": "high"}, "does not support thinking; it was not sent"),
     (("thinking",), "Hi", {"thinking": "high"}, ""),
     ((), TOOLS, {"rules": False}, ""),
 ]

@@ -340,10 +340,10 @@ async def test_media_go_in_the_form_that_a_service_has_for_them(
 @pytest.mark.parametrize(
     ("model", "shown", "words"),
     [
-        ("moonshot/kimi-k3", WEB, "images that are an address; send the data"),
-        ("sambanova/gemma-4-31B-it", WEB, "images that are an address; send the data"),
-        ("zai/glm-6v", PDF, "the data of documents; send an address, or upload them"),
-        ("vercel/any", SHELF, "documents that are an address; send the data"),
+        ("moonshot/kimi-k3", WEB, "images by URL; send the data"),
+        ("sambanova/gemma-4-31B-it", WEB, "images by URL; send the data"),
+        ("zai/glm-6v", PDF, "documents as data; send a URL, or upload them"),
+        ("vercel/any", SHELF, "documents by URL; send the data"),
         ("dashscope/qwen-plus", uploaded(DocumentBlock, "dashscope/"), "does not support"),
         ("dashscope/qwen-plus", uploaded(ImageBlock, "dashscope/"), "does not support"),
     ],
