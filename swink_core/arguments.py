@@ -130,7 +130,7 @@ def check_credentials(
     if had and not has:
         raise InvalidOption(
             f"the client's credentials for {provider} are only for {public_url(home)}",
-            resolution="Pass api_key together with base_url.",
+            resolution="Pass api_key along with base_url.",
         )
 
 

@@ -94,7 +94,7 @@ def media_form(source: Source, forms: Mapping[str, str], what: str) -> str:
     form = forms.get(kind) or forms.get(kind.partition("/")[0] + "/*")
     if form is None:
         names = ", ".join(sorted({*forms.values()}))
-        raise unsupported(what, f"{what} of type {kind} are not supported; supported: {names}")
+        raise unsupported(what, f"{what} must be one of {names}, not {kind}")
     return form
 
 

@@ -53,7 +53,7 @@ SAID = [
      ["Check the network connection and the address (http://localhost:1)."]),
     (StreamErrorKind.THROTTLED, Failure("request", 429), ["Wait a moment"]),
     (StreamErrorKind.INVALID_REQUEST, Failure("request", code="no_region",
-     kind=StreamErrorKind.INVALID_REQUEST), ["Acme Inc. was not asked", "nothing was sent"]),
+     kind=StreamErrorKind.INVALID_REQUEST), ["No request was sent", "Correct the value"]),
     (StreamErrorKind.INVALID_REQUEST, Failure("first_event",
      kind=StreamErrorKind.INVALID_REQUEST), ["Acme Inc. does not accept the request"]),
 ]  # fmt: skip

@@ -89,7 +89,7 @@ NO_ANSWERS: list[tuple[int, dict[str, str], bytes, Kind | None, str | None, str]
     (200, {"Content_Type": "text/html; charset=utf-8"}, b"<p>Hi", Kind.PROTOCOL, "content_type",
      "the answer is text/html, not a stream: '<p>Hi'"),
     (200, {}, b"", Kind.PROTOCOL, "content_type", "is of unknown type"),
-    (200, {"Content_Encoding": "rot13"}, b"Uv", Kind.PROTOCOL, "encoding", "encoded as rot13"),
+    (200, {"Content_Encoding": "rot13"}, b"Uv", Kind.PROTOCOL, "encoding", "encoding rot13"),
     (200, {"Content_Type": "text/html"}, b'{"error": {"code": "busy", "message": "Later."}}',
      None, "busy", "Later."),
     (200, {"Content_Type": "text/html"}, b'{"error": {"type": "busy"}}', None, None, ""),

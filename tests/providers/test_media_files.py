@@ -86,7 +86,7 @@ def test_a_file_that_is_unfit_is_refused_and_never_waited_for(
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MediaError, match="may not be read"):
+    with pytest.raises(MediaError, match="permission to read it"):
         check_file(_closed(tmp_path / "a.png"))
 
 
@@ -157,7 +157,9 @@ def test_media_have_the_apis_word_for_their_type(source: Any, form: str) -> None
     ],
 )
 def test_media_without_a_word_are_refused_with_those_that_there_are(source: Any, kind: str) -> None:
-    with pytest.raises(ProviderFailure, match=f"documents may be png, text, not {kind}") as caught:
+    with pytest.raises(
+        ProviderFailure, match=f"documents must be one of png, text, not {kind}"
+    ) as caught:
         media_form(source, FORMS, "documents")
     failure = caught.value.failure
     assert (failure.phase, failure.code) == ("request", "documents")
@@ -227,7 +229,7 @@ async def test_a_conversation_without_files_is_returned_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "what"), [({"each": 3}, "a.png"), ({"in_all": 7}, "b.png: 4 bytes, where 3 more")]
+    ("limits", "what"), [({"each": 3}, "a.png"), ({"in_all": 7}, "b.png: 4 bytes, but only 3 more")]
 )
 async def test_the_limits_may_be_set(limits: dict[str, int], what: str, tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):

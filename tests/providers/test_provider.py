@@ -206,7 +206,7 @@ async def test_a_knob_that_is_lacking_is_a_notice_and_the_call_goes_on(name: str
     notices = [event for event in events if isinstance(event, Notice)]
     expected = [] if name in Toy.knobs else ["option_ignored"]
     assert [notice.code for notice in notices] == expected
-    assert all(f"option {name};" in notice.detail for notice in notices)
+    assert all(f"does not support {name};" in notice.detail for notice in notices)
     assert types(events)[-1] == "done"
 
 
@@ -490,7 +490,7 @@ NO_STREAM: list[tuple[str, Pipe, Kind, str, str]] = [
     ("status_204", answered(b"", 204), Kind.PROTOCOL, "content_type", "of unknown type"),
     ("a_redirect", answered(b"", 307, Location="https://elsewhere.example/"),
      Kind.PROTOCOL, "redirect", "redirected (HTTP 307) to https://elsewhere.example/"),
-    ("a_redirect_to_nowhere", answered(b"", 302), Kind.PROTOCOL, "redirect", "unnamed place"),
+    ("a_redirect_to_nowhere", answered(b"", 302), Kind.PROTOCOL, "redirect", "unknown address"),
     ("an_error_object", answered(b'{"error": {"message": "no such model", "type": "t"}}', 404),
      Kind.MODEL_NOT_FOUND, "t", "no such model"),
     ("an_error_in_a_list", answered(b'[{"error": {"message": "bad"}}]', 400),

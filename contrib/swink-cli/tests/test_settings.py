@@ -292,7 +292,7 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
         ("default", "3", "not a model name"),
         ("providers.openai.api_key", "sk-0123456789", "swink keys set openai"),
         ("default.x", "y", "default is not a model name"),
-        ("a..b", "y", "is no key"),
+        ("a..b", "y", "is not a key"),
         ("default", "nosuch", "'nosuch' is not a model name"),
         ("default", '["echo/echo", "nosuch"]', "'nosuch' is not a model name"),
         ("aliases.quick", "nobody/x", "nobody"),

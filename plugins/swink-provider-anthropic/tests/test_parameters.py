@@ -282,7 +282,7 @@ REFUSED: list[Refusal] = [
     (FOUR_SIX, Context([HI, SAID]), {},
      "does not support prefill", ["anthropic-prefill-text-block"]),
     (BUDGET, Context([HI]), {"stop": ["A", "\n"]},
-     "white space alone", ["anthropic-stop-sequence-blank"]),
+     "only white space", ["anthropic-stop-sequence-blank"]),
     (BUDGET, Context([UserMessage("\n")]), {}, "ends with a blank user message",
      ["anthropic-no-messages"]),
     (NEWEST, Context([HI, SAID, UserMessage(" ")]), {}, "ends with a blank user message",
@@ -292,9 +292,9 @@ REFUSED: list[Refusal] = [
     (BUDGET, Context([HI], tools=[Tool("look", "", {"type": "array"})]), {},
      "whose parameters are not an object", ["anthropic-tool-schema-type"]),
     (NEWEST, Context([HI]), {"response_format": AGES},
-     "any other properties", ["anthropic-format-additional-properties", "anthropic-format-open"]),
+     "open objects", ["anthropic-format-additional-properties", "anthropic-format-open"]),
     (NEWEST, Context([HI]), {"response_format": {"type": "array", "items": AGES_WITHIN}},
-     "any other properties", ["anthropic-format-open"]),
+     "open objects", ["anthropic-format-open"]),
 ]  # fmt: skip
 
 
@@ -477,7 +477,7 @@ def test_an_instruction_inside_stands_where_the_api_takes_it(
     assert found.refused_by == []
 
 
-MOVED = "an instruction went out behind the user's turn"
+MOVED = "a system message was moved behind the user message"
 
 
 @pytest.mark.parametrize(
@@ -510,7 +510,7 @@ def test_an_instruction_inside_is_a_marked_user_turn_elsewhere(model: str) -> No
 
 SHORT = {"cache_control": {"type": "ephemeral"}}
 LONG = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-CROWDED = ["its own marks leave the cache strategy no place at the end"]
+CROWDED = ["the conversation has the maximum number of cache marks, so none was added at the end"]
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,7 @@ def test_cache_points_of_the_callers_are_left_out_where_the_model_takes_none() -
     asked = (PROVIDER, f"bedrock/{LLAMA}", context)
     found = leaving(*asked)
     assert found.body["messages"] == [{"role": "user", "content": [{"text": "Hi"}]}]
-    assert found.notices == ["takes no cache points; they were not sent"]
+    assert found.notices == ["does not support cache points; they were not sent"]
     assert leaving(*asked, rules=False).refused_by == ["bedrock-cache-point-messages"]
 
 
@@ -212,7 +212,7 @@ def test_that_own_cache_points_leave_a_strategy_no_place_is_said(
     context = Context([UserMessage([*blocks])])
     cache = CacheStrategy("auto", ttl)
     found = leaving(PROVIDER, f"bedrock/{NEWEST}", context, cache=cache)
-    assert ["leave the cache strategy no place" in each for each in found.notices] == [True] * said
+    assert ["maximum number of cache marks" in each for each in found.notices] == [True] * said
     assert ("cachePoint" in found.body["messages"][0]["content"][-1]) is not bool(said)
 
 
@@ -256,10 +256,10 @@ REFUSED: list[Refusal] = [
     (LLAMA, Context([HI], tools=[LOOK]), {"tool_choice": "required"},
      "does not support tool choice", ["bedrock-llama-forced-any"]),
     (FOUR_SIX, Context([HI, SAID]), {}, "does not support prefill", ["bedrock-claude-prefill"]),
-    (NOVA, Context([SAID, HI]), {}, "begins with an answer", ["bedrock-first-user"]),
-    ("acme.unheard-of-v1:0", Context([SAID, HI]), {}, "begins with an answer",
+    (NOVA, Context([SAID, HI]), {}, "begin with an assistant message", ["bedrock-first-user"]),
+    ("acme.unheard-of-v1:0", Context([SAID, HI]), {}, "begin with an assistant message",
      ["bedrock-first-user"]),
-    (NEWEST, Context([HI]), {"stop": ["A", "\n"]}, "white space alone",
+    (NEWEST, Context([HI]), {"stop": ["A", "\n"]}, "only white space",
      ["bedrock-claude-stop-blank"]),
     (NEWEST, Context([HI]), {"response_format": TREE}, "refers to itself",
      ["bedrock-claude-format-recursive"]),
@@ -268,9 +268,9 @@ REFUSED: list[Refusal] = [
     (NOVA, Context([UserMessage(" ")]), {}, "ends with a blank user message",
      ["bedrock-no-messages"]),
     ("mistral.mistral-7b-instruct-v0:2", Context([HI], "Be brief."), {},
-     "takes no system prompt", ["bedrock-system-unsupported"]),
+     "does not support system prompts", ["bedrock-system-unsupported"]),
     ("us.deepseek.r1-v1:0", Context([HI, CALLED, ToolResultMessage("call_1", "look", "seen")]), {},
-     "the conversation has calls", ["bedrock-r1-tools"]),
+     "the conversation contains tool calls", ["bedrock-r1-tools"]),
 ]  # fmt: skip
 
 

@@ -334,7 +334,7 @@ async def test_a_session_is_named_by_a_uuid(command: Command) -> None:
     events, _ = await run(settings={"session": "user-42"})
     assert isinstance(events[-1], swink.Error)
     assert events[-1].error_kind is Kind.INVALID_REQUEST
-    assert "no UUID" in events[-1].error_message
+    assert "not a UUID" in events[-1].error_message
     assert not (command.folder / "asked.json").exists()
 
 

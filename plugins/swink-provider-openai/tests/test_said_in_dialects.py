@@ -139,7 +139,7 @@ async def test_openrouter_keeps_the_prompts_of_those_that_want_marks(
     assert notices == []
 
 
-CROWDED = "its own marks leave the cache strategy no place at the end"
+CROWDED = "the conversation has the maximum number of cache marks, so none was added at the end"
 
 
 async def test_the_callers_own_marks_leave_no_room_beyond_four() -> None:
@@ -186,7 +186,7 @@ async def test_no_mark_for_an_hour_follows_one_for_minutes(
 async def test_openrouter_is_told_nothing_where_prompts_are_kept_anyway() -> None:
     _, body, notices = await asked([UserMessage("Hi")], "openrouter/openai/gpt-any", cache="auto")
     assert content_of(body) == "Hi"
-    assert "by itself" in notices[0]
+    assert "automatically" in notices[0]
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ async def test_the_data_of_a_file_is_refused_with_the_way_it_goes() -> None:
         *_, failed = [event async for event in stream]
     assert isinstance(failed, swink.Error)
     assert failed.error_kind is Kind.UNSUPPORTED
-    assert "send an address, or upload them" in failed.error_message
+    assert "send a URL, or upload them" in failed.error_message
     assert http.requests == []
 
 
