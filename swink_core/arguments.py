@@ -41,8 +41,8 @@ def full_options(given: Mapping[str, Any]) -> dict[str, Any]:
     if (seconds := options.pop("timeout", None)) is not None:
         if options.get("timeouts") is not None:
             raise InvalidOption(
-                "timeout and timeouts say two things",
-                resolution="Write timeouts=Timeouts(total=…), for which timeout=… is short.",
+                "timeout and timeouts cannot be combined",
+                resolution="Pass only one: timeout=… is short for timeouts=Timeouts(total=…).",
             )
         try:
             options["timeouts"] = Timeouts(total=seconds)
@@ -88,7 +88,7 @@ def options_of(values: Mapping[str, Any]) -> StreamOptions:
 
             if name in OPTIONS:
                 raise InvalidOption(
-                    f"{name} is an option of a call alone", resolution="Pass it to each call."
+                    f"{name} cannot be set for a whole client", resolution="Pass it to each call."
                 )
             if name in CONTEXT_WORDS:
                 raise InvalidOption(
@@ -129,8 +129,8 @@ def check_credentials(
     had, has = (credentials_in({"key": o.api_key or "", **o.headers}) for o in (all_given, sent))
     if had and not has:
         raise InvalidOption(
-            f"what the client was given for {provider} is for {public_url(home)} alone",
-            resolution="Pass an api_key for the call's address beside its base_url.",
+            f"the client's credentials for {provider} are only for {public_url(home)}",
+            resolution="Pass api_key along with base_url.",
         )
 
 
@@ -153,7 +153,7 @@ def check_choice(options: StreamOptions, context: Context) -> None:
         )
     if choice != "required" and choice not in names:
         raise InvalidOption(
-            f"tool_choice names no tool: {choice!r}",
+            f"tool_choice names an unknown tool: {choice!r}",
             resolution=f"Use auto, none, required or one of the tools: {', '.join(names) or '-'}.",
         )
 
@@ -173,10 +173,10 @@ def check_settings(provider: str, info: ProviderInfo | None, settings: Mapping[s
             known = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
             near = [] if kind else get_close_matches(name, [*declared, *StreamOptions.names()], 1)
             raise InvalidOption(
-                f"{provider} has no setting {name!r}"
-                + " of this kind" * bool(kind)
+                (f"{provider}: invalid value of setting" if kind else f"{provider} has no setting")
+                + f" {name!r}"
                 + "".join(f"; did you mean {other!r}?" for other in near),
-                resolution=f"Its settings are {known}." if known else "",
+                resolution=f"Settings are {known}." if known else "",
             )
 
 
@@ -206,5 +206,6 @@ def check_json(value: Any, where: str, fault: type[UsageError]) -> None:
         pass  # half a character, which is repaired on the way
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise fault(
-            f"{where} is no JSON data: {error}", resolution="Use dicts, lists, text and numbers."
+            f"{where} cannot be converted to JSON: {error}",
+            resolution="Use dicts, lists, text and numbers.",
         ) from error

@@ -98,13 +98,13 @@ class Client:
             ("http", http, HTTPClient | None), ("clock", clock, Clock | None),
             ("gates", gates, Iterable), ("providers", providers, Mapping | None),
         ):  # fmt: skip
-            expect(part, kind, f"{name} is", "See Client for what it takes.", UsageError)
+            expect(part, kind, f"{name} is", "See the arguments of Client.", UsageError)
         expect(limits, Limits | LimitGate | None, "limits is", _LIMITS, UsageError)
         classes = {name: each for name, each in (providers or {}).items() if callable(each)}
         if host is not None and classes:
             raise UsageError(
-                f"the client has a host, and the classes of providers: {', '.join(classes)}",
-                resolution="Write Client(host=Host(providers={…})).",
+                f"host cannot be combined with classes in providers: {', '.join(classes)}",
+                resolution="Pass the classes to the host: Client(host=Host(providers={…})).",
             )
         self.host = host or Host(plugins, providers=classes)
         self.catalog = Catalog(self.host)
@@ -117,7 +117,13 @@ class Client:
         limit = gate_of(limits)
         own_gates: tuple[Any, ...] = (*gates, *([limit] if limit is not None else []))
         for gate in own_gates:
-            expect(gate, Gate, "a gate is", "Give it enter and leave, as Gate has.", UsageError)
+            expect(
+                gate,
+                Gate,
+                "a gate is",
+                "A gate has the methods enter and leave; see Gate.",
+                UsageError,
+            )
         first = (CircuitBreaker(self._clock),) if breaker else ()
         self._gates = ClientGates((*first, *own_gates))
         self._defaults = _impersonal(full_options(defaults))
@@ -261,7 +267,7 @@ class Client:
                 )
         chain = models if isinstance(models, list) or _is_chain(models) else [models]
         if not chain:
-            raise InvalidModel("the chain of models is empty", resolution="Name a model in it.")
+            raise InvalidModel("the list of models is empty", resolution="Pass at least one model.")
         key = self._key(chain, options)
         if key is None:
             return self._resolved(chain, options)
@@ -362,7 +368,7 @@ def _impersonal(defaults: dict[str, Any]) -> dict[str, Any]:
     """Return a client's options for all providers. Raises UsageError for what is one provider's."""
     if personal := ", ".join(sorted(_PERSONAL & defaults.keys())):
         raise UsageError(
-            f"{personal} would be sent to every provider that the client asks",
+            f"{personal} would be sent to every provider that the client uses",
             resolution='Write Client(providers={"acme": {"api_key": …}}), or pass it to the call.',
         )
     return defaults
@@ -406,8 +412,9 @@ def _with_options(choice: Any) -> tuple[Any, Mapping[str, Any]]:
         return choice, {}
     if len(choice) != 2 or not isinstance(choice[1], Mapping):
         raise InvalidModel(
-            f"a part of the chain is a tuple of {', '.join(type(p).__name__ for p in choice)}",
-            resolution="Write a name, or a pair of a name and its options.",
+            "an entry of the list of models is a tuple of "
+            f"{', '.join(type(p).__name__ for p in choice)}",
+            resolution="Each entry is a model name, or a pair of a model name and its options.",
         )
     return choice[0], full_options(choice[1])
 

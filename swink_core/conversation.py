@@ -61,9 +61,9 @@ from swink_core.vocabulary.outcome import Cost, Usage
 from swink_core.vocabulary.structs import replace
 
 _FORM = (
-    'Write messages as {"role": "user", "content": "…"}. In swink\'s form a developer\'s role is '
-    "system and a tool's tool_result; pictures are made by image(…), and tool calls are blocks of "
-    "an answer's content: append the answer itself."
+    'Write messages as {"role": "user", "content": "…"}. Roles are system (also for '
+    "developer messages), user, assistant and tool_result (for results of tools). Create images "
+    "with image(…). Tool calls are blocks of an assistant message: append the answer itself."
 )
 
 _PIECES = (
@@ -155,7 +155,7 @@ def _tool_of(given: Mapping[str, Any]) -> Tool:
     function = given.get("function", given) if given.get("type", "function") == "function" else {}
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise InvalidContext(
-            f"a tool of type {given.get('type')!r} has no name and no schema",
+            f"a tool of type {given.get('type')!r} has neither a name nor a schema",
             resolution='Pass a provider\'s own tools by extra={"tools": [{…}]}.',
         )
     fields = {key: value for key, value in function.items() if key != "type"}
@@ -202,8 +202,8 @@ def check_context(context: Context, continued: bool = False) -> None:
             continued or message.tool_call_id in calls
         ):
             raise InvalidContext(
-                f"message {number} answers tool call {message.tool_call_id!r}, which no "
-                "message before it makes",
+                f"message {number} is the result of tool call {message.tool_call_id!r}, but no "
+                "earlier message contains that call",
                 resolution="Keep the assistant message with the call before its result.",
             )
     may_be_empty = continued and not context.messages
@@ -228,7 +228,12 @@ def _check_system_prompt(prompt: Any) -> None:
         expect(block, _INSTRUCTION, f"{where} is", "Instructions are strings and text blocks.")
         _check_fields(where, block)
         if isinstance(block, ExtensionBlock):
-            expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
+            expect(
+                block.data,
+                dict,
+                f"{where}: data is",
+                "Pass a dict: it is sent to the API as a JSON object.",
+            )
 
 
 # -- what compiled code checks -------------------------------------------------------------------
@@ -350,11 +355,17 @@ def _check_content(where: str, message: Message) -> None:
         if not isinstance(block, _HOLDS.get(type(message), Block)):
             raise InvalidContext(
                 f"{where}: {block.type} in a message with the role {message.role}",
-                resolution="Thinking and tool calls are the model's; instructions are text alone.",
+                resolution="Thinking and tool calls belong in assistant messages; instructions "
+                "contain only text.",
             )
         _check_fields(where, block)
         if isinstance(block, ExtensionBlock) and type(message) in _HOLDS:
-            expect(block.data, dict, f"{where}: data is", "In every API, a part is an object.")
+            expect(
+                block.data,
+                dict,
+                f"{where}: data is",
+                "Pass a dict: it is sent to the API as a JSON object.",
+            )
 
 
 _HOLDS: dict[type, Any] = {
@@ -386,11 +397,12 @@ def _check_tools(tools: Sequence[Tool], are_sound: bool) -> None:
     for number, tool in enumerate(tools):
         expect(tool, Tool, f"tool {number} is", "Use Tool.")
         if not tool.name:
-            raise InvalidContext(f"tool {number} has no name", resolution="Give it one.")
+            raise InvalidContext(f"tool {number} has no name", resolution="Give the tool a name.")
         if not are_sound:
             _check_fields(f"tool {tool.name!r}", tool)
         if tool.name in names:
             raise InvalidContext(
-                f"two tools are called {tool.name!r}", resolution="Give each tool its own name."
+                f"two tools have the name {tool.name!r}",
+                resolution="Give each tool a different name.",
             )
         names.add(tool.name)

@@ -111,15 +111,23 @@ REFUSED: list[tuple[str, Context, str]] = [
         user(ImageBlock(UrlSource("https://a.example/x", "image/"))),
         "media_type: expected a media type, for example image/png",
     ),
-    ("data_of_no_base64", user(ImageBlock(Base64Source("image/png", "a!b="))), "is no base64"),
+    (
+        "data_of_no_base64",
+        user(ImageBlock(Base64Source("image/png", "a!b="))),
+        "is not valid base64",
+    ),
     (
         "data_with_a_prefix",
         user(ImageBlock(Base64Source("image/png", "data:image/png;base64,eA=="))),
-        "is no base64",
+        "is not valid base64",
     ),
-    ("data_in_lines", user(ImageBlock(Base64Source("image/png", "eHh4\neA=="))), "is no base64"),
-    ("data_cut_off", user(AudioBlock(Base64Source("audio/wav", "eHh4e"))), "is no base64"),
-    ("data_of_no_ascii", user(AudioBlock(Base64Source("audio/wav", "é"))), "is no base64"),
+    (
+        "data_in_lines",
+        user(ImageBlock(Base64Source("image/png", "eHh4\neA=="))),
+        "is not valid base64",
+    ),
+    ("data_cut_off", user(AudioBlock(Base64Source("audio/wav", "eHh4e"))), "is not valid base64"),
+    ("data_of_no_ascii", user(AudioBlock(Base64Source("audio/wav", "é"))), "is not valid base64"),
     (
         "a_part_that_is_no_object",
         user(ExtensionBlock("a", "k", "text")),
@@ -150,7 +158,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "arguments_that_are_no_json",
         said(ToolCallBlock("a", "f", {"x": object()})),
-        "message 1: arguments is no JSON data",
+        "message 1: arguments cannot be converted to JSON",
     ),
     ("no_thoughts", said(ThinkingBlock(NOTHING)), "thinking: expected `str`, got `None`"),
     (
@@ -163,8 +171,16 @@ REFUSED: list[tuple[str, Context, str]] = [
         said(ExtensionBlock(NOTHING, "k", {})),
         "provider: expected `str`, got `None`",
     ),
-    ("an_extension_of_an_object", said(ExtensionBlock("p", "k", SOMETHING)), "1: data is no JSON"),
-    ("metadata_of_an_object", said(TextBlock("x", {"a": object()})), "1: metadata is no JSON data"),
+    (
+        "an_extension_of_an_object",
+        said(ExtensionBlock("p", "k", SOMETHING)),
+        "1: data cannot be converted to JSON",
+    ),
+    (
+        "metadata_of_an_object",
+        said(TextBlock("x", {"a": object()})),
+        "1: metadata cannot be converted to JSON",
+    ),
     (
         "a_result_of_no_tool",
         Context(
@@ -200,7 +216,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "metadata_that_is_no_json",
         Context([HI], tools=[Tool("f", metadata={"acme": {"x": object()}})]),
-        "tool 'f': metadata is no JSON data",
+        "tool 'f': metadata cannot be converted to JSON",
     ),
     (
         "parameters_as_text",
@@ -210,7 +226,7 @@ REFUSED: list[tuple[str, Context, str]] = [
     (
         "parameters_that_are_no_json",
         Context([HI], tools=[Tool("f", "", {"type": object})]),
-        "tool 'f': parameters is no JSON data",
+        "tool 'f': parameters cannot be converted to JSON",
     ),
 ]
 
@@ -245,12 +261,17 @@ LOOP.append(LOOP)
 
 # (name, options, conversation, what is said of them)
 MISTAKEN: list[tuple[str, dict[str, Any], Context, str]] = [
-    ("no_such_tool", {"tool_choice": "nope"}, TOOLS, "tool_choice names no tool: 'nope'"),
-    ("a_tool_of_none", {"tool_choice": "look"}, Context([HI]), "tool_choice names no tool"),
+    ("no_such_tool", {"tool_choice": "nope"}, TOOLS, "tool_choice names an unknown tool: 'nope'"),
+    ("a_tool_of_none", {"tool_choice": "look"}, Context([HI]), "tool_choice names an unknown tool"),
     ("required_of_none", {"tool_choice": "required"}, Context([HI]), "the call has no tools"),
-    ("extra", {"extra": {"a": object()}}, TOOLS, "extra is no JSON data"),
-    ("extra_without_end", {"extra": {"a": LOOP}}, TOOLS, "extra is no JSON data"),
-    ("a_schema", {"response_format": {"a": object()}}, TOOLS, "response_format is no JSON data"),
+    ("extra", {"extra": {"a": object()}}, TOOLS, "extra cannot be converted to JSON"),
+    ("extra_without_end", {"extra": {"a": LOOP}}, TOOLS, "extra cannot be converted to JSON"),
+    (
+        "a_schema",
+        {"response_format": {"a": object()}},
+        TOOLS,
+        "response_format cannot be converted to JSON",
+    ),
 ]
 
 
@@ -294,7 +315,7 @@ def test_options_that_some_provider_takes_are_accepted(
 
 async def test_a_call_checks_the_options_of_each_of_its_models() -> None:
     client = client_of()
-    with pytest.raises(InvalidOption, match="names no tool"):
+    with pytest.raises(InvalidOption, match="names an unknown tool"):
         client.stream(["toy/a", ("toy/b", {"tool_choice": "nope"})], "Hi")
     await client.aclose()
 
@@ -381,10 +402,12 @@ def test_settings_are_those_that_the_provider_declares(settings: dict[str, Any])
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(InvalidOption, match=f"acme has no setting '{next(iter(settings))}'") as got:
+    name = next(iter(settings))
+    fault = "acme: invalid value of" if name in DECLARED.settings else "acme has no"
+    with pytest.raises(InvalidOption, match=f"{fault} setting '{name}'") as got:
         check_settings("acme", DECLARED, settings)
     assert got.value.resolution == (
-        "Its settings are api (chat or answers), version (string), threads (integer), "
+        "Settings are api (chat or answers), version (string), threads (integer), "
         "verbose (boolean), args (strings), more (any)."
     )
 
@@ -433,7 +456,7 @@ def test_fields_of_a_message_of_another_library_are_not_dropped(
     with pytest.raises(InvalidContext) as caught:
         context_of([message], None, None)
     assert what in caught.value.message
-    assert "a developer's role is system" in caught.value.resolution
+    assert "also for developer messages" in caught.value.resolution
 
 
 def test_messages_as_they_are_stored_are_given_as_objects() -> None:

@@ -58,16 +58,16 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("no_name", 5, "Hi", {}, InvalidModel, "not int"),
     ("half_a_character", "toy/\ud800", "Hi", {}, InvalidModel, "surrogates not allowed"),
     ("nothing", None, "Hi", {}, InvalidModel, "No model given"),
-    ("an_empty_chain", [], "Hi", {}, InvalidModel, "the chain of models is empty"),
+    ("an_empty_chain", [], "Hi", {}, InvalidModel, "the list of models is empty"),
     ("a_chain_in_a_chain", [["toy/a"]], "Hi", {}, InvalidModel, "not list"),
-    ("two_names_for_one", [("toy/a", "toy/b")], "Hi", {}, InvalidModel, "a name and its options"),
-    ("a_triple_in_a_chain", [("toy/a", {}, 5)], "Hi", {}, InvalidModel, "a name and its options"),
+    ("two_names_for_one", [("toy/a", "toy/b")], "Hi", {}, InvalidModel, "a pair of a model name"),
+    ("a_triple_in_a_chain", [("toy/a", {}, 5)], "Hi", {}, InvalidModel, "a pair of a model name"),
     ("an_unknown_provider", "tyo/large", "Hi", {}, UnknownProvider, 'did you mean "toy"?'),
     ("an_unknown_second_provider", [MODEL, "x/y"], "Hi", {}, UnknownProvider, 'no provider "x"'),
     ("an_unknown_option", MODEL, "Hi", {"temprature": 1}, InvalidOption,
      "no option 'temprature'; did you mean 'temperature'?"),
     ("what_another_library_calls_it", MODEL, "Hi", {"max_retries": 1}, InvalidOption,
-     "no option 'max_retries'\nFailures that may pass are retried"),
+     "no option 'max_retries'\nTemporary failures are retried"),
     ("tools_by_half", MODEL, "Hi", {"tool": []}, InvalidOption,
      "no option 'tool'; did you mean 'tools'?"),
     ("the_system_prompt_by_half", MODEL, "Hi", {"sys": "Be brief."}, InvalidOption,
@@ -101,7 +101,7 @@ MISTAKES: list[tuple[str, Any, Any, dict[str, Any], type[Exception], str]] = [
     ("an_empty_conversation", MODEL, [], {}, InvalidContext, "the conversation is empty"),
     ("tools_as_one_tool", MODEL, "Hi", {"tools": swink.Tool("f")}, InvalidContext, "tools"),
     ("a_tool_of_a_provider", MODEL, "Hi", {"tools": [{"type": "web_search"}]}, InvalidContext,
-     "a tool of type 'web_search' has no name and no schema"),
+     "a tool of type 'web_search' has neither a name nor a schema"),
     ("a_tool_with_a_field_of_no_tool", MODEL, "Hi", {"tools": [{"name": "f", "x": 1}]},
      InvalidContext, "tool 'f': extra fields found (x)"),
     ("a_system_prompt_of_another_type", MODEL, "Hi", {"system_prompt": 5}, InvalidContext,
@@ -708,7 +708,9 @@ async def test_who_gave_a_key_for_an_address_is_not_served_with_the_environments
     given = {"one": {**secret, "base_url": "https://a.test/v1"}}
     async with swink.Client(host=host_of(one=Toy), http=http, providers=given) as client:
         if sent is None:
-            with pytest.raises(swink.InvalidOption, match=r"is for https://a\.test/v1") as raised:
+            with pytest.raises(
+                swink.InvalidOption, match=r"are only for https://a\.test/v1"
+            ) as raised:
                 client.stream("one/a", "Hi", **options)
             assert "api_key" in raised.value.resolution
             assert CANARY not in str(raised.value)
@@ -721,7 +723,7 @@ async def test_who_gave_a_key_for_an_address_is_not_served_with_the_environments
 async def test_the_key_of_a_chains_own_address_is_the_callers_too() -> None:
     given = {"one": {"api_key": CANARY, "base_url": "https://a.test"}}
     async with swink.Client(host=host_of(one=Toy), providers=given) as client:
-        with pytest.raises(swink.InvalidOption, match=r"is for https://a\.test"):
+        with pytest.raises(swink.InvalidOption, match=r"are only for https://a\.test"):
             client.stream(["one/a", ("one/b", {"base_url": "https://b.test"})], "Hi")
 
 

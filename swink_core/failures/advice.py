@@ -12,7 +12,7 @@ from swink_core.failures.kinds import CODES, KINDS, NOT_SENT
 from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 
-OWN = "what answers on this machine: its process, or the connection that it makes"
+OWN = "the process on this machine and its network connection"
 """Advice for providers without HTTP."""
 
 

@@ -9,7 +9,7 @@ from swink_core.failures.exceptions import UsageError
 
 T = TypeVar("T")
 
-_WITHOUT_AWAIT = "SyncClient has the same without await."
+_WITHOUT_AWAIT = "SyncClient offers the same without await."
 
 
 class AsyncOnly:
@@ -19,19 +19,19 @@ class AsyncOnly:
 
         def __await__(self) -> Any:
             raise UsageError(
-                f"{type(self).__name__} is not awaited",
-                resolution="Write async with …, or async for …; await its result() for the whole.",
+                f"{type(self).__name__} cannot be awaited",
+                resolution="Write async with … or async for …, or await its result().",
             )
 
         def __iter__(self) -> Any:
             raise UsageError(
-                f"{type(self).__name__} is read with async for",
+                f"{type(self).__name__} must be read with async for",
                 resolution=f"Write async for … in …. {_WITHOUT_AWAIT}",
             )
 
         def __enter__(self) -> Any:
             raise UsageError(
-                f"{type(self).__name__} is opened with async with",
+                f"{type(self).__name__} must be opened with async with",
                 resolution=f"Write async with … as …. {_WITHOUT_AWAIT}",
             )
 

@@ -36,13 +36,13 @@ def raised(error: Exception) -> Failure:
 def not_a_body(plugin: str, result: object) -> Failure:
     """Say that a plugin's `convert_messages` returned something else than a JSON body."""
     what = f'plugin "{plugin}": convert_messages returned {type(result).__name__}'
-    message = f"{what}, not the JSON body of the request, a dict"
+    message = f"{what}, not a dict with the JSON body of the request"
     return Failure("request", kind=Kind.INTERNAL, code="body", message=message)
 
 
 def too_large(limit: float) -> Failure:
     """Say that an answer passed `limit` characters."""
-    message = f"the answer passed {limit:.0f} characters"
+    message = f"the answer is longer than {limit:.0f} characters"
     return Failure("streaming", kind=Kind.OUTPUT_TOO_LARGE, code="size", message=message)
 
 

@@ -53,7 +53,7 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
     ),
     Kind.OVERLOADED: KindRow(
         "{provider} is overloaded",
-        "The service has no capacity just now. Try again later, or name a second model to "
+        "The service has no capacity at the moment. Try again later, or name a second model to "
         "fall back to.",
         scope="service", reply=503, retries=5, falls_back=True, healthy=False, statuses=(503, 529),
     ),
@@ -69,7 +69,7 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
     ),
     Kind.TIMEOUT: KindRow(
         "{provider} took too long",
-        "Try again, raise the limit that passed (timeouts=Timeouts(…)), or make the task smaller.",
+        "Try again, raise the timeout (timeouts=Timeouts(…)), or make the task smaller.",
         scope="service", reply=504, retries=3, falls_back=True, healthy=False,
     ),
     Kind.PROTOCOL: KindRow(
@@ -111,8 +111,8 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
         scope="request", reply=400, healthy=True, statuses=(400, 405, 406, 413, 415, 422),
     ),
     Kind.UNSUPPORTED: KindRow(
-        "{model} cannot do that",
-        "Leave the feature out, or use a model that has it.",
+        "{model} does not support the request",
+        "Leave the feature out, or use a model that supports it.",
         scope="request", reply=400, falls_back=True,
     ),
     Kind.OUTPUT_TOO_LARGE: KindRow(
@@ -120,8 +120,8 @@ KINDS: dict[Kind, KindRow] = for_every_kind("KINDS", {
         scope="request", reply=502,
     ),
     Kind.RESOURCE: KindRow(
-        "This machine ran out of something",
-        "Close what is not needed; raise the limit on open files (ulimit -n) or the memory "
+        "This machine ran out of a resource",
+        "Close unused files and programs; raise the limit on open files (ulimit -n) or the memory "
         "available; look for streams that are never closed.",
         scope="machine", reply=503, retries=2, falls_back=True,
     ),
@@ -190,36 +190,36 @@ CODES: dict[str, CodeRow] = {
     "throughput": CodeRow("slower than `min_chars_per_second` over `window`", Kind.TIMEOUT),
     "total": CodeRow("the whole call took longer than `total`", Kind.TIMEOUT, most_retries=0),
     "circuit_open": CodeRow(
-        "a target of a chain that keeps failing is passed over", Kind.OVERLOADED,
+        "a model of a fallback chain keeps failing and is skipped", Kind.OVERLOADED,
         most_retries=0, unsent=True,
     ),
     "empty_response": CodeRow("completed with neither text nor a tool call", Kind.EMPTY_RESPONSE),
     "content_type": CodeRow("a 200 that is not a stream: a proxy's page", Kind.PROTOCOL),
-    "encoding": CodeRow("a content encoding that cannot be undone", Kind.PROTOCOL),
+    "encoding": CodeRow("a content encoding that cannot be decoded", Kind.PROTOCOL),
     "http": CodeRow("not HTTP", Kind.PROTOCOL),
     "redirect": CodeRow(
         "a redirect", Kind.PROTOCOL,
         "{provider} redirects elsewhere",
-        "Redirects are not followed, since they would hand over the key. Set the base URL to "
-        "the address that the message names, if you trust it.",
+        "Redirects are not followed, because they would pass on the API key. If you trust the "
+        "address in the message, set the base URL to it.",
         most_retries=0,
     ),
     "damaged_frame": CodeRow(
-        "a frame that is damaged and may have held content", Kind.PROTOCOL,
-        "The answer of {provider} came damaged",
+        "a damaged frame that may have contained content", Kind.PROTOCOL,
+        "The answer of {provider} was damaged",
         "A part of it may be lost. Try again, and check that no proxy alters the answer; "
-        'malformed="skip" takes what came for the answer.',
+        'malformed="skip" accepts the rest as the answer.',
     ),
-    "malformed": CodeRow("malformed frames beyond the bound", Kind.PROTOCOL),
-    "frame": CodeRow("a frame beyond the decoder's limit", Kind.PROTOCOL),
+    "malformed": CodeRow("too many malformed frames", Kind.PROTOCOL),
+    "frame": CodeRow("a frame longer than the decoder accepts", Kind.PROTOCOL),
     "grammar": CodeRow(
-        "events against the grammar, from a plugin", Kind.PROTOCOL,
-        "A plugin broke the rules of events",
-        "This is a bug in what the message names: please report it.",
+        "events of a plugin that violate the event protocol", Kind.PROTOCOL,
+        "A plugin sent invalid events",
+        "This is a bug in the plugin that the message names: please report it.",
         most_retries=0,
     ),
     "bad_event": CodeRow(
-        "a gateway's event that does not parse or breaks the grammar", Kind.PROTOCOL, most_retries=0
+        "a gateway's event that is not valid", Kind.PROTOCOL, most_retries=0
     ),
     "no_credentials": CodeRow(
         "no credentials are set", Kind.AUTH,
@@ -234,7 +234,7 @@ CODES: dict[str, CodeRow] = {
     "proxy": CodeRow("the proxy's URL is not an address", Kind.INVALID_REQUEST, unsent=True),
     "header": CodeRow("a header that HTTP cannot carry", Kind.INVALID_REQUEST, unsent=True),
     "download": CodeRow("media was not downloaded", Kind.INVALID_REQUEST, unsent=True),
-    "size": CodeRow("the answer passed `max_output_chars`", Kind.OUTPUT_TOO_LARGE),
+    "size": CodeRow("the answer is longer than `max_output_chars`", Kind.OUTPUT_TOO_LARGE),
     "blocks": CodeRow("the answer has too many blocks", Kind.OUTPUT_TOO_LARGE),
     "no_descriptors": CodeRow(
         "no file descriptor", Kind.RESOURCE,
@@ -249,16 +249,16 @@ CODES: dict[str, CodeRow] = {
         "The next attempt does not stream, if the provider allows it. If it persists, lower "
         "max_tokens, shorten the conversation or make more memory available.",
     ),
-    "closed": CodeRow("left by the caller", Kind.CANCELLED),
+    "closed": CodeRow("stopped by the caller", Kind.CANCELLED),
     "plugin": CodeRow("a plugin raised", Kind.INTERNAL),
     "token": CodeRow(
-        "no token for the credentials", Kind.AUTH,
+        "the token service issued no token", Kind.AUTH,
         "No token was issued",
         "Check the credentials that are exchanged for it, and the address of the token service.",
         unsent=True,
     ),
     "answer": CodeRow(
-        "an answer of another form", Kind.PROTOCOL,
+        "an answer of an unexpected form", Kind.PROTOCOL,
         "The answer does not have the expected form",
         "Check the address: another service may answer there.",
     ),
@@ -269,7 +269,7 @@ CODES: dict[str, CodeRow] = {
         unsent=True,
     ),
     "limit": CodeRow(
-        "a limit of the caller's (`Limits`) does not admit the attempt", Kind.QUOTA_EXHAUSTED,
+        "the attempt would exceed a limit of the caller (`Limits`)", Kind.QUOTA_EXHAUSTED,
         "The limit is reached",
         "Raise the limit, lower max_tokens, or send a shorter prompt.",
         most_retries=0, unsent=True,
@@ -288,7 +288,7 @@ Beside them, a failure of the kind `unsupported` has the name of the feature for
 a plugin finds itself a code of that plugin's.
 """
 
-NOT_SENT = ("{provider} was not asked", "Correct what the message names: nothing was sent.")
+NOT_SENT = ("No request was sent to {provider}", "Correct the value that the message names.")
 """Title and resolution of an invalid request that never left this machine."""
 
 STALE = "stale"

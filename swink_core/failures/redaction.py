@@ -67,7 +67,7 @@ def excerpt(data: bytes, secrets: Iterable[str], size: int) -> str:
     """Return the first characters of a body or frame for display, or the size of binary data."""
     # hidden before it is cut: a piece of a secret would not be found
     text = redact(data[:BODY_CAP].decode("utf-8", "replace"), secrets)[:size].strip()
-    return f"{len(data)} bytes that are no text" if "\0" in text else repr(text)
+    return f"{len(data)} bytes that are not text" if "\0" in text else repr(text)
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:

@@ -184,7 +184,10 @@ class Call:
             try:
                 tap(self.attempt, leg or self.attempt.leg, data)
             except Exception as error:
-                log.error("a tap raised; it is left out of this call:\n%s", self.trace(error))
+                log.error(
+                    "a tap raised an exception and is disabled for this call:\n%s",
+                    self.trace(error),
+                )
                 self.taps.remove(tap)
 
     def classify(self, failure: Failure) -> Classification:

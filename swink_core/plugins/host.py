@@ -164,8 +164,8 @@ class Host:
             raise UnknownProvider(
                 f'no provider "{name}"; installed: {", ".join(self.provider_names()) or "none"}'
                 + (f'; did you mean "{near[0]}"?' if near else ""),
-                resolution="Check the name (swink providers), or install the package that brings "
-                f"it, swink-provider-NAME for most; see swink doctor.{lost}",
+                resolution="Check the name with `swink providers`, or install its package, "
+                f"usually swink-provider-NAME. `swink doctor` finds problems.{lost}",
             )
         if len(claims) > 1:
             owners = " and ".join(f"{e.distribution} {e.version}" for e in claims)
@@ -219,7 +219,7 @@ class Host:
                     check_plugin(plugin, entry.name, idle=True)
                 except (Exception, SystemExit) as error:
                     entry.error = f"{type(error).__name__}: {error}"
-                    log.error("plugin %s is left out: %s", entry.name, entry.error)
+                    log.error("plugin %s is disabled: %s", entry.name, entry.error)
                 else:
                     # names are unique, though two distributions may choose the same one
                     self._shared.append((f"{entry.name} ({entry.distribution})", plugin))
@@ -277,7 +277,7 @@ def _register(manager: pluggy.PluginManager, plugin: Any, name: str) -> None:
         manager.check_pending()
     except (pluggy.PluginValidationError, ValueError, TypeError) as error:
         raise PluginError(
-            f'plugin "{name}" does not fit the hooks: {error}',
+            f'plugin "{name}" does not match the hook specifications: {error}',
             resolution="Hooks are stream, convert_messages, classify_error and on_event.",
         ) from error
 
@@ -312,7 +312,9 @@ def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
     scratch = _Manager()
     _register(scratch, plugin, name)
     if isinstance(plugin, type) or not (idle or scratch.get_hookcallers(plugin)):
-        raise refused("no hook to call", " marked @swink.hookimpl, and give an object, no class")
+        raise refused(
+            "no hook to call", " marked @swink.hookimpl, and pass an instance, not a class"
+        )
     for impl in scratch.hook.stream.get_hookimpls():
         if not (impl.wrapper or impl.hookwrapper) and inspect.isasyncgenfunction(impl.function):
             why = "which never returns None and so would claim every call"
@@ -323,14 +325,15 @@ def check_plugin(plugin: Any, name: str, idle: bool = False) -> None:
             raise refused("on_event as a wrapper, which has nothing to wrap")
         if inspect.iscoroutinefunction(impl.function):
             what = "on_event as a coroutine function, which is never awaited"
-            raise refused(what, " that hands on what takes longer")
+            raise refused(what, " that starts a task for longer work")
 
 
 def _given_provider(name: str, made: Callable[[str], Any]) -> PluginEntry:
     if not callable(made):
         raise PluginError(
             f'the provider "{name}" is an object of type {type(made).__name__}',
-            resolution="Give its class, which is called with the provider's name.",
+            resolution="Pass the class of the provider, which swink calls with the provider's "
+            "name.",
         )
     value = f"{made.__module__}:{getattr(made, '__qualname__', name)}"
     return PluginEntry(name, PROVIDER_GROUP, value, None, lambda: made)

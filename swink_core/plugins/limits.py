@@ -92,9 +92,9 @@ class LimitGate:
             return None
         if reservation.cost is None:
             return LimitReached(
-                f"the price of {model} is not known, so a limit of its cost cannot hold",
+                f"the price of {model} is unknown, so a cost limit cannot be enforced",
                 title=_TITLE,
-                resolution="Limit its tokens instead, or choose a model with prices.",
+                resolution="Limit tokens instead, or choose a model with known prices.",
                 code="limit",
             )
         spent = self.charge.cost or 0.0

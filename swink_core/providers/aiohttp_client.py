@@ -166,7 +166,7 @@ def _sendable(request: HTTPRequest) -> HTTPRequest:
         if fault := _fault(name, value):
             message = f"the header {name!r} {fault}"
             failure = Failure("request", kind=Kind.INVALID_REQUEST, code="header", message=message)
-            failure.resolution = "Check the headers, and the key that is sent in one."
+            failure.resolution = "Check the headers and the API key."
             raise ProviderFailure(failure)
     url, credentials = basic_credentials(request.url)
     if not credentials:

@@ -61,7 +61,7 @@ async def failure_of_answer(
                     break
     failure = Failure("request", status, dict(response.headers), body[:BODY_CAP])
     if 300 <= status < 400:
-        target = response.headers.get("Location", "an unnamed place")
+        target = response.headers.get("Location", "an unknown address")
         failure.code = "redirect"
         failure.kind = Kind.PROTOCOL
         failure.message = f"redirected (HTTP {status}) to {target}"
@@ -72,11 +72,11 @@ async def failure_of_answer(
         failure.kind = Kind.PROTOCOL
         failure.code = "encoding"
         encoding = response.headers["Content-Encoding"]
-        failure.message = f"the answer is encoded as {encoding}, which was not asked for"
+        failure.message = f"the answer has the content encoding {encoding}, which was not requested"
     elif status < 300 and not (failure.code or failure.type or failure.message):
         failure.kind = Kind.PROTOCOL
         failure.code = "content_type"
-        kind = _content_type(response) or "of no stated type"
+        kind = _content_type(response) or "of unknown type"
         start = excerpt(body, secrets, 80)
         failure.message = f"the answer is {kind}, not a stream: {start}"
     elif not failure.message and body:
@@ -108,7 +108,7 @@ def decoded(data: bytes, into: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=into, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        why = f"the answer does not parse: {error}"
+        why = f"the answer cannot be parsed: {error}"
         failure = Failure("request", kind=Kind.PROTOCOL, code="answer", message=why)
         raise ProviderFailure(failure) from None
 

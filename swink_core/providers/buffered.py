@@ -50,6 +50,6 @@ class BufferedParser:
         except (msgspec.DecodeError, MalformedFrame, UnicodeDecodeError, RecursionError) as error:
             is_stream = frame.lstrip().startswith((b"data:", b"event:", b":", b"id:"))
             why = "the server sent a stream for an unstreamed request" if is_stream else error
-            message = f"the answer does not parse: {why}"
+            message = f"the answer cannot be parsed: {why}"
             failure = Failure("finalize", kind=Kind.PROTOCOL, code="malformed", message=message)
             raise ProviderFailure(failure) from error

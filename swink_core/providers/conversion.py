@@ -203,12 +203,12 @@ METADATA = "metadata_left_out"
 
 UNANSWERED = "an error result was added for a tool call without a result"
 IN_WORDS = "a tool result without a tool call was sent as a user message"
-EMPTY = "a message without content was left out"
-CUT_OFF = "a tool call that was cut off was left out"
-ELSEWHERE = "what another provider made was left out"
-THOUGHT_ELSEWHERE = "reasoning of another provider was left out"
-UNSIGNED = "reasoning that was cut off was left out"
-MARKED_ELSEWHERE = "metadata of another provider was left out"
+EMPTY = "a message without content was not sent"
+CUT_OFF = "an incomplete tool call was not sent"
+ELSEWHERE = "content of another provider was not sent"
+THOUGHT_ELSEWHERE = "reasoning of another provider was not sent"
+UNSIGNED = "incomplete reasoning was not sent"
+MARKED_ELSEWHERE = "metadata of another provider was not sent"
 
 
 def marked_system(text: str) -> UserMessage:

@@ -231,7 +231,7 @@ class MessageConverter(ABC):
         """Convert results that follow one another."""
 
 
-NAMELESS = "the API has no field for the name of a user; it was left out"
-NO_FIELD = "the API has no field for this metadata; it was left out"
+NAMELESS = "the API does not support names of users; the name was not sent"
+NO_FIELD = "the API has no field for this metadata; it was not sent"
 
 UNTAKEN = "Convert it, or report it: return LeftOut from blocks(), or call leave_out()."

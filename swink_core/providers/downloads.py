@@ -182,7 +182,7 @@ async def _download(
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _refused(source.url, str(failure_of(error, "request"))) from error
         if kind is None:
-            raise _refused(source.url, "the server does not say what kind of media it is")
+            raise _refused(source.url, "the server did not state the media type")
         return Base64Source(kind, await asyncio.to_thread(_encoded, data))
     raise _refused(source.url, f"more than {MOST_REDIRECTS} redirects")
 
@@ -192,7 +192,7 @@ async def _read(url: str, response: aiohttp.ClientResponse, most: int) -> bytes:
     async for piece in response.content.iter_any():
         data += piece
         if len(data) > most:
-            raise _refused(url, f"more than {most:,} bytes, which is all that may be sent")
+            raise _refused(url, f"more than {most:,} bytes (the limit)")
     if not data:
         raise _refused(url, "the answer is empty")
     return bytes(data)

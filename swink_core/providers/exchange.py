@@ -467,7 +467,9 @@ class DrivenExchange(Exchange):
                     (await self.send(request, kind="abandon")).close()
             except (ProviderFailure, TimeoutError) as error:
                 why = redact(str(error) or type(error).__name__, self.call.secrets)
-                log.warning("%s: abandoned work may go on: %s", self.model, why)
+                log.warning(
+                    "%s: an abandoned request may still run on the server: %s", self.model, why
+                )
 
 
 async def _step(steps: AsyncIterator[bytes]) -> bytes:

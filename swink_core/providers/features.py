@@ -52,11 +52,14 @@ def context_notices(
     if has_system or isinstance(context.system_prompt, list):
         notices += _system_losses(model, context, system_marks)
         if "system_messages" not in features and (inside := paths_inside(context)):
-            what = f"{model}: system messages inside the conversation went out as marked user turns"
+            what = (
+                f"{model}: system messages inside the conversation were sent as marked user "
+                "messages"
+            )
             notices.append(Notice("system_message_moved", what, inside))
     strict = [f"tools[{at}].strict" for at, tool in enumerate(context.tools) if tool.strict]
     if "strict" not in features and strict:
-        what = f"{model} does not hold calls to a tool's schema; strict was not sent"
+        what = f"{model} does not support strict schemas of tools; strict was not sent"
         notices.append(Notice("option_ignored", what, tuple(strict)))
     return tuple(notices)
 
@@ -75,7 +78,7 @@ def _system_losses(
         if content is None or isinstance(content, str):
             continue
         if marks is None and len(content) > 1:
-            what = f"{path}: {model} takes system text as one string; the blocks were joined"
+            what = f"{path}: {model} accepts system text only as one string; the blocks were joined"
             yield Notice("system_blocks_joined", what, (path,))
         for place, block in enumerate(content):
             is_sent = isinstance(block, TextBlock) and block.text.strip()
@@ -84,7 +87,9 @@ def _system_losses(
                 name for name in getattr(block, "metadata", None) or () if name not in sent
             ):
                 names = ", ".join(left_out)
-                what = f"{path}[{place}].metadata: {model} has no place for {names}; not sent"
+                what = (
+                    f"{path}[{place}].metadata: {model} does not support {names}; it was not sent"
+                )
                 metadata = f"{path}[{place}].metadata"
                 paths = tuple(f"{metadata}.{name}" for name in left_out)
                 yield Notice("option_ignored", what, paths)

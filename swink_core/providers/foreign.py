@@ -92,7 +92,7 @@ class ForeignSource:
         raise error
 
     def _against(self, broken: str) -> Batch:
-        message = f'plugin "{self._plugin}" broke the event grammar: {broken}'
+        message = f'plugin "{self._plugin}" violated the event protocol: {broken}'
         return self.cut(Failure("streaming", kind=Kind.PROTOCOL, code="grammar", message=message))
 
     def cut(self, failure: Failure) -> Batch:
@@ -139,8 +139,8 @@ def open_source(call: Call) -> Source:
         "stream", model=target.model, context=call.context, options=attempt.options, call=call
     )
     if not hasattr(made, "__aiter__") and not hasattr(made, "batches"):
-        hint = f"no stream hook returned an async iterator, but {type(made).__name__}"
-        raise TypeError(f"{hint}: let it be a plain def with @hookimpl")
+        hint = f"the stream hook must return an async iterator, not {type(made).__name__}"
+        raise TypeError(f"{hint}; write it as a plain def with @hookimpl")
     if type(made) is EventSource:
         return made
     return ForeignSource(call, made, binding.maker(made))

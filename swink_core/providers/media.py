@@ -94,7 +94,7 @@ def media_form(source: Source, forms: Mapping[str, str], what: str) -> str:
     form = forms.get(kind) or forms.get(kind.partition("/")[0] + "/*")
     if form is None:
         names = ", ".join(sorted({*forms.values()}))
-        raise unsupported(what, f"{what} may be {names}, not {kind}")
+        raise unsupported(what, f"{what} must be one of {names}, not {kind}")
     return form
 
 
@@ -136,7 +136,7 @@ def check_base64(source: Base64Source, where: str) -> None:
         binascii.a2b_base64(source.data, strict_mode=True)
     except ValueError as error:
         raise InvalidContext(
-            f"{where}: the data of a Base64Source is no base64: {error}",
+            f"{where}: the data of a Base64Source is not valid base64: {error}",
             resolution="Pass base64.b64encode(data).decode(), without a prefix or line breaks.",
         ) from error
 
@@ -146,7 +146,7 @@ def check_file(source: FileSource, most: int = MOST_FILE_BYTES) -> int:
     try:
         found = os.stat(source.path)
         if not os.access(source.path, os.R_OK):
-            raise PermissionError("it may not be read")
+            raise PermissionError("permission to read it was denied")
     except (OSError, ValueError) as error:  # the latter for a NUL
         raise _unreadable(source, error) from error
     _check(source, found, most)
@@ -227,7 +227,7 @@ def _check(source: FileSource, found: os.stat_result, most: int) -> str:
         what = "the file is empty"
         hint = "Leave it out."
     elif found.st_size > most:
-        what = f"{found.st_size:,} bytes, where {most:,} more may be sent"
+        what = f"{found.st_size:,} bytes, but only {most:,} more can be sent"
         hint = "Make it smaller, or upload it to the provider."
     elif (media_type := media_type_of(source)) is None:
         what = "the file name does not determine the media type"

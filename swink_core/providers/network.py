@@ -45,7 +45,7 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
         url = str(error.args[0])
         kind = Kind.INVALID_REQUEST
         code = "proxy" if url == proxy else "url"
-        message = f"not an address: {public_url(url)} ({address_fault(url)})"
+        message = f"invalid URL: {public_url(url)} ({address_fault(url)})"
     elif number in (errno.EMFILE, errno.ENFILE):
         kind = Kind.RESOURCE
         code = "no_descriptors"
@@ -56,13 +56,13 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
     elif isinstance(error, TimeoutError):
         kind = Kind.TIMEOUT
         code = "connect"
-        message = "no connection within the limit"
+        message = "no connection within the connect timeout"
     elif isinstance(error, aiohttp.ClientConnectorDNSError):
         code = "dns"
     elif isinstance(error, aiohttp.ClientSSLError) or isinstance(cause, ssl.SSLError):
         code = "tls"
         if not os.path.exists(os.environ.get("SSL_CERT_FILE") or os.sep):
-            message += "; SSL_CERT_FILE names no file"
+            message += "; the file of SSL_CERT_FILE does not exist"
     elif isinstance(cause, ConnectionRefusedError):
         code = "connection_refused"
     elif isinstance(error, aiohttp.ServerDisconnectedError):
@@ -74,7 +74,7 @@ def failure_of(error: BaseException, phase: Phase, proxy: str | None = None) -> 
         message = "the response cannot be decompressed"
     elif isinstance(error, aiohttp.ClientPayloadError):
         code = "cut"
-        message = "the response ended before its end"
+        message = "the connection was closed before the end of the response"
     elif isinstance(error, aiohttp.ClientResponseError):
         kind = Kind.PROTOCOL
         code = "http"

@@ -239,7 +239,7 @@ class HTTPProvider:
         """Return the address to use, without a slash at its end."""
         url = options.base_url or first_set(self.info.base_url_env, environ) or self.info.base_url
         if not url:
-            why = f"no address for {self.name}: pass base_url=…"
+            why = f"no base URL for {self.name}: pass base_url=…"
             why += "".join(f" or set {name}" for name in self.info.base_url_env[:1])
             kind = Kind.INVALID_REQUEST
             raise ProviderFailure(Failure("request", kind=kind, code="no_base_url", message=why))
@@ -268,7 +268,7 @@ class HTTPProvider:
         except UnicodeEncodeError:
             pass
         raise InvalidModel(
-            f"{str(model)!r} cannot be part of an address",
+            f"{str(model)!r} cannot be part of a URL",
             resolution="Check the model's name; `swink models` lists those that are known.",
         )
 
@@ -344,7 +344,7 @@ class HTTPProvider:
         body: Any = self.convert(model, context, options)
         if not isinstance(body, dict):
             what = f"{type(self).__name__}.convert returned {type(body).__name__}"
-            raise PluginError(f"{what}, not the JSON body of the request, a dict")
+            raise PluginError(f"{what}, not a dict with the JSON body of the request")
         found: dict[str, Any] = body
         return found
 
@@ -402,7 +402,7 @@ class HTTPProvider:
                 target.remembered.clear()  # of another day, or before something was learned
                 target.remembered[key] = Plan(context, plan.options, plan.notices, plan.names)
         if plan.options.transport == "auto" and self.buffers(model, context, plan.options):
-            what = f"{model} streams this badly; asked for it whole"
+            what = f"{model} does not stream this reliably; a complete response was requested"
             plan.notices = (*plan.notices, Notice("buffered", what))
             plan.options = evolve(plan.options, transport="buffered")
         return plan

@@ -58,9 +58,14 @@ ROOM_TO_ANSWER = 1024
 NOTICE_DAYS = 90
 """Days before a model's retirement from which a notice announces it."""
 
-LIFTED = "Change the call, or the model; where this is out of date, rules=False sends it."
+LIFTED = (
+    "Change the call, or use another model. If this rule is out of date, rules=False sends the "
+    "call."
+)
 
-SENT_ALL_THE_SAME = "Change the model; where this is out of date, retired=True sends the call."
+SENT_ALL_THE_SAME = (
+    "Use another model. If the model is still available, retired=True sends the call."
+)
 """Advice for a call to a retired model."""
 
 _JOINED = frozenset({"takes", "least", "most", "facts"})
@@ -163,16 +168,16 @@ class Fitted:
         if (rule := next((rule for rule in rules if rule.retires), None)) is None:
             return
         left = (date.fromisoformat(rule.retires) - today).days
-        instead = f"; ask {rule.successor} instead" if rule.successor else ""
+        instead = f"; use {rule.successor} instead" if rule.successor else ""
         is_confirmed = rule.as_of >= rule.retires
         if left > NOTICE_DAYS:
             return
         if left > 0:
-            self.tell(f" will be gone on {rule.retires}{instead}", "model_retires")
+            self.tell(f" will be retired on {rule.retires}{instead}", "model_retires")
         elif at_home and is_confirmed and not self.options.retired:
             gone = Failure("request", kind=Kind.MODEL_NOT_FOUND, code="retired")
             gone.resolution = SENT_ALL_THE_SAME
-            gone.message = f"{self.model} is gone since {rule.retires}{instead}"
+            gone.message = f"{self.model} was retired on {rule.retires}{instead}"
             self.failure = gone
         else:
             when = "was retired on" if is_confirmed else "was to be retired on"
@@ -227,15 +232,19 @@ class Fitted:
         for feature, path in assistant_media(self.context):
             if feature not in has:
                 media = feature.removeprefix(ASSISTANT)
-                self.refuse(feature, f"takes no {media} in an assistant message ({path})")
+                self.refuse(feature, f"does not accept {media} in assistant messages ({path})")
 
     def _set(self, name: str, value: Any) -> None:
         self.options = evolve(self.options, **{name: value})
 
-    def _leave_out(self, name: str, what: str = "no option") -> None:
+    def _leave_out(self, name: str, what: str = "") -> None:
         if name in TUNING:
             self._set(name, None)
-            self.tell(f" has {what} {name}; it was not sent", "option_ignored", f"options.{name}")
+            self.tell(
+                f" does not support {what}{name}; it was not sent",
+                "option_ignored",
+                f"options.{name}",
+            )
         elif name == "calls_apart":
             self._join_calls()
         elif name == "trailing_space":
@@ -248,7 +257,7 @@ class Fitted:
     def _change(self, name: str, value: Any) -> None:
         if value != (given := getattr(self.options, name)):
             self._set(name, value)
-            what = f": {name} is {value} here, not {'unset' if given is None else given}"
+            what = f": {name} was changed from {'unset' if given is None else given} to {value}"
             self.tell(what, "option_changed", f"options.{name}")
 
     def _think(self, rule: Rule) -> None:
@@ -277,7 +286,7 @@ class Fitted:
         for name, taken in rule.takes.items():
             words = self.words(name) - {"unset"}
             if words and taken is not True and not (taken and words & set(taken)):
-                self._leave_out(name, "no such" if taken else "no option")
+                self._leave_out(name, "this value of " if taken else "")
         for name in {**rule.least, **rule.most}:
             self._bound(name, rule.least.get(name, -inf), rule.most.get(name, inf))
         if rule.schema:
@@ -291,13 +300,13 @@ class Fitted:
     def _bound(self, name: str, least: float, most: float) -> None:
         if name in COUNTED:
             if (count := self._count(name)) > most:
-                self.refuse(name, f"takes at most {most} {name}, not {count}")
+                self.refuse(name, f"accepts at most {most} {name}, not {count}")
             return
         value = getattr(self.options, name)
         if isinstance(value, str) and len(value) > most:
             self._set(name, accepted_id(value, _NONE_REFUSED, int(most)))
         elif isinstance(value, tuple) and len(value) > most:
-            self.refuse(name, f"takes at most {most} of {name}, not {len(value)}")
+            self.refuse(name, f"accepts at most {most} values of {name}, not {len(value)}")
         elif isinstance(value, int | float):
             self._change(name, min(max(value, least), most))
 
@@ -325,7 +334,7 @@ class Fitted:
             path = last_text_path(self.context)
             kept = replace(last, content=[*before, replace(end, text=end.text.rstrip())])
             self.context = replace(self.context, messages=[*earlier, kept])
-            what = f": {path}: white space at its end was not sent"
+            what = f": {path}: trailing white space was not sent"
             self.tell(what, "content_changed", path)
 
     def _join_calls(self) -> None:
@@ -339,15 +348,20 @@ class Fitted:
                 )
                 messages[at] = replace(message, content=content)
                 path = f"messages[{at + first}]"
-                what = f": {path}: text between tool calls went out before them"
+                what = f": {path}: text between tool calls was moved before them"
                 self.tell(what, "content_moved", path)
         self.context = replace(self.context, messages=messages)
 
     def _plain(self, number: int, tool: Tool, refused: tuple[str, ...]) -> Tool:
         if tool.parameters.get("type", "object") != "object":
-            self.refuse("tools", f"takes no tool whose parameters are not an object: {tool.name}")
+            self.refuse(
+                "tools", f"does not accept tools whose parameters are not an object: {tool.name}"
+            )
         if gone := sorted(tool.parameters.keys() & set(refused)):
-            what = f": {', '.join(gone)} at the root of the schema of {tool.name} went out joined"
+            what = (
+                f": {', '.join(gone)} at the root of the schema of {tool.name} merged into one "
+                "object"
+            )
             paths = [f"tools[{number}].parameters.{name}" for name in gone]
             self.tell(what, "option_changed", *paths)
         return replace(tool, parameters=rewritten_schema(joined_root, tool.parameters, refused))

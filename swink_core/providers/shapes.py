@@ -111,26 +111,34 @@ SHAPE_ROWS: Mapping[str, Shape] = {
     "prefill": Shape(_prefill, "does not support prefill"),
     "assistant_first": Shape(
         _assistant_first,
-        "takes no conversation that begins with an answer: put a user message first",
+        "does not accept conversations that begin with an assistant message: put a user message "
+        "first",
     ),
     "call_first": Shape(
-        _call_first, "takes no conversation that begins with a tool call: put a user message first"
+        _call_first,
+        "does not accept conversations that begin with a tool call: put a user message first",
     ),
     "blank_end": Shape(
-        _blank_end, "takes no blank text, and the conversation ends with a blank user message"
+        _blank_end,
+        "does not accept blank text, and the conversation ends with a blank user message",
     ),
-    "blank_stop": Shape(_blank_stop, "takes no stop sequence that is white space alone"),
+    "blank_stop": Shape(
+        _blank_stop, "does not accept stop sequences that contain only white space"
+    ),
     "recursive_schema": Shape(
-        _recursive_schema, "takes no response_format whose schema refers to itself"
+        _recursive_schema, "does not accept a response_format whose schema refers to itself"
     ),
     "root_schema": Shape(
         _root_schema,
-        "takes no response_format whose root is not an object: make the schema a property of one",
+        "does not accept a response_format whose root is not an object: make the schema a "
+        "property of an object",
     ),
     "trailing_space": Shape(
-        _trailing_space, "takes no answer to be continued that ends in white space"
+        _trailing_space, "cannot continue an assistant message that ends in white space"
     ),
-    "calls_apart": Shape(_calls_apart, "takes no text between two tool calls of an answer"),
+    "calls_apart": Shape(
+        _calls_apart, "does not accept text between two tool calls of an assistant message"
+    ),
 }
 """Shapes by the name under which a rule's `takes` has them."""
 

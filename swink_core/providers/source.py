@@ -386,14 +386,14 @@ class EventSource:
         self._bad_total += 1
         spent = self._bad_run > MALFORMED_IN_A_ROW or self._bad_total > MALFORMED_IN_ALL
         code = "malformed" if spent else "damaged_frame"
-        why = f"a frame does not parse: {detail}"
+        why = f"a frame cannot be parsed: {detail}"
         failure = Failure("streaming", kind=Kind.PROTOCOL, code=code, message=why)
         if spent or self._policy == "fail":
             out.fail(failure)
             return
         if self._policy == "read_on":
             out.damage = out.damage or failure
-        log.warning("%s: a malformed frame is passed over: %s", self._call.model, detail)
+        log.warning("%s: a malformed frame is skipped: %s", self._call.model, detail)
         out.notice("malformed_frame", detail)
 
     def _detail(self, frame: bytes, error: Exception) -> str:

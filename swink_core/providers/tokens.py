@@ -120,7 +120,7 @@ class TokenHTTP:
             if failure.phase != "connect":
                 why = failure.message or f"HTTP {failure.status}"
                 who = self._grant.issuer or urlsplit(request.url).hostname
-                failure.message = f"{who} gave no token: {why}"
+                failure.message = f"{who} issued no token: {why}"
             raise ProviderFailure(failure) from error
 
     async def _read(self, request: HTTPRequest, into: type[T]) -> T:
@@ -212,7 +212,7 @@ class Tokens:
             if type(grant).__eq__ is object.__eq__:
                 name = type(grant).__name__
                 raise PluginError(
-                    f"{name} compares by identity, so its tokens could not be kept",
+                    f"{name} compares by identity, so its tokens cannot be cached",
                     resolution=f"Decorate {name} with @attrs.define(frozen=True).",
                 )
             task = call.tasks.start(self._renew(grant, call, fetches), finish=False)
@@ -230,7 +230,7 @@ class Tokens:
             if not isinstance(token, Token):
                 raise TypeError(f"fetch() returned a {type(token).__name__}, not a Token")
         except TimeoutError as error:
-            why = f"no token came within {FETCH_SECONDS:g} s"
+            why = f"no token was received within {FETCH_SECONDS:g} s"
             failure = Failure("request", kind=Kind.TIMEOUT, code="token", message=why)
             failure.exception = error
             return self._failed(grant, call, ProviderFailure(failure))
@@ -254,7 +254,11 @@ class Tokens:
         if kept is not None and now < kept.until:
             kept.due = min(kept.until, now + AGAIN_SECONDS)
             why = redact(str(error), call.secrets | kept.secrets)
-            log.warning("%s: a token was not renewed and is used on: %s", call.model.provider, why)
+            log.warning(
+                "%s: a token could not be renewed, and the old one is still used: %s",
+                call.model.provider,
+                why,
+            )
         return error
 
 

@@ -250,7 +250,7 @@ class EventWriter:
         A plain stop after a tool call becomes tool use. Raises PluginError for an invalid reason.
         """
         if not isinstance(reason, StopReason):
-            raise PluginError(f"{reason!r} is no StopReason; there are {', '.join(StopReason)}")
+            raise PluginError(f"{reason!r} is not a StopReason; use one of {', '.join(StopReason)}")
         if reason is StopReason.STOP and self._has_calls:
             reason = StopReason.TOOL_USE
         self.stop_reason = reason

@@ -52,7 +52,11 @@ class Observers:
                 raise
             except BaseException as error:  # whose cancellation would it be?
                 trace = self._call.trace(error)
-                log.error("observer %s raised; it is left out of this call:\n%s", name, trace)
+                log.error(
+                    "observer %s raised an exception and is disabled for this call:\n%s",
+                    name,
+                    trace,
+                )
                 del self.bound[name]
 
 

@@ -179,10 +179,10 @@ def _timeout(code: str, phase: Phase, limit: float, limits: Timeouts) -> Failure
     what = {
         "total": f"the call took longer than {limit:g} s",
         "first_event": f"no event within {limit:g} s",
-        "idle": f"nothing came for {limit:g} s",
-        "no_progress": f"only keep-alives came for {limit:g} s",
-        "settle": "the answer is complete, the connection stays open",
-        "throughput": f"less than {limits.min_chars_per_second or 0:g} characters/s came "
-        f"over {limit:g} s",
+        "idle": f"nothing was received for {limit:g} s",
+        "no_progress": f"only keep-alives were received for {limit:g} s",
+        "settle": "the answer is complete, but the connection is still open",
+        "throughput": f"fewer than {limits.min_chars_per_second or 0:g} characters/s were "
+        f"received over {limit:g} s",
     }[code]
     return Failure(phase, kind=Kind.TIMEOUT, code=code, message=what)

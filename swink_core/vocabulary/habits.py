@@ -54,11 +54,11 @@ def _one(value: Any) -> None:
 
 
 _RETRIES = (
-    "Failures that may pass are retried without it; write retry=False for never, or "
-    'retry=RetryPolicy(retries={"network": 3}) for another number. For typed answers that do not '
-    "fit, write corrections=2."
+    "Temporary failures are retried by default; write retry=False to turn retries off, or "
+    'retry=RetryPolicy(retries={"network": 3}) to set their number. To have invalid typed answers '
+    "corrected, write corrections=2."
 )
-_TYPED = "Write answer(…, type=…) for an answer as a value of a type."
+_TYPED = "Write answer(…, type=…) for a value of a type."
 _LIMITED = "Write limits=Limits(cost=…, tokens=…, requests=…)."
 _SHOWN = "Leave it out: stream(…) streams, and complete(…) returns the whole answer."
 _FIELD = "This is a field of one provider's requests: write extra={{{name!r}: …}}."
@@ -90,7 +90,7 @@ def _table() -> tuple[Habit, ...]:
         "function_call": "Write tool_choice='auto', 'none', 'required' or the name of a tool.",
         "functions": "Write tools=[…].",
         "images": 'Put them into the prompt: ["What is this?", image("a.png")].',
-        "limit": f"{_LIMITED} gather(…) takes limit=10 for the calls at a time.",
+        "limit": f"{_LIMITED} gather(…, limit=10) limits concurrent calls.",
         "max_budget": _LIMITED,
         "max_cost": _LIMITED,
         "max_tool_calls": "Write limits=Limits(tool_calls=…) for a run.",

@@ -105,8 +105,8 @@ no_files: ContextVar[bool] = ContextVar("no_files", default=False)
 """Set while data is loaded that must not name files of this machine."""
 
 FILES_REFUSED = (
-    "a file source or file: address is loaded with allow_files=True alone, because data from "
-    "elsewhere could name any file of this machine"
+    "file sources and file: URLs are loaded only with allow_files=True, because untrusted data "
+    "could name any file of this machine"
 )
 
 

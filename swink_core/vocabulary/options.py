@@ -236,27 +236,33 @@ class StreamOptions(Checked):
 
     temperature: int | float | None = field(
         default=None,
-        metadata=_option("tuning", "How random the choice of tokens is; 0: hardly at all.", 0.2),
+        metadata=_option("tuning", "The sampling temperature; 0: the least random.", 0.2),
     )
     top_p: int | float | None = field(
         default=None,
-        metadata=_option("tuning", "Choose among the likeliest tokens of this total share.", 0.9),
+        metadata=_option(
+            "tuning", "Sample from the most likely tokens up to this total probability.", 0.9
+        ),
     )
     top_k: int | None = field(
         default=None,
-        metadata=_option("tuning", "Choose among this many of the likeliest tokens.", 40),
+        metadata=_option("tuning", "Sample from this many of the most likely tokens.", 40),
     )
     min_p: Annotated[float, Meta(ge=0, le=1)] | None = field(
         default=None,
-        metadata=_option("tuning", "Leave out tokens below this share of the likeliest one.", 0.05),
+        metadata=_option(
+            "tuning",
+            "Ignore tokens below this fraction of the most likely one's probability.",
+            0.05,
+        ),
     )
     presence_penalty: int | float | None = field(
         default=None,
-        metadata=_option("tuning", "Make tokens that have occurred less likely.", 0.5),
+        metadata=_option("tuning", "Penalize tokens that have occurred already.", 0.5),
     )
     frequency_penalty: int | float | None = field(
         default=None,
-        metadata=_option("tuning", "Make tokens less likely each time they occur.", 0.5),
+        metadata=_option("tuning", "Penalize tokens by how often they have occurred.", 0.5),
     )
     max_tokens: PositiveInt | None = field(
         default=None,
@@ -265,28 +271,38 @@ class StreamOptions(Checked):
     stop: tuple[str, ...] = field(
         default=(),
         converter=_stop,
-        metadata=_option("answer", "Texts at which the answer ends; a string is one.", ("END",)),
+        metadata=_option(
+            "answer", "Stop sequences: texts at which the answer ends; a string is one.", ("END",)
+        ),
     )
     seed: int | None = field(
         default=None,
-        metadata=_option("tuning", "The seed of the random choices, to repeat an answer.", 7),
+        metadata=_option("tuning", "The seed for sampling, to repeat an answer.", 7),
     )
     session_id: str | None = field(
         default=None,
-        metadata=_option("tuning", "The session, so that a prompt cache is found again.", "s-1"),
+        metadata=_option(
+            "tuning", "The id of a session, which helps to find its cached prompt.", "s-1"
+        ),
     )
     user: str | None = field(
         default=None,
-        metadata=_option("tuning", "The end user, so that the provider can tell yours apart.", "u"),
+        metadata=_option(
+            "tuning", "The id of the end user, so that the provider can tell users apart.", "u"
+        ),
     )
     transport: Transport = field(
         default="auto",
-        metadata=_option("call", "How the answer comes; `buffered`: in one piece.", "buffered"),
+        metadata=_option(
+            "call",
+            "How the answer is sent; `buffered`: in one response without streaming.",
+            "buffered",
+        ),
     )
     thinking: ThinkingLevel | TokenCount | None = field(
         default=None,
         converter=_thinking,
-        metadata=_option("tuning", "How hard to reason: a level, or a budget of tokens.", "low"),
+        metadata=_option("tuning", "The reasoning effort: a level, or a token budget.", "low"),
     )
     tool_choice: str | None = field(
         default=None,
@@ -330,14 +346,14 @@ class StreamOptions(Checked):
     retry: RetryPolicy = field(
         default=_POLICY,
         converter=_retry,
-        metadata=_option("call", "When a failed attempt is repeated; `False`: never.", local=True),
+        metadata=_option("call", "When failed attempts are retried; `False`: never.", local=True),
     )
     malformed: MalformedPolicy | None = field(
         default=None,
         metadata=_option(
             "call",
-            "After a damaged frame, read on and fail at the end (`read_on`), take the rest for the "
-            "answer (`skip`), or fail at once (`fail`).",
+            "After a damaged frame, read on and fail at the end (`read_on`), accept the rest as "
+            "the answer (`skip`), or fail at once (`fail`).",
             "skip",
         ),
     )
@@ -352,23 +368,21 @@ class StreamOptions(Checked):
     )
     rules: bool = field(
         default=True,
-        metadata=_option(
-            "call", "Whether the rules of models may change, leave out or refuse options."
-        ),
+        metadata=_option("call", "Whether the rules of models may change, omit or reject options."),
     )
     retired: bool = field(
         default=False,
         metadata=_option(
             "call",
-            "Whether to ask a model that its provider has retired; no other rule is lifted.",
+            "Whether to send requests to a retired model; all other rules still apply.",
         ),
     )
     download_media: bool = field(
         default=False,
         metadata=_option(
             "call",
-            "Whether to download media given by an address, for APIs that take only its data; "
-            "from public hosts alone.",
+            "Whether to download media given by a URL, for APIs that accept only data; only from "
+            "public hosts.",
             local=True,
         ),
     )

@@ -43,7 +43,7 @@ class StreamErrorKind(StrEnum):
     """A time limit passed: connect, first event, idle, no progress, throughput, total."""
     PROTOCOL = "protocol"
     """The answer is not in the wire format: not an event stream (a proxy's page), a damaged frame
-    that may have had content, malformed frames beyond the bound, a frame beyond its limit, a
+    that may have had content, too many malformed frames, a frame beyond its limit, a
     redirect, a broken event grammar.
     """
     AUTH = "auth"
@@ -62,7 +62,7 @@ class StreamErrorKind(StrEnum):
     """A feature that this provider or model does not have; mostly found before anything
     is sent."""
     OUTPUT_TOO_LARGE = "output_too_large"
-    """The answer passed `max_output_chars`."""
+    """The answer is longer than `max_output_chars`."""
     RESOURCE = "resource"
     """This machine ran out of file descriptors or memory."""
     CANCELLED = "cancelled"

@@ -53,7 +53,7 @@ SAID = [
      ["Check the network connection and the address (http://localhost:1)."]),
     (StreamErrorKind.THROTTLED, Failure("request", 429), ["Wait a moment"]),
     (StreamErrorKind.INVALID_REQUEST, Failure("request", code="no_region",
-     kind=StreamErrorKind.INVALID_REQUEST), ["Acme Inc. was not asked", "nothing was sent"]),
+     kind=StreamErrorKind.INVALID_REQUEST), ["No request was sent", "Correct the value"]),
     (StreamErrorKind.INVALID_REQUEST, Failure("first_event",
      kind=StreamErrorKind.INVALID_REQUEST), ["Acme Inc. does not accept the request"]),
 ]  # fmt: skip
@@ -85,7 +85,7 @@ def test_a_404_that_names_the_model_is_no_question_of_the_address() -> None:
 def test_who_is_asked_without_an_address_is_not_looked_for_in_the_network() -> None:
     _, resolution = advise(StreamErrorKind.NETWORK, Failure("streaming", code="cut"), MODEL, INFO)
     assert resolution == (
-        "Check what answers on this machine: its process, or the connection that it makes. "
+        "Check the process on this machine and its network connection. "
         "If the service is down, try again later."
     )
 

@@ -125,7 +125,7 @@ def test_secrets_are_hidden_in_texts_for_people(text: str, secrets: set[str], le
     [
         (b' {"type": "text"}\n', """'{"type": "text"}'"""),
         (b"\xc3\xa9\xff", "'é\ufffd'"),
-        (b"\x00\x00\x00\x1c\x00\x00\x00\x0c\xd0\xb1", "10 bytes that are no text"),
+        (b"\x00\x00\x00\x1c\x00\x00\x00\x0c\xd0\xb1", "10 bytes that are not text"),
     ],
     ids=["json", "damaged_text", "binary"],
 )

@@ -429,7 +429,7 @@ REFUSED = [
      "a plain function that returns an async iterator or None"),
     (WrappingObserver, "implements on_event as a wrapper", "a plain function"),
     (AsyncObserver, "implements on_event as a coroutine function, which is never awaited",
-     "a plain function that hands on what takes longer"),
+     "a plain function that starts a task for longer work"),
     (Misspelt, "on_evnet", "Hooks are stream,"),
     (Old, "level 0", "Upgrade"),
 ]  # fmt: skip
@@ -457,7 +457,7 @@ NO_PLUGINS = [(None, "NoneType"), ("a", "str"), (Observer, "type"), (Plain(), "P
 def test_an_invalid_plugin_is_refused_when_the_client_is_created(given: Any, name: str) -> None:
     with pytest.raises(PluginError, match=f'plugin "{name}" implements no hook') as caught:
         swink.Client(plugins=[given])
-    assert "give an object, no class" in str(caught.value.resolution)
+    assert "pass an instance, not a class" in str(caught.value.resolution)
 
 
 @pytest.mark.parametrize(
@@ -477,7 +477,7 @@ async def test_an_installed_plugin_that_is_broken_is_logged_recorded_and_left_ou
         events = await collect(client.stream(MODEL, "Hi"))
     assert observer.events == events
     (record,) = [r for r in caplog.records if r.levelno == logging.ERROR]
-    assert "plugin bad is left out" in record.getMessage()
+    assert "plugin bad is disabled" in record.getMessage()
     (entry,) = [entry for entry in host.entries() if entry.name == "bad"]
     assert message in (entry.error or "")
 

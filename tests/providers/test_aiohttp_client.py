@@ -285,7 +285,7 @@ async def test_a_certificate_that_is_not_accepted_is_not_the_proxys_fault(
         failure = await failure_of("https://api.invalid/v1")
     assert (failure.code, failure.title, failure.resolution) == ("tls", None, None)
     assert failure.message.endswith(f", through the proxy {proxy} (https_proxy)")
-    assert ("SSL_CERT_FILE names no file" in failure.message) is told
+    assert ("the file of SSL_CERT_FILE does not exist" in failure.message) is told
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ async def test_the_problem_of_an_address_is_reported_without_the_address(
 ) -> None:
     failure = await failure_of(url)
     assert (failure.kind, failure.code) == (Kind.INVALID_REQUEST, "url")
-    assert failure.message == f"not an address: [hidden] ({why})"
+    assert failure.message == f"invalid URL: [hidden] ({why})"
 
 
 async def test_closing_a_response_closes_its_connection() -> None:

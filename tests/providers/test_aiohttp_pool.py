@@ -340,7 +340,7 @@ async def test_a_header_that_cannot_be_sent_is_the_callers_mistake(
         assert (failure.kind, failure.phase) == (Kind.INVALID_REQUEST, "request")
         assert told in str(failure.message)
         assert "Evil: 1" not in str(failure.message)
-        assert failure.resolution == "Check the headers, and the key that is sent in one."
+        assert failure.resolution == "Check the headers and the API key."
         assert server.exchanges == []
 
 

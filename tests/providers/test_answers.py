@@ -84,12 +84,12 @@ async def test_an_excerpt_of_a_body_is_its_beginning_without_secrets() -> None:
 # (status, headers, body, kind, code, part of the message)
 NO_ANSWERS: list[tuple[int, dict[str, str], bytes, Kind | None, str | None, str]] = [
     (300, {"Location": "https://b.example"}, b"", Kind.PROTOCOL, "redirect", "b.example"),
-    (399, {}, b"", Kind.PROTOCOL, "redirect", "(HTTP 399) to an unnamed place"),
+    (399, {}, b"", Kind.PROTOCOL, "redirect", "(HTTP 399) to an unknown address"),
     (400, {}, b"{}", None, None, "HTTP 400: '{}'"),
     (200, {"Content_Type": "text/html; charset=utf-8"}, b"<p>Hi", Kind.PROTOCOL, "content_type",
      "the answer is text/html, not a stream: '<p>Hi'"),
-    (200, {}, b"", Kind.PROTOCOL, "content_type", "is of no stated type"),
-    (200, {"Content_Encoding": "rot13"}, b"Uv", Kind.PROTOCOL, "encoding", "encoded as rot13"),
+    (200, {}, b"", Kind.PROTOCOL, "content_type", "is of unknown type"),
+    (200, {"Content_Encoding": "rot13"}, b"Uv", Kind.PROTOCOL, "encoding", "encoding rot13"),
     (200, {"Content_Type": "text/html"}, b'{"error": {"code": "busy", "message": "Later."}}',
      None, "busy", "Later."),
     (200, {"Content_Type": "text/html"}, b'{"error": {"type": "busy"}}', None, None, ""),

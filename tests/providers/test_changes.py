@@ -137,7 +137,7 @@ def test_values_with_the_same_fate_are_one_notice_with_all_their_paths() -> None
     [notice] = notices
     paths = tuple(f"messages[{at}].content[0]" for at in range(3))
     assert notice.paths == paths
-    detail = "reasoning of another provider was left out (messages[0].content[0] and 2 more)"
+    detail = "reasoning of another provider was not sent (messages[0].content[0] and 2 more)"
     assert notice.detail == f"toy/one: {detail}"
 
 

@@ -340,11 +340,12 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("an_answer_of_nothing", Context([AssistantMessage(None)]), "of type NoneType"),  # type: ignore[arg-type]  # on purpose
     ("content_as_a_block", Context([SystemMessage(TextBlock("Hi"))]), "is of type TextBlock"),  # type: ignore[arg-type]  # on purpose
     ("text_that_is_none", Context([UserMessage([TextBlock(None)])]), "text: expected `str`"),  # type: ignore[arg-type]  # on purpose
-    ("a_result_without_a_call", Context([HI, RESULT_A]), "message 1 answers tool call 'a'"),
-    ("a_result_before_its_call", Context([RESULT_A, said(CALL_A)]), "message 0 answers"),
+    ("a_result_without_a_call", Context([HI, RESULT_A]), "1 is the result of tool call 'a'"),
+    ("a_result_before_its_call", Context([RESULT_A, said(CALL_A)]), "message 0 is the result of"),
     ("a_tool_as_a_dict", Context([HI], tools=[{"name": "f"}]), "tool 0 is of type dict"),  # type: ignore[list-item]  # on purpose
     ("a_tool_without_a_name", Context([HI], tools=[Tool("")]), "tool 0 has no name"),
-    ("two_tools_of_one_name", Context([HI], tools=[Tool("f"), Tool("f")]), "two tools are called"),
+    ("two_tools_of_one_name", Context([HI], tools=[Tool("f"), Tool("f")]),
+     "two tools have the name"),
     ("a_system_prompt_of_media", Context([HI], [ImageBlock(PNG)]), "prompt[0] is of type Image"),
 ]  # fmt: skip
 

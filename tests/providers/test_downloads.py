@@ -123,7 +123,7 @@ async def test_only_wanted_blocks_are_fetched() -> None:
 async def test_the_kind_is_what_the_server_says(path: str, kind: str | None) -> None:
     async with Files() as server:
         if kind is None:
-            assert "kind of media" in await _refusal(f"{server.url}{path}")
+            assert "media type" in await _refusal(f"{server.url}{path}")
         else:
             assert (await _downloaded(f"{server.url}{path}"))[0].media_type == kind
 

@@ -351,7 +351,7 @@ async def test_a_cancel_that_fails_is_logged_without_secrets(
     service.answers[CANCEL] = Pipe(said, status=403, end=True)
     async with client(service, clock=clock) as toy:
         await left(toy, "leave", service, clock)
-    assert "abandoned work may go on: [hidden] may not" in caplog.text
+    assert "an abandoned request may still run on the server: [hidden] may not" in caplog.text
 
 
 async def test_nothing_is_sent_after_a_parser_has_finished() -> None:

@@ -62,7 +62,7 @@ UNFIT: list[tuple[str, Any, str]] = [
     ("of_the_kernel", lambda _: FileSource("/proc/self/environ", "image/png"), "is empty"),
     ("missing", lambda path: FileSource(str(path)), "No such file"),
     ("empty", lambda path: _sparse(path, 0), "is empty"),
-    ("too_large", lambda path: _sparse(path, MOST_FILE_BYTES + 1), "52,428,800 more may be sent"),
+    ("too_large", lambda path: _sparse(path, MOST_FILE_BYTES + 1), "52,428,800 more can be sent"),
     ("a_nul_in_its_name", lambda _: FileSource("\0.png"), "null"),
     (
         "of_unknown_kind",
@@ -86,7 +86,7 @@ def test_a_file_that_is_unfit_is_refused_and_never_waited_for(
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(MediaError, match="may not be read"):
+    with pytest.raises(MediaError, match="permission to read it"):
         check_file(_closed(tmp_path / "a.png"))
 
 
@@ -95,7 +95,7 @@ def test_the_file_type_of_the_system_counts(
 ) -> None:
     (tmp_path / "a.png").write_bytes(PNG)
     monkeypatch.setattr(os, "access", lambda path, mode: mode != os.R_OK)
-    with pytest.raises(MediaError, match=r"a\.png: it may not be read"):
+    with pytest.raises(MediaError, match=r"a\.png: permission to read it was denied"):
         check_file(FileSource(str(tmp_path / "a.png")))
 
 
@@ -103,7 +103,7 @@ def test_the_file_type_of_the_system_counts(
 SWAPPED: list[tuple[str, Any, str]] = [
     ("a_pipe", os.mkfifo, "not a regular file"),
     ("nothing", lambda path: None, "No such file"),
-    ("a_larger_one", lambda path: _sparse(path, MOST_FILE_BYTES + 1), "more may be sent"),
+    ("a_larger_one", lambda path: _sparse(path, MOST_FILE_BYTES + 1), "more can be sent"),
     ("an_empty_one", lambda path: path.touch(), "is empty"),
 ]
 
@@ -157,7 +157,9 @@ def test_media_have_the_apis_word_for_their_type(source: Any, form: str) -> None
     ],
 )
 def test_media_without_a_word_are_refused_with_those_that_there_are(source: Any, kind: str) -> None:
-    with pytest.raises(ProviderFailure, match=f"documents may be png, text, not {kind}") as caught:
+    with pytest.raises(
+        ProviderFailure, match=f"documents must be one of png, text, not {kind}"
+    ) as caught:
         media_form(source, FORMS, "documents")
     failure = caught.value.failure
     assert (failure.phase, failure.code) == ("request", "documents")
@@ -227,7 +229,7 @@ async def test_a_conversation_without_files_is_returned_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "what"), [({"each": 3}, "a.png"), ({"in_all": 7}, "b.png: 4 bytes, where 3 more")]
+    ("limits", "what"), [({"each": 3}, "a.png"), ({"in_all": 7}, "b.png: 4 bytes, but only 3 more")]
 )
 async def test_the_limits_may_be_set(limits: dict[str, int], what: str, tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):

@@ -206,7 +206,7 @@ async def test_a_knob_that_is_lacking_is_a_notice_and_the_call_goes_on(name: str
     notices = [event for event in events if isinstance(event, Notice)]
     expected = [] if name in Toy.knobs else ["option_ignored"]
     assert [notice.code for notice in notices] == expected
-    assert all(f"option {name};" in notice.detail for notice in notices)
+    assert all(f"does not support {name};" in notice.detail for notice in notices)
     assert types(events)[-1] == "done"
 
 
@@ -216,7 +216,7 @@ async def test_an_api_without_any_knob_says_so_of_each(name: str) -> None:
     http = PipeClient(Pipe(*HELLO))
     async with client_of(providers={"toy": bare}, api_key="k", http=http) as client:
         events = await collect(client.stream(MODEL, "Hi", **{name: KNOBS[name]}))
-    detail = f"toy/large has no option {name}; it was not sent"
+    detail = f"toy/large does not support {name}; it was not sent"
     assert [e for e in events if isinstance(e, Notice)] == [
         Notice("option_ignored", detail, (f"options.{name}",))
     ]
@@ -487,10 +487,10 @@ NO_STREAM: list[tuple[str, Pipe, Kind, str, str]] = [
      Kind.PROTOCOL, "encoding", "rot13"),
     ("status_201", answered(b"data: x\n\n", 201, Content_Type="text/event-stream"),
      Kind.PROTOCOL, "content_type", "text/event-stream"),
-    ("status_204", answered(b"", 204), Kind.PROTOCOL, "content_type", "of no stated type"),
+    ("status_204", answered(b"", 204), Kind.PROTOCOL, "content_type", "of unknown type"),
     ("a_redirect", answered(b"", 307, Location="https://elsewhere.example/"),
      Kind.PROTOCOL, "redirect", "redirected (HTTP 307) to https://elsewhere.example/"),
-    ("a_redirect_to_nowhere", answered(b"", 302), Kind.PROTOCOL, "redirect", "unnamed place"),
+    ("a_redirect_to_nowhere", answered(b"", 302), Kind.PROTOCOL, "redirect", "unknown address"),
     ("an_error_object", answered(b'{"error": {"message": "no such model", "type": "t"}}', 404),
      Kind.MODEL_NOT_FOUND, "t", "no such model"),
     ("an_error_in_a_list", answered(b'[{"error": {"message": "bad"}}]', 400),

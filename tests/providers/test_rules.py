@@ -91,52 +91,52 @@ def told(call: Fitted) -> list[str]:
 # (rule, options, what becomes of them, what is told)
 OPTIONS: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ("takes = { temperature = false }", {"temperature": 0.0}, {"temperature": None},
-     ["option_ignored has no option temperature; it was not sent"]),
+     ["option_ignored does not support temperature; it was not sent"]),
     ("takes = { temperature = [1] }", {"temperature": 1.0}, {"temperature": 1.0}, []),
     ("takes = { temperature = [1] }", {"temperature": 0.5}, {"temperature": None},
-     ["option_ignored has no such temperature; it was not sent"]),
+     ["option_ignored does not support this value of temperature; it was not sent"]),
     ("takes = { seed = true }", {"seed": 7}, {"seed": 7}, []),
     ("least = { max_tokens = 16 }", {"max_tokens": 1}, {"max_tokens": 16},
-     ["option_changed: max_tokens is 16 here, not 1"]),
+     ["option_changed: max_tokens was changed from 1 to 16"]),
     ("most = { temperature = 1.5 }", {"temperature": 2}, {"temperature": 1.5},
-     ["option_changed: temperature is 1.5 here, not 2"]),
+     ["option_changed: temperature was changed from 2 to 1.5"]),
     ("most = { session_id = 64 }", {"session_id": "s" * 64}, {"session_id": "s" * 64}, []),
     ("most = { session_id = 64 }", {"session_id": ""}, {"session_id": ""}, []),
     ("takes = { cache = false }", {"cache": "none"}, {"cache": CacheStrategy("none")}, []),
     ("takes = { cache = false }", {"cache": "auto"}, {"cache": None},
-     ["option_ignored has no option cache; it was not sent"]),
+     ["option_ignored does not support cache; it was not sent"]),
     ('change = { thinking = "off" }', {"thinking": "off"}, {"thinking": "off"}, []),
     ("takes = { thinking = false }", {"thinking": 0}, {"thinking": None}, []),
     ("takes = { thinking = true }", {"thinking": "high"}, {"thinking": "high"}, []),
     ('change = { thinking = "off" }', {}, {"thinking": "off"},
-     ["option_changed: thinking is off here, not unset"]),
+     ["option_changed: thinking was changed from unset to off"]),
     ('efforts = { low = "l", high = "h" }', {"thinking": "low"}, {"thinking": "low"}, []),
     ('efforts = { low = "l", high = "h" }', {"thinking": "off"}, {"thinking": "low"},
-     ["option_changed: thinking is low here, not off"]),
+     ["option_changed: thinking was changed from off to low"]),
     ('efforts = { low = "l", high = "h" }', {"thinking": "medium"}, {"thinking": "high"},
-     ["option_changed: thinking is high here, not medium"]),
+     ["option_changed: thinking was changed from medium to high"]),
     ('efforts = { low = "l", high = "h" }', {"thinking": "extra_high"}, {"thinking": "high"},
-     ["option_changed: thinking is high here, not extra_high"]),
+     ["option_changed: thinking was changed from extra_high to high"]),
     ('efforts = { low = "l", high = "h" }', {"thinking": 1500}, {"thinking": "low"},
-     ["option_changed: thinking is low here, not 1500"]),
+     ["option_changed: thinking was changed from 1500 to low"]),
     ('efforts = { off = "none", high = "h" }', {"thinking": 0}, {"thinking": 0}, []),
     ("budget = [1024, 8000]", {"thinking": 5000}, {"thinking": 5000}, []),
     ("budget = [1024, 8000]", {"thinking": 10}, {"thinking": 1024},
-     ["option_changed: thinking is 1024 here, not 10"]),
+     ["option_changed: thinking was changed from 10 to 1024"]),
     ("budget = [1024, 8000]", {"thinking": "high"}, {"thinking": 8000},
-     ["option_changed: thinking is 8000 here, not high"]),
+     ["option_changed: thinking was changed from high to 8000"]),
     ("budget = [1024, 8000]", {"thinking": 5000, "max_tokens": 4000}, {"thinking": 2976},
-     ["option_changed: thinking is 2976 here, not 5000"]),
+     ["option_changed: thinking was changed from 5000 to 2976"]),
     ("budget = [1024, 8000]", {"thinking": 1024, "max_tokens": 1100}, {"thinking": 1024}, []),
     ("budget = [1024, 8000]", {"thinking": 1024, "max_tokens": 1024}, {"thinking": None},
-     ["option_ignored has no option thinking; it was not sent"]),
+     ["option_ignored does not support thinking; it was not sent"]),
     ('when = { thinking = ["on"] }\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
     ('when = { thinking = ["off"] }\ntakes = { top_p = false }',
      {"top_p": 0.5, "thinking": "off"}, {"top_p": None},
-     ["option_ignored has no option top_p; it was not sent"]),
+     ["option_ignored does not support top_p; it was not sent"]),
     ('when = { thinking = ["tokens"] }\ntakes = { top_p = false }',
      {"top_p": 0.5, "thinking": 2000}, {"top_p": None},
-     ["option_ignored has no option top_p; it was not sent"]),
+     ["option_ignored does not support top_p; it was not sent"]),
     ('when = { thinking = ["tokens"] }\ntakes = { top_p = false }',
      {"top_p": 0.5, "thinking": "low"}, {"top_p": 0.5}, []),
     ('apis = ["other"]\ntakes = { top_p = false }', {"top_p": 0.5}, {"top_p": 0.5}, []),
@@ -229,7 +229,7 @@ def test_text_between_tool_calls_goes_out_before_them() -> None:
 
     assert call.context.messages[1].content == [said[0], said[2], said[4], first, second]
     assert told(call) == [
-        "content_moved: messages[1]: text between tool calls went out before them"
+        "content_moved: messages[1]: text between tool calls was moved before them"
     ]
     assert [notice.paths for notice in call.notices] == [("messages[1]",)]
     assert context.messages[1].content == said
@@ -307,7 +307,7 @@ def test_without_rules_a_call_goes_out_as_it_was_given_where_the_api_has_a_place
     call = fit(model, temperature=3, top_k=4, rules=False)
 
     assert (call.options.temperature, call.options.thinking, call.options.top_k) == (3, None, None)
-    assert told(call) == ["option_ignored has no option top_k; it was not sent"]
+    assert told(call) == ["option_ignored does not support top_k; it was not sent"]
 
 
 def test_a_later_rule_counts_for_what_both_name() -> None:
@@ -377,7 +377,7 @@ def test_a_schema_is_changed_only_where_its_root_says_what_is_refused() -> None:
         plain.parameters,
     ]
     assert told(call) == [
-        "option_changed: anyOf, not at the root of the schema of joined went out joined"
+        "option_changed: anyOf, not at the root of the schema of joined merged into one object"
     ]
     assert call.failure is None  # a schema that says no type is an object's
 
@@ -413,9 +413,9 @@ def test_a_rule_that_cannot_be_read_is_refused_with_its_file(rule: str) -> None:
 GONE = 'retires = "2026-10-23"\nsuccessor = "huge"'
 CONFIRMED = f'{GONE}\nas_of = "2026-10-23"'
 ANNOUNCED = f'{GONE}\nas_of = "2026-10-22"'
-SOON = "model_retires will be gone on 2026-10-23; ask huge instead"
-PAST = "model_retired was retired on 2026-10-23; ask huge instead"
-POSTPONED = "model_retired was to be retired on 2026-10-23; ask huge instead"
+SOON = "model_retires will be retired on 2026-10-23; use huge instead"
+PAST = "model_retired was retired on 2026-10-23; use huge instead"
+POSTPONED = "model_retired was to be retired on 2026-10-23; use huge instead"
 
 # (rule, days after the end, at the provider's own address, options, refused, notices)
 AGES: list[tuple[str, int, bool, dict[str, Any], bool, list[str]]] = [
@@ -446,7 +446,7 @@ def test_a_retired_model_is_refused_at_its_own_address_after_a_confirmed_date(
         assert call.failure is None
         return
     assert call.failure is not None
-    assert call.failure.message == "acme/large is gone since 2026-10-23; ask huge instead"
+    assert call.failure.message == "acme/large was retired on 2026-10-23; use huge instead"
     assert (call.failure.phase, call.failure.kind) == ("request", StreamErrorKind.MODEL_NOT_FOUND)
     assert "retired=True" in (call.failure.resolution or "")
 

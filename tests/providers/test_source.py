@@ -241,7 +241,7 @@ async def test_the_last_whole_frame_before_a_break_is_read_though_its_end_is_mis
 
 async def test_a_frame_that_is_passed_over_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     await events_of(frame(text="a"), BAD, *HELLO[-2:], malformed="skip")
-    assert "toy/large: a malformed frame is passed over: " in caplog.text
+    assert "toy/large: a malformed frame is skipped: " in caplog.text
 
 
 async def test_a_frame_that_the_input_ends_inside_of_is_logged(

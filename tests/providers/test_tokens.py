@@ -213,7 +213,7 @@ async def test_a_refusal_is_shared_too_and_quotes_no_key() -> None:
     assert len(service.fetches) == 1
     assert service.calls == []
     assert {error.kind for error in errors} == {Kind.AUTH}
-    why = "login.toy.invalid gave no token: no such key: [hidden]"
+    why = "login.toy.invalid issued no token: no such key: [hidden]"
     assert {error.message for error in errors} == {why}
 
 
@@ -296,9 +296,9 @@ async def test_a_renewal_that_fails_keeps_a_token_that_is_good(
         await settle()
         assert len(service.fetches) == 3
         await clock.advance(170)
-        with pytest.raises(swink.NetworkError, match="gave no token"):
+        with pytest.raises(swink.NetworkError, match="issued no token"):
             await toy.complete(MODEL, "Hi")
-    assert "a token was not renewed and is used on" in caplog.text
+    assert "a token could not be renewed, and the old one is still used" in caplog.text
     assert "secret" not in caplog.text
 
 
@@ -344,7 +344,8 @@ async def test_a_refusal_whose_renewal_fails_is_reported_as_the_refusal() -> Non
             await toy.complete(MODEL, "Hi")
     assert caught.value.status == 401
     assert caught.value.message == (
-        "unknown token (the token was not renewed: login.toy.invalid gave no token: HTTP 503: '{}')"
+        "unknown token (the token was not renewed: login.toy.invalid issued no token: "
+        "HTTP 503: '{}')"
     )
 
 
@@ -416,7 +417,7 @@ async def test_an_invalid_token_is_a_classified_failure(
     service = Service()
     service.status, service.body = status, body
     async with client(service) as toy:
-        with pytest.raises(swink.StreamError, match="gave no token") as caught:
+        with pytest.raises(swink.StreamError, match="issued no token") as caught:
             await toy.complete(MODEL, "Hi")
     assert (caught.value.kind, service.calls) == (kind, [])
 

@@ -462,7 +462,7 @@ def test_no_reported_content_is_lost(sayings: list[tuple[str, dict[str, Any]]]) 
 def test_a_reason_of_ones_own_is_refused_with_those_that_there_are() -> None:
     invented: Any = "finished"
     out = EventWriter()
-    with pytest.raises(swink.PluginError, match=r"'finished' is no StopReason; .* stop, length"):
+    with pytest.raises(swink.PluginError, match=r"'finished' is not a StopReason; .* stop, length"):
         out.stop(invented)
     assert out.stop_reason is None
 

@@ -167,8 +167,8 @@ FAILURE = swink.ProviderFailure(swink.Failure("request", 429, message="slow down
 # (name, what the stream hook does, the kind, part of the message)
 RAISED: list[tuple[str, Callable[[], Any], Kind, str]] = [
     ("an_exception", raises(ZeroDivisionError("oops")), Kind.INTERNAL, "oops"),
-    ("nothing_to_iterate", lambda: 5, Kind.INTERNAL, "an async iterator, but int"),
-    ("no_answer", lambda: None, Kind.INTERNAL, "no stream hook returned"),
+    ("nothing_to_iterate", lambda: 5, Kind.INTERNAL, "an async iterator, not int"),
+    ("no_answer", lambda: None, Kind.INTERNAL, "the stream hook must return"),
     ("a_failure", raises(FAILURE), Kind.THROTTLED, "slow down"),
     ("a_failure_later", lambda: events_of(Start(), FAILURE), Kind.THROTTLED, "slow down"),
     (
@@ -394,7 +394,7 @@ FILTERED = swink.ProviderFailure(
     swink.Failure("request", kind=Kind.CONTENT_FILTERED, message="this may not leave the house")
 )
 
-NOT_A_BODY = "not the JSON body of the request, a dict"
+NOT_A_BODY = "not a dict with the JSON body of the request"
 
 # (name, what the wrapper returns or raises, the kind, the message)
 REFUSALS = [
@@ -722,7 +722,9 @@ async def test_a_wrapper_that_breaks_the_grammar_is_named() -> None:
     async with client_of(Deaf(), http=PipeClient(Pipe(*HELLO))) as client:
         events = await collect(client.stream(MODEL, "Hi"))
     assert (events[-1].error_kind, events[-1].code) == (Kind.PROTOCOL, "grammar")
-    assert events[-1].error_message.startswith('plugin "deaf#0" broke the event grammar: done with')
+    assert events[-1].error_message.startswith(
+        'plugin "deaf#0" violated the event protocol: done with'
+    )
     assert "address" not in events[-1].resolution
 
 
@@ -744,7 +746,7 @@ async def test_all_possible_plugins_are_named_for_a_grammar_violation() -> None:
 
     async with client_of(Listing(), Patient(), http=PipeClient()) as client:
         events = await collect(client.stream(MODEL, "Hi"))
-    assert '"patient#1" or "listing#0" or "toy" broke' in events[-1].error_message
+    assert '"patient#1" or "listing#0" or "toy" violated' in events[-1].error_message
 
 
 async def test_a_plugin_that_raises_is_named_with_the_place() -> None:

@@ -113,7 +113,7 @@ async def test_a_retry_counts_as_a_request() -> None:
 async def test_a_model_without_a_price_is_refused_by_a_limit_of_cost() -> None:
     http = answering()
     async with client_of(http=http, limits=Limits(cost=5.0)) as client:
-        with pytest.raises(LimitReached, match="price of toy/large is not known"):
+        with pytest.raises(LimitReached, match="price of toy/large is unknown"):
             await client.complete(swink.Model("toy", "large"), "Hi")
     assert http.requests == []
 

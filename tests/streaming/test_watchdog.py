@@ -169,7 +169,7 @@ async def test_keep_alives_alone_are_no_progress_for_ever() -> None:
         assert not scene.ended
         await scene.clock.advance(4)
         assert scene.timed_out("no_progress")
-        assert "only keep-alives came for 30 s" in scene.events[-1].error_message
+        assert "only keep-alives were received for 30 s" in scene.events[-1].error_message
 
 
 async def test_an_event_is_progress() -> None:
@@ -290,7 +290,7 @@ async def test_a_drip_below_the_floor_ends_the_attempt() -> None:
             await scene.clock.advance(1)
             await scene.send(frame(text="xx"))
         assert scene.timed_out("throughput")
-        assert "less than 5 characters/s came over 10 s" in scene.events[-1].error_message
+        assert "fewer than 5 characters/s were received over 10 s" in scene.events[-1].error_message
 
 
 @pytest.mark.parametrize("idle", [30.0, 4.0])  # with 4 the timer looks before the window is over

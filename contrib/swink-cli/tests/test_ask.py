@@ -219,7 +219,7 @@ def test_with_restart_only_the_answer_that_counts_is_written(swink: Any) -> None
 
 def test_notices_are_shown(swink: Any) -> None:
     done = swink("ask", "-m", "echo/echo", "-o", "seed=3", "Hi")
-    assert "notice: echo/echo has no option seed" in done.stderr
+    assert "notice: echo/echo does not support seed" in done.stderr
 
 
 def test_a_model_is_known_by_its_id_alone_where_one_provider_lists_it(swink: Any) -> None:

@@ -115,7 +115,7 @@ TABLE: list[tuple[str, list[str], list[str]]] = [
     ),
     ("schema that is absent", ["--schema", "no.json"], ["no.json: No such file", "Check that"]),
     ("schema that is no JSON", ["--schema", "broken.json"], ["broken.json is not JSON", "schema"]),
-    ("schema that is a list", ["--schema", "list.json"], ["list.json holds a JSON array"]),
+    ("schema that is a list", ["--schema", "list.json"], ["list.json contains a JSON array"]),
     ("tool without a name", ["--tool", "nameless.json"], ["nameless.json", "name, description"]),
     ("image that is absent", ["--image", "no.png"], ["Cannot read the file", "no.png: No such"]),
     ("image that is none", ["--image", "fake.png"], ["fake.png does not contain image/png data"]),
@@ -320,7 +320,7 @@ def test_an_unknown_provider_names_the_distribution_to_install(swink: Any) -> No
         (["models", "grokk"], 'did you mean "groq"?'),
         (["demo", "grok"], 'did you mean "groq"?'),
         (["chat", "-m", "nobody/x"], 'no provider "nobody"'),
-        (["ask", "-m", "nobody/x", "Hi"], "swink-provider-NAME for most"),
+        (["ask", "-m", "nobody/x", "Hi"], "usually swink-provider-NAME"),
         (["chat"], "No model chosen"),
         (["chat", "-m", "echo/echo", "--load", "absent.json"], "absent.json: No such file"),
         (["events", "-m", "echo/echo"], "Nothing to ask"),
@@ -339,7 +339,7 @@ def test_every_command_refuses_what_it_cannot_do(
 
 CONVERSATIONS: list[tuple[str, Any, str]] = [
     ("not JSON", "{", "is not JSON"),
-    ("a list", [], "holds a JSON array"),
+    ("a list", [], "contains a JSON array"),
     ("no messages", {}, "is not a saved conversation"),
     ("a message of no role", {"messages": [{"content": "x"}]}, "unknown role None"),
     (
@@ -354,7 +354,7 @@ CONVERSATIONS: list[tuple[str, Any, str]] = [
                 {"role": "tool_result", "tool_call_id": "a", "tool_name": "f", "content": ""}
             ]
         },
-        "answers tool call 'a', which no message before it makes",
+        "is the result of tool call 'a', but no earlier message contains that call",
     ),
     (
         "a file that has gone",

@@ -387,7 +387,7 @@ def observer(definition: str) -> str:
 @pytest.mark.parametrize(
     ("definition", "words"),
     [
-        ("def on_event(self, evt):", "does not fit the hooks"),
+        ("def on_event(self, evt):", "does not match the hook specifications"),
         ("async def on_event(self, event):", "as a coroutine function"),
     ],
     ids=["wrong signature", "async"],

@@ -136,7 +136,7 @@ def test_an_unwritable_file_does_not_prevent_the_answer(swink: Any, file: Path) 
 
 
 def test_an_invalid_conversation_is_named(swink: Any) -> None:
-    for id, said in (("nope", "begins with nope"), ("", "--cid names no conversation")):
+    for id, said in (("nope", "begins with nope"), ("", "--cid is empty")):
         done = swink("ask", "-m", "echo/echo", "--cid", id, "Hi")
         assert (done.returncode, said in done.stderr) == (2, True)
 

@@ -78,7 +78,7 @@ def test_user_content_is_kept(swink: Any, file: Path, keep: Any) -> None:
         ("default = []", "default is not a model name"),
         ("[aliases]\nx = [1]", "aliases.x is not a model name"),
         ("colour = 'red'", "unknown key 'colour'"),
-        ("aliases = 3", "aliases is no table"),
+        ("aliases = 3", "aliases is not a table"),
     ],
 )
 def test_an_invalid_file_is_named_and_not_changed(
@@ -155,7 +155,7 @@ def test_a_profile_overrides_the_file(swink: Any, keep: Any) -> None:
     assert swink("default").stdout == "echo/echo\n"
     assert swink("--profile", "work", "default").stdout == "echo/think\n"
     assert swink("--profile=work", "alias").stdout.split() == ["a", "echo/tool", "b", "echo/echo"]
-    assert swink("--profile", "work", "Hi you").stderr.startswith("I was told 2 words")
+    assert swink("--profile", "work", "Hi you").stderr.startswith("The prompt has 2 words")
     assert swink("default", SWINK_PROFILE="work").stdout == "echo/think\n"
     assert swink("config", "set", "profile", "work").returncode == 0
     assert swink("default").stdout == "echo/think\n"
@@ -292,7 +292,7 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
         ("default", "3", "not a model name"),
         ("providers.openai.api_key", "sk-0123456789", "swink keys set openai"),
         ("default.x", "y", "default is not a model name"),
-        ("a..b", "y", "is no key"),
+        ("a..b", "y", "is not a key"),
         ("default", "nosuch", "'nosuch' is not a model name"),
         ("default", '["echo/echo", "nosuch"]', "'nosuch' is not a model name"),
         ("aliases.quick", "nobody/x", "nobody"),

@@ -111,8 +111,8 @@ def test_thinking_comes_first_and_dim(start: Any) -> None:
     running = start("ask", "-m", "echo/think", "Hi", size=TERMINAL)
     assert running.finish() == 0
     lines = shown(running)
-    assert lines[:3] == ["I was told 1 word. I shall say it again.", "", "Hi"]
-    assert b"\x1b[2m\x1b[3mI" in running.output
+    assert lines[:3] == ["The prompt has 1 word. I will now repeat it.", "", "Hi"]
+    assert b"\x1b[2m\x1b[3mThe" in running.output
 
 
 def test_text_discarded_by_a_restart_is_erased(start: Any) -> None:
@@ -247,7 +247,7 @@ def test_a_redirected_answer_is_plain_though_a_person_watches_stderr(
         running = start("ask", "-m", "echo/think", "**Hi**", size=TERMINAL, stdout=out)
         assert running.finish() == 0
     assert file.read_text() == "**Hi**\n"
-    assert b"\x1b[2m\x1b[3mI" in running.output
+    assert b"\x1b[2m\x1b[3mThe" in running.output
 
 
 # (rows, columns of the terminal, lines)

@@ -340,7 +340,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("no such file", {"files": ["none.py"]}, "none.py: no such file"),
     ("code that fails", {"files": ["def f(: pass"]}, "SyntaxError"),
     ("no function", {"files": ["def _f(): ..."]}, "has no function"),
-    ("no schema", {"files": ["def f(*a): ..."]}, "can be named by no model"),
+    ("no schema", {"files": ["def f(*a): ..."]}, "cannot be passed by a model"),
     ("two of a name", {"files": ["def f(): ...", "def f(): ..."]}, "the name 'f'"),
     ("no such tool", {"names": ["nope"]}, "no plugin provides a tool 'nope'"),
 ]

@@ -20,7 +20,7 @@ class Observer:
         raise ZeroDivisionError("a word of mine")
 """
 TOLD = (
-    "notice: observer watch (acme-watch) raised; it is left out of this call: "
+    "notice: observer watch (acme-watch) raised an exception and is disabled for this call: "
     "ZeroDivisionError: a word of mine\n"
     "Report it with the output of `swink --debug …`, or uninstall it.\n"
 )
@@ -79,7 +79,7 @@ def logger_of(troubles: Troubles, *others: logging.Handler) -> logging.Logger:
 LOGGED: list[tuple[str, tuple[Any, ...], str]] = [
     ("a sentence", ("the cache %s is full", "c.db"), "notice: the cache c.db is full\n"),
     ("a call that fails", ("call %s: %s failed: %s", "c", "m", "why"), ""),
-    ("a plugin that is named anyway", ("plugin %s is left out: %s", "p", "why"), ""),
+    ("a plugin that is named anyway", ("plugin %s is disabled: %s", "p", "why"), ""),
 ]
 
 

@@ -162,11 +162,11 @@ def test_advice_uses_command_line_wording_except_in_provider_messages(
     show_error(
         "Too long", "please lower max_tokens", "Raise max_output_chars, or lower max_tokens."
     )
-    show_error("No address", "no address for acme: pass base_url=…")
+    show_error("No address", "no base URL for acme: pass base_url=…")
     assert capsys.readouterr().err.splitlines() == [
         "Error: Too long",
         "please lower max_tokens",
         "Raise --option max_output_chars=NUMBER, or lower --max-tokens.",
         "Error: No address",
-        "no address for acme: pass --base-url URL",
+        "no base URL for acme: pass --base-url URL",
     ]

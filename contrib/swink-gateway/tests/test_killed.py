@@ -35,7 +35,7 @@ def expected(protocol: str, upstream: Upstream, body: bytes, terminal: swink.Err
     """
     anew = upstream.name in BEGUN_ANEW and body.count(b"event: message_start") > 1
     if anew and protocol in CANNOT_TAKE_BACK:
-        return "the provider began its answer anew"
+        return "the provider started its answer again"
     return (terminal.error_message or "").partition("\n")[0]
 
 

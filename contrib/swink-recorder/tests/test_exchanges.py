@@ -452,11 +452,11 @@ async def test_a_cassette_replays_every_request(
 UNKNOWN = "the key [hidden] is unknown"
 
 TOKEN_REFUSALS = [
-    ("the first", 400, True, ["/identity/token"], f"gave no token: {UNKNOWN}"),
-    ("the first", 401, True, ["/identity/token"], f"gave no token: {UNKNOWN}"),
+    ("the first", 400, True, ["/identity/token"], f"issued no token: {UNKNOWN}"),
+    ("the first", 401, True, ["/identity/token"], f"issued no token: {UNKNOWN}"),
     (
         "a renewal", 401, False, ["/identity/token", "/v1/chat", "/identity/token"],
-        f"{UNKNOWN} (the token was not renewed: 127.0.0.1 gave no token: {UNKNOWN})",
+        f"{UNKNOWN} (the token was not renewed: 127.0.0.1 issued no token: {UNKNOWN})",
     ),
 ]  # fmt: skip
 

@@ -88,9 +88,9 @@ class Mistake:
 
 
 OPEN = ("yield Start()", "yield TextStart(0)")
-GRAMMAR = 'plugin "acme" broke the event grammar: '
+GRAMMAR = 'plugin "acme" violated the event protocol: '
 NO_ITERATOR = (
-    'plugin "acme" .*no stream hook returned an async iterator, but {}: .*def with @hookimpl'
+    'plugin "acme" .*the stream hook must return an async iterator, not {}: .*def with @hookimpl'
 )
 NOT_LOADED = r'provider "acme" \(swink-provider-acme 1.0\) cannot be loaded: '
 
@@ -98,7 +98,7 @@ MISTAKES = [
     # before a call: what is no plugin
     Mistake(
         "an argument that a hook does not have",
-        r"plugin \"acme\" does not fit the hooks: (.|\n)*stream\(modle\)",
+        r"plugin \"acme\" does not match the hook specifications: (.|\n)*stream\(modle\)",
         HOOK.replace("stream(self)", "stream(self, modle)"),
     ),
     Mistake(

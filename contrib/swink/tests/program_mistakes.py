@@ -38,16 +38,20 @@ WITHOUT_ASYNC: list[tuple[str, str, str]] = [
     (
         "for over a stream",
         ASYNC.format("for event in client.stream('echo/echo', 'Hi'): pass"),
-        "EventStream is read with async for",
+        "EventStream must be read with async for",
     ),
     (
         "for over partial answers",
         ASYNC.format("for so in client.stream_answer('echo/echo', 'Hi', type=int).partials: pass"),
         "Write async for … in ….",
     ),
-    ("for over a run", ASYNC.format(f"for event in {RUN}: pass"), "Run is read with async for"),
+    (
+        "for over a run",
+        ASYNC.format(f"for event in {RUN}: pass"),
+        "Run must be read with async for",
+    ),
     ("for over a run's text", ASYNC.format(f"for p in {RUN}.text: pass"), "Write async for"),
-    ("await of a run", ASYNC.format(f"await {RUN}"), "await its result() for the whole"),
+    ("await of a run", ASYNC.format(f"await {RUN}"), "or await its result()"),
     (
         "with over a stream",
         ASYNC.format("with client.stream('echo/echo', 'Hi') as stream: pass"),
@@ -96,7 +100,7 @@ FIRST: list[tuple[str, str, str]] = [
     (
         "for in place of async for",
         ASYNC.format("for text in client.stream('echo/echo', 'Hi').text: pass"),
-        "Write async for … in …. SyncClient has the same without await.",
+        "Write async for … in …. SyncClient offers the same without await.",
     ),
     (
         "with in place of async with",
@@ -106,7 +110,7 @@ FIRST: list[tuple[str, str, str]] = [
     (
         "await of a stream",
         ASYNC.format("await client.stream('echo/echo', 'Hi')"),
-        "await its result() for the whole",
+        "or await its result()",
     ),
     (
         "a closed client",
@@ -160,7 +164,7 @@ FIRST: list[tuple[str, str, str]] = [
     (
         "a time limit",
         CALL.format("'Hi', timeout=0.3, retry=False").replace("echo/echo", "echo/stall"),
-        "raise the limit that passed",
+        "raise the timeout",
     ),
     (
         "choices of a message",
@@ -188,7 +192,7 @@ SECOND: list[tuple[str, str, str]] = [
     (
         "an image_url part",
         CALL.format("[{'role': 'user', 'content': [{'type': 'image_url', 'image_url': {}}]}]"),
-        "pictures are made by image(…)",
+        "Create images with image(…)",
     ),
     (
         "a path as a prompt",
@@ -212,13 +216,13 @@ SECOND: list[tuple[str, str, str]] = [
         CLASS + CALL.format("'Hi', response_model=Recipe"),
         "Write answer(…, type=…)",
     ),
-    ("retries=3", CALL.format("'Hi', retries=3"), "write retry=False for never"),
+    ("retries=3", CALL.format("'Hi', retries=3"), "write retry=False to turn retries off"),
     ("thinking=True", CALL.format("'Hi', thinking=True"), "or a level; one of: off, minimal"),
     ("output_text", SHOWN.format("'Hi'", "output_text"), "message.text is"),
     (
         "a field of the value on the answer",
         CLASS + TYPED.format("type=Recipe", "title"),
-        "answer.parsed.title is there",
+        "did you mean answer.parsed.title?",
     ),
     (
         "the text of an event",

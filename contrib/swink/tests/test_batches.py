@@ -113,7 +113,7 @@ async def test_a_type_that_fails_by_itself_costs_no_other_answer() -> None:
     ("wrong", "said"),
     [
         ({"limit": 0}, "limit is less than 1"),
-        ({"prompts": "a"}, "prompts are one string"),
+        ({"prompts": "a"}, "prompts is a single string"),
         ({"model": "nobody/large"}, "no provider"),
         ({"temperature": "x"}, "temperature='x'"),
         ({"type": range}, "no option 'type': the result of this call is a message"),

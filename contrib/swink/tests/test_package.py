@@ -71,9 +71,9 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda c: c.stream_answer("echo/echo", "Hi", type=object()), "has no JSON schema"),
     (
         lambda c: c.stream_answer("echo/echo", "Hi", type=print),
-        "is a function, or a value, and no type",
+        "it is not a type",
     ),
-    (lambda c: c.stream_answer("echo/echo", "Hi", type=swink.Usage(1)), "and no type"),
+    (lambda c: c.stream_answer("echo/echo", "Hi", type=swink.Usage(1)), "it is not a type"),
     (lambda c: c.stream("echo/echo", "Hi", type=int), "Call answer(…), stream_answer(…) or"),
     (lambda c: c.complete("echo/echo", "Hi", type=int), "Call answer(…), stream_answer(…) or"),
     (lambda c: c.answer("echo/echo", "Hi", type=int, temprature=1), "'temperature'?"),
@@ -83,11 +83,11 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda c: c.run("echo/echo", "Hi", tools=[], type=object()), "has no JSON schema"),
     (
         lambda c: c.run("echo/echo", "Hi", tools=[], type=int, response_format="json"),
-        "type and response_format say two things",
+        "type and response_format cannot be combined",
     ),
     (
         lambda c: c.run("echo/echo", "Hi", tools=[swink.tool(name="answer")(ask)], type=int),
-        "a tool is called 'answer'",
+        "the tool name 'answer' is reserved",
     ),
     (
         lambda c: c.run("echo/echo", "Hi", tools=[], type=int, corrections=-1),
@@ -95,7 +95,10 @@ MISTAKES: list[tuple[Any, str]] = [
     ),
     (lambda c: c.run("echo/echo", "Hi", tools=[], max_tuns=1), "did you mean 'max_turns'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], aprove=print), "did you mean 'approve'?"),
-    (lambda c: c.run("echo/echo", "Hi", tools=[], max_retries=1), "write retry=False for never"),
+    (
+        lambda c: c.run("echo/echo", "Hi", tools=[], max_retries=1),
+        "write retry=False to turn retries off",
+    ),
     (lambda c: c.run("echo/echo", "Hi", tools=[], approve=3), "approve is of type int, which"),
     (
         lambda c: c.run("echo/echo", "Hi", tools=[], max_turns="3"),

@@ -107,7 +107,7 @@ async def test_a_missing_field_gets_the_default() -> None:
 MISFITS: list[tuple[dict[str, Any], str]] = [
     ({}, "a missing"),
     ({"a": "x"}, "a: Expected `int`"),
-    ({"a": 1, "z": 2}, "there is no z"),
+    ({"a": 1, "z": 2}, "there is no parameter z"),
     ({"a": 1, "person": {"name": "Al"}}, "person: Field required"),
     ({"a": 1, "point": {"x": "left"}}, "point: Expected `float`, got `str` - at `$.x`"),
 ]
@@ -388,13 +388,13 @@ def no_schema(a: threading.Lock) -> None: ...  # type: ignore[valid-type]  # a f
 
 MISTAKES: list[tuple[Any, str]] = [
     (3, "tools are of type int"),
-    ([3], "a tool is a function, not of type int"),
+    ([3], "a tool must be a function, not a value of type int"),
     ([swink.Tool("f")], "tool 'f' has no function"),
-    ([add, Thermometer().add], "two tools are called 'add': "),
-    ([lambda: "x"], "has no name to call it by"),
-    ([{"type": "function"}], "a tool of a run is a function, not a dictionary"),
+    ([add, Thermometer().add], "two tools have the name 'add': "),
+    ([lambda: "x"], "has no name"),
+    ([{"type": "function"}], "run(…) accepts functions as tools, not dictionaries"),
     ({"add": add}, "tools are of type dict"),
-    ([stars], "tool 'stars': *a can be named by no model"),
+    ([stars], "tool 'stars': *a cannot be passed by a model"),
     ([unknown_name], "tool 'unknown_name': name 'Nowhere' is not defined"),
     ([no_schema], "tool 'no_schema': a: "),
 ]

@@ -135,7 +135,10 @@ def test_media(name: str, block: Block, expected: dict[str, Any]) -> None:
 DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 
 REFUSED: list[tuple[Block, str]] = [
-    (ImageBlock(Base64Source("image/tiff", PNG)), "images may be image/gif, .*, not image/tiff"),
+    (
+        ImageBlock(Base64Source("image/tiff", PNG)),
+        "images must be one of image/gif, .*, not image/tiff",
+    ),
     (ImageBlock(UrlSource("https://example.com/a.svg")), "not image/svg"),
     (DocumentBlock(Base64Source(DOCX, PDF)), "application/pdf, text/plain, not application/vnd"),
     (DocumentBlock(Base64Source("video/mp4", PDF)), "not video/mp4"),

@@ -176,47 +176,52 @@ Change = tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]
 # (model, options, fields beside max_tokens, what is said, the judge's rules without ours)
 CHANGES: list[Change] = [
     (BUDGET, {"thinking": 3000, "temperature": 0.2}, _enabled(3000),
-     ["has no such temperature; it was not sent"], ["anthropic-thinking-temperature"]),
+     ["does not support this value of temperature; it was not sent"],
+     ["anthropic-thinking-temperature"]),
     (FOUR_SIX, {"thinking": "low", "temperature": 0.2}, _adaptive("low"),
-     ["has no such temperature; it was not sent"], ["anthropic-thinking-temperature"]),
+     ["does not support this value of temperature; it was not sent"],
+     ["anthropic-thinking-temperature"]),
     # what the API says of top_p and top_k with thinking is no rule of the judge's:
     # https://platform.claude.com/docs/en/build-with-claude/extended-thinking
     (BUDGET, {"thinking": 3000, "top_p": 0.5}, {**_enabled(3000), "top_p": 0.95},
-     ["top_p is 0.95 here, not 0.5"], []),
+     ["top_p was changed from 0.5 to 0.95"], []),
     (BUDGET, {"thinking": 3000, "top_k": 5}, _enabled(3000),
-     ["has no option top_k; it was not sent"], []),
+     ["does not support top_k; it was not sent"], []),
     (BUDGET, {"temperature": 0.2, "top_p": 0.5}, {"temperature": 0.2},
-     ["has no option top_p; it was not sent"], ["anthropic-temperature-and-top-p"]),
+     ["does not support top_p; it was not sent"], ["anthropic-temperature-and-top-p"]),
     (BUDGET, {"temperature": 1.7}, {"temperature": 1},
-     ["temperature is 1 here, not 1.7"], ["anthropic-temperature-range-high"]),
+     ["temperature was changed from 1.7 to 1"], ["anthropic-temperature-range-high"]),
     (BUDGET, {"thinking": "low", "tool_choice": "required"}, {"tool_choice": {"type": "any"}},
-     ["has no option thinking; it was not sent"], ["anthropic-thinking-forced-tool"]),
+     ["does not support thinking; it was not sent"], ["anthropic-thinking-forced-tool"]),
     (BUDGET, {"thinking": 5}, _enabled(1024),
-     ["thinking is 1024 here, not 5"], ["anthropic-budget-minimum"]),
-    (BUDGET, {"thinking": 900_000}, _enabled(62_976), ["thinking is 62976 here, not 900000"], []),
+     ["thinking was changed from 5 to 1024"], ["anthropic-budget-minimum"]),
+    (BUDGET, {"thinking": 900_000}, _enabled(62_976), ["thinking was changed from 900000 to 62976"],
+     []),
     (BUDGET, {"max_tokens": 70_000}, {"max_tokens": 64_000},
-     ["max_tokens is 64000 here, not 70000"], ["anthropic-max-tokens-64k"]),
+     ["max_tokens was changed from 70000 to 64000"], ["anthropic-max-tokens-64k"]),
     (BUDGET, {"thinking": 3000, "max_tokens": 2500}, {"max_tokens": 2500, **_enabled(1476)},
-     ["thinking is 1476 here, not 3000"], []),
-    (BUDGET, LITTLE, {"max_tokens": 1024}, ["has no option thinking; it was not sent"], []),
+     ["thinking was changed from 3000 to 1476"], []),
+    (BUDGET, LITTLE, {"max_tokens": 1024}, ["does not support thinking; it was not sent"], []),
     (NEWER, {"thinking": 4000}, _adaptive("medium"),
-     ["thinking is medium here, not 4000"], ["anthropic-thinking-enabled-removed"]),
+     ["thinking was changed from 4000 to medium"], ["anthropic-thinking-enabled-removed"]),
     (NEWER, {"thinking": "minimal"}, _adaptive("low"),
-     ["thinking is low here, not minimal"], ["anthropic-effort-value"]),
+     ["thinking was changed from minimal to low"], ["anthropic-effort-value"]),
     (NEWER, {"temperature": 0.3, "top_p": 0.5, "top_k": 3}, {},
-     [f"has no such {name}; it was not sent" for name in ("temperature", "top_p", "top_k")],
+     [f"does not support this value of {name}; it was not sent"
+     for name in ("temperature", "top_p", "top_k")],
      [f"anthropic-{name}-deprecated" for name in ("temperature", "top-p", "top-k")]),
     (NEWEST, {"thinking": "off"}, _adaptive("low"),
-     ["thinking is low here, not off"], ["anthropic-thinking-always-on"]),
+     ["thinking was changed from off to low"], ["anthropic-thinking-always-on"]),
     ("claude-haiku-5-5", {"top_p": 1.0}, {},
-     ["has no such top_p; it was not sent"], ["anthropic-haiku55-top-p"]),
+     ["does not support this value of top_p; it was not sent"], ["anthropic-haiku55-top-p"]),
     ("claude-opus-5-5-20260901", {"temperature": 0.2}, {},
-     ["has no such temperature; it was not sent"], ["anthropic-temperature-deprecated"]),
+     ["does not support this value of temperature; it was not sent"],
+     ["anthropic-temperature-deprecated"]),
     (BUDGET, {"user": "u", "session_id": "s"}, {"metadata": {"user_id": "u"}},
-     ["session_id: its place is taken by user; left out"], []),
-    (BUDGET, {"seed": 7}, {}, ["has no option seed; it was not sent"], []),
+     ["session_id: not sent, because the API has one field for it and user"], []),
+    (BUDGET, {"seed": 7}, {}, ["does not support seed; it was not sent"], []),
     (FOUR_SIX, {"thinking": 9000, "tool_choice": "required"}, {"tool_choice": {"type": "any"}},
-     ["has no option thinking; it was not sent"], ["anthropic-thinking-forced-tool"]),
+     ["does not support thinking; it was not sent"], ["anthropic-thinking-forced-tool"]),
     # together they get along
     (FOUR_SIX, {"thinking": 9000}, {"thinking": {"type": "enabled", "budget_tokens": 9000}},
      [], []),
@@ -247,7 +252,7 @@ def test_white_space_at_the_end_of_an_answer_to_be_continued_is_left_out_and_sai
         (
             TextBlock("One, \n"),
             "One,",
-            ["messages[1].content[0].text: white space at its end was not sent"],
+            ["messages[1].content[0].text: trailing white space was not sent"],
         ),
         (cited, "One, \n", []),
     ]:
@@ -277,7 +282,7 @@ REFUSED: list[Refusal] = [
     (FOUR_SIX, Context([HI, SAID]), {},
      "does not support prefill", ["anthropic-prefill-text-block"]),
     (BUDGET, Context([HI]), {"stop": ["A", "\n"]},
-     "white space alone", ["anthropic-stop-sequence-blank"]),
+     "only white space", ["anthropic-stop-sequence-blank"]),
     (BUDGET, Context([UserMessage("\n")]), {}, "ends with a blank user message",
      ["anthropic-no-messages"]),
     (NEWEST, Context([HI, SAID, UserMessage(" ")]), {}, "ends with a blank user message",
@@ -287,9 +292,9 @@ REFUSED: list[Refusal] = [
     (BUDGET, Context([HI], tools=[Tool("look", "", {"type": "array"})]), {},
      "whose parameters are not an object", ["anthropic-tool-schema-type"]),
     (NEWEST, Context([HI]), {"response_format": AGES},
-     "any other properties", ["anthropic-format-additional-properties", "anthropic-format-open"]),
+     "open objects", ["anthropic-format-additional-properties", "anthropic-format-open"]),
     (NEWEST, Context([HI]), {"response_format": {"type": "array", "items": AGES_WITHIN}},
-     "any other properties", ["anthropic-format-open"]),
+     "open objects", ["anthropic-format-open"]),
 ]  # fmt: skip
 
 
@@ -359,7 +364,7 @@ def test_limits_that_the_api_refuses_are_told_in_words() -> None:
     found = _asked(BUDGET, response_format=LIMITED)
     assert found.body["output_config"]["format"]["schema"] == TOLD
     assert found.notices == [
-        "response_format: maxItems, maximum, minLength, minimum as words of a description"
+        "response_format: maxItems, maximum, minLength, minimum moved into descriptions"
     ]
     as_given = _asked(BUDGET, response_format=LIMITED, rules=False)
     schema = as_given.body["output_config"]["format"]["schema"]
@@ -404,7 +409,9 @@ def test_tools_are_strict_as_far_as_the_api_compiles_them(
     sent = "".join("x" if "strict" in tool else "-" for tool in found.body["tools"])
     assert sent == strict
     assert found.notices == [
-        f"no strict mode for t{n} beside the rest" for n, mark in enumerate(strict) if mark == "-"
+        f"strict was not sent for t{n}, whose schema exceeds the limits of strict mode"
+        for n, mark in enumerate(strict)
+        if mark == "-"
     ]
     assert found.refused_by == []
 
@@ -414,7 +421,7 @@ def test_limits_of_a_strict_tool_are_told_in_words() -> None:
     found = leaving(PROVIDER, f"anthropic/{BUDGET}", context)
     assert [tool["input_schema"] for tool in found.body["tools"]] == [TOLD, LIMITED]
     names = "maxItems, maximum, minLength, minimum"
-    assert found.notices == [f"{names} of the schema of look as words of a description"]
+    assert found.notices == [f"{names} of the schema of look moved into descriptions"]
     as_given = leaving(PROVIDER, f"anthropic/{BUDGET}", context, rules=False)
     assert as_given.refused_by == ["anthropic-strict-limits"]
 
@@ -470,7 +477,7 @@ def test_an_instruction_inside_stands_where_the_api_takes_it(
     assert found.refused_by == []
 
 
-MOVED = "an instruction went out behind the user's turn"
+MOVED = "a system message was moved behind the user message"
 
 
 @pytest.mark.parametrize(
@@ -503,7 +510,7 @@ def test_an_instruction_inside_is_a_marked_user_turn_elsewhere(model: str) -> No
 
 SHORT = {"cache_control": {"type": "ephemeral"}}
 LONG = {"cache_control": {"type": "ephemeral", "ttl": "1h"}}
-CROWDED = ["its own marks leave the cache strategy no place at the end"]
+CROWDED = ["the conversation has the maximum number of cache marks, so none was added at the end"]
 
 
 @pytest.mark.parametrize(

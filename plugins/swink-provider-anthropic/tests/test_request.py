@@ -123,6 +123,6 @@ async def test_notices_come_before_the_answer() -> None:
     _, events = await _ask(api_key="test", temperature=0.5, top_p=0.5)
     assert events[1] == Notice(
         "option_ignored",
-        "anthropic/claude-opus-4-6 has no option top_p; it was not sent",
+        "anthropic/claude-opus-4-6 does not support top_p; it was not sent",
         ("options.top_p",),
     )

@@ -186,7 +186,7 @@ def test_an_instruction_inside_has_a_role_of_its_own_where_the_model_takes_it(
 ) -> None:
     assert _heard(Context(messages), model) == expected
     found = leaving(PROVIDER, f"bedrock/{model}", Context(messages))
-    moved = ["an instruction went out behind the user's turn"] if len(messages) == 3 else []
+    moved = ["a system message was moved behind the user message"] if len(messages) == 3 else []
     assert found.notices == (moved if messages[0] is HI else [])
     assert found.refused_by == []
 

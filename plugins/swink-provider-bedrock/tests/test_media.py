@@ -134,7 +134,7 @@ def test_a_file_that_is_not_there_is_an_error() -> None:
     ("block", "words"),
     [
         (ImageBlock(Base64Source("image/tiff", DATA)), "gif, jpeg, png, webp, not image/tiff"),
-        (ImageBlock(UrlSource("https://example.com/a.png")), "not by another address"),
+        (ImageBlock(UrlSource("https://example.com/a.png")), "not from other addresses"),
         (DocumentBlock(Base64Source("application/zip", DATA)), "not application/zip"),
         (DocumentBlock(UrlSource("https://example.com/a")), "not unknown"),
         (AudioBlock(Base64Source("audio/midi", DATA)), "not audio/midi"),
@@ -150,8 +150,8 @@ def test_what_the_api_does_not_take_is_refused(block: Block, words: str) -> None
 @pytest.mark.parametrize(
     ("block", "words"),
     [
-        (ImageBlock(UrlSource("s3://shelf/a.png")), "images as data alone"),
-        (DocumentBlock(Base64Source("video/mp4", DATA)), "takes no video"),
+        (ImageBlock(UrlSource("s3://shelf/a.png")), "images only as data"),
+        (DocumentBlock(Base64Source("video/mp4", DATA)), "does not accept video"),
     ],
 )
 def test_what_claude_does_not_take_there_is_refused(block: Block, words: str) -> None:

@@ -128,7 +128,7 @@ def test_fields(name: str, model: str, options: dict[str, Any], expected: dict[s
 
 
 def _gone(*names: str) -> list[str]:
-    return [f"has no option {name}; it was not sent" for name in names]
+    return [f"does not support {name}; it was not sent" for name in names]
 
 
 Change = tuple[str, dict[str, Any], dict[str, Any], list[str], list[str]]
@@ -138,41 +138,43 @@ CHANGES: list[Change] = [
     (OLD, {"temperature": 0.2, "top_p": 0.9}, _inference(temperature=0.2),
      _gone("top_p"), ["bedrock-claude-temperature-top-p"]),
     (NEWEST, {"temperature": 0.2}, {},
-     ["has no such temperature; it was not sent"], ["bedrock-claude-temperature"]),
+     ["does not support this value of temperature; it was not sent"],
+     ["bedrock-claude-temperature"]),
     (FOUR_SIX, {"thinking": "low", "temperature": 0.2}, _adaptive("low"),
-     ["has no such temperature; it was not sent"], ["bedrock-claude-thinking-temperature"]),
+     ["does not support this value of temperature; it was not sent"],
+     ["bedrock-claude-thinking-temperature"]),
     (NEWEST, {"thinking": "off"}, _adaptive("low"),
-     ["thinking is low here, not off"], ["bedrock-claude-always-on"]),
+     ["thinking was changed from off to low"], ["bedrock-claude-always-on"]),
     (NEWER, {"thinking": 9000}, _adaptive("high"),
-     ["thinking is high here, not 9000"], ["bedrock-claude-thinking-enabled"]),
+     ["thinking was changed from 9000 to high"], ["bedrock-claude-thinking-enabled"]),
     (OLD, {"thinking": 5}, _budget(1024, 64_000),
-     ["thinking is 1024 here, not 5"], ["bedrock-claude-budget"]),
+     ["thinking was changed from 5 to 1024"], ["bedrock-claude-budget"]),
     (OLD, {"thinking": 9000, "max_tokens": 5000}, _budget(3976, 5000),
-     ["thinking is 3976 here, not 9000"], []),
+     ["thinking was changed from 9000 to 3976"], []),
     (OLD, {"thinking": "low", "max_tokens": 1024}, _inference(maxTokens=1024),
      _gone("thinking"), []),
     (OLD, {"thinking": "low", "tool_choice": "required"}, {},
      _gone("thinking"), ["bedrock-claude-thinking-forced-any"]),
     (LLAMA, {"temperature": 1.5, "top_p": 2}, _inference(temperature=1, topP=1),
-     ["temperature is 1 here, not 1.5", "top_p is 1 here, not 2"],
+     ["temperature was changed from 1.5 to 1", "top_p was changed from 2 to 1"],
      ["bedrock-temperature-high", "bedrock-topp-high"]),
     (NOVA_2,
      {"thinking": "extra_high", "max_tokens": 9, "temperature": 0.2, "top_p": 0.9, "top_k": 3},
      _nova("high"),
-     ["thinking is high here, not extra_high",
+     ["thinking was changed from extra_high to high",
       *_gone("max_tokens", "temperature", "top_p", "top_k")], []),
     (NOVA_2, {"thinking": "high", "max_tokens": 9}, _nova("high"),
      _gone("max_tokens"), ["bedrock-nova2-high-max-tokens"]),
     (GPT_OSS, {"thinking": "off"}, _more(reasoning_effort="low"),
-     ["thinking is low here, not off"], []),
+     ["thinking was changed from off to low"], []),
     # how these are asked is not known
     (LLAMA, {"thinking": "low", "top_k": 5}, {}, _gone("thinking", "top_k"), []),
     (LLAMA, {"cache": "auto"}, {}, _gone("cache"),
      ["bedrock-cache-point-messages", "bedrock-cache-point-tools"]),
     (NOVA, {"cache": CacheStrategy(ttl=3600)}, {},
-     ["cache: it is kept as long as the model does; the ttl was left out"], []),
+     ["cache: the model does not support a ttl; it was not sent"], []),
     (MISTRAL, {"tool_choice": "look"}, {},
-     ["tool_choice: any of one tool; the others are not sent"], ["bedrock-mistral-forced-tool"]),
+     ["tool_choice: only the chosen tool was sent"], ["bedrock-mistral-forced-tool"]),
     (NEWEST, {"tool_choice": "none"}, {},
      ["tool_choice: calls cannot be forbidden, so no tools are sent"], []),
 ]  # fmt: skip
@@ -195,7 +197,7 @@ def test_cache_points_of_the_callers_are_left_out_where_the_model_takes_none() -
     asked = (PROVIDER, f"bedrock/{LLAMA}", context)
     found = leaving(*asked)
     assert found.body["messages"] == [{"role": "user", "content": [{"text": "Hi"}]}]
-    assert found.notices == ["takes no cache points; they were not sent"]
+    assert found.notices == ["does not support cache points; they were not sent"]
     assert leaving(*asked, rules=False).refused_by == ["bedrock-cache-point-messages"]
 
 
@@ -210,7 +212,7 @@ def test_that_own_cache_points_leave_a_strategy_no_place_is_said(
     context = Context([UserMessage([*blocks])])
     cache = CacheStrategy("auto", ttl)
     found = leaving(PROVIDER, f"bedrock/{NEWEST}", context, cache=cache)
-    assert ["leave the cache strategy no place" in each for each in found.notices] == [True] * said
+    assert ["maximum number of cache marks" in each for each in found.notices] == [True] * said
     assert ("cachePoint" in found.body["messages"][0]["content"][-1]) is not bool(said)
 
 
@@ -229,7 +231,7 @@ def test_limits_of_a_strict_tool_are_told_in_words_to_claude_alone() -> None:
     limited = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}
     context = Context([HI], tools=[Tool("look", "", limited, True)])
     found = leaving(PROVIDER, f"bedrock/{NEWER}", context)
-    assert found.notices == ["minimum of the schema of look as words of a description"]
+    assert found.notices == ["minimum of the schema of look moved into descriptions"]
     assert found.refused_by == []
     assert leaving(PROVIDER, f"bedrock/{NOVA}", context).notices == []
 
@@ -254,10 +256,10 @@ REFUSED: list[Refusal] = [
     (LLAMA, Context([HI], tools=[LOOK]), {"tool_choice": "required"},
      "does not support tool choice", ["bedrock-llama-forced-any"]),
     (FOUR_SIX, Context([HI, SAID]), {}, "does not support prefill", ["bedrock-claude-prefill"]),
-    (NOVA, Context([SAID, HI]), {}, "begins with an answer", ["bedrock-first-user"]),
-    ("acme.unheard-of-v1:0", Context([SAID, HI]), {}, "begins with an answer",
+    (NOVA, Context([SAID, HI]), {}, "begin with an assistant message", ["bedrock-first-user"]),
+    ("acme.unheard-of-v1:0", Context([SAID, HI]), {}, "begin with an assistant message",
      ["bedrock-first-user"]),
-    (NEWEST, Context([HI]), {"stop": ["A", "\n"]}, "white space alone",
+    (NEWEST, Context([HI]), {"stop": ["A", "\n"]}, "only white space",
      ["bedrock-claude-stop-blank"]),
     (NEWEST, Context([HI]), {"response_format": TREE}, "refers to itself",
      ["bedrock-claude-format-recursive"]),
@@ -266,9 +268,9 @@ REFUSED: list[Refusal] = [
     (NOVA, Context([UserMessage(" ")]), {}, "ends with a blank user message",
      ["bedrock-no-messages"]),
     ("mistral.mistral-7b-instruct-v0:2", Context([HI], "Be brief."), {},
-     "takes no system prompt", ["bedrock-system-unsupported"]),
+     "does not support system prompts", ["bedrock-system-unsupported"]),
     ("us.deepseek.r1-v1:0", Context([HI, CALLED, ToolResultMessage("call_1", "look", "seen")]), {},
-     "the conversation has calls", ["bedrock-r1-tools"]),
+     "the conversation contains tool calls", ["bedrock-r1-tools"]),
 ]  # fmt: skip
 
 

@@ -333,6 +333,8 @@ async def test_extra_fields_join_those_of_the_options() -> None:
 async def test_notices_come_before_the_answer() -> None:
     _, events = await _ask(api_key="test", base_url=OTHER, seed=1, cache="auto", thinking=0)
     assert [event for event in events if isinstance(event, Notice)] == [
-        Notice("option_ignored", f"{NOVA} has no option seed; it was not sent", ("options.seed",))
+        Notice(
+            "option_ignored", f"{NOVA} does not support seed; it was not sent", ("options.seed",)
+        )
     ]
     assert isinstance(events[-1], Done)

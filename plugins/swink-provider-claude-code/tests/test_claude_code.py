@@ -334,7 +334,7 @@ async def test_a_session_is_named_by_a_uuid(command: Command) -> None:
     events, _ = await run(settings={"session": "user-42"})
     assert isinstance(events[-1], swink.Error)
     assert events[-1].error_kind is Kind.INVALID_REQUEST
-    assert "no UUID" in events[-1].error_message
+    assert "not a UUID" in events[-1].error_message
     assert not (command.folder / "asked.json").exists()
 
 
@@ -361,7 +361,7 @@ async def test_an_error_that_is_called_a_success_is_an_error(command: Command) -
     assert message.error_kind is Kind.OVERLOADED
     assert message.text == ""
     (notice,) = [event for event in events if isinstance(event, swink.Notice)]
-    assert notice == swink.Notice("retry", "the command asks again, 1 of 10: overloaded")
+    assert notice == swink.Notice("retry", "the command retries, attempt 1 of 10: overloaded")
 
 
 @pytest.mark.parametrize(("text", "heard"), [row[1:] for row in LONG], ids=[row[0] for row in LONG])

@@ -94,11 +94,11 @@ def test_thinking_has_a_budget_of_tokens(asked: Any, sent: dict[str, Any]) -> No
 
 
 NOTICES: list[tuple[dict[str, Any], str]] = [
-    ({"temperature": 1.5}, "temperature is 1 here, not 1.5"),
-    ({"top_p": 1}, "top_p is 0.99 here, not 1"),
-    ({"frequency_penalty": -1.0}, "frequency_penalty is 0.0 here, not -1.0"),
-    ({"session_id": "s"}, "has no option session_id; it was not sent"),
-    ({"thinking": "high"}, "has no option thinking; it was not sent"),
+    ({"temperature": 1.5}, "temperature was changed from 1.5 to 1"),
+    ({"top_p": 1}, "top_p was changed from 1 to 0.99"),
+    ({"frequency_penalty": -1.0}, "frequency_penalty was changed from -1.0 to 0.0"),
+    ({"session_id": "s"}, "does not support session_id; it was not sent"),
+    ({"thinking": "high"}, "does not support thinking; it was not sent"),
 ]
 
 
@@ -252,7 +252,7 @@ def test_strict_is_for_all_tools_or_none() -> None:
 
     found = _leaving(Context([UserMessage("Hi")], tools=[strict, WIND]))
     assert "strict_tools" not in found.body
-    assert found.notices == ["strict was not sent, since nothing is required by wind"]
+    assert found.notices == ["strict was not sent, because no parameter is required by wind"]
 
 
 def test_the_base_url_may_have_the_version() -> None:

@@ -20,7 +20,7 @@ def call(id: str, name: str, **arguments: Any) -> ToolCallBlock:
     return ToolCallBlock(id, name, arguments, json.dumps(arguments))
 
 
-THOUGHT = ThinkingBlock("I was told 2 words. I shall say them again.", "echo-a821f8d2")
+THOUGHT = ThinkingBlock("The prompt has 2 words. I will now repeat them.", "echo-b8a5f907")
 
 ANSWERS: list[tuple[str, str, str, dict[str, Any], list[Any], StopReason]] = [
     ("it says the user's words", "echo", "a b", {}, [TextBlock("a b")], StopReason.STOP),
@@ -30,7 +30,7 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any], list[Any], StopReason]] = [
         "echo",
         " ",
         {},
-        [TextBlock("(nothing was said)")],
+        [TextBlock("(prompt was empty)")],
         StopReason.STOP,
     ),
     ("think thinks first", "think", "a b", {}, [THOUGHT, TextBlock("a b")], StopReason.STOP),
@@ -135,7 +135,7 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any], list[Any], StopReason]] = [
         "think",
         "a b",
         {"max_tokens": 4},
-        [ThinkingBlock("I was told 2", "echo-0ac0911e")],
+        [ThinkingBlock("The prompt has 2", "echo-5b47d0f4")],
         StopReason.LENGTH,
     ),
     (

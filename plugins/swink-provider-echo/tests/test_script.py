@@ -108,7 +108,7 @@ async def test_the_scripts_of_a_list_answer_one_request_each() -> None:
     settings = {"script": [{"reply": "one"}, {"reply": "two"}]}
     async with Client(providers={"echo": settings}) as client:
         texts = [(await client.complete("echo/echo", "Hi")).text for _ in range(2)]
-        with pytest.raises(swink.InvalidRequest, match="no script for request 3: 2 without"):
+        with pytest.raises(swink.InvalidRequest, match="no script left for request 3: 2 without"):
             await client.complete("echo/echo", "Hi")
     async with Client(providers={"echo": settings}) as client:
         again = await client.complete("echo/echo", "Hi")
@@ -134,7 +134,7 @@ async def test_a_script_with_a_match_answers_every_request_that_it_is_found_in()
 def test_a_list_refines_the_script_of_the_model() -> None:
     message = ask("think", "a b", settings={"script": [{"delta": 1}]})
 
-    assert message.thinking.endswith("say them again.")
+    assert message.thinking.endswith("repeat them.")
 
 
 # (what is wrong, the setting, part of the message)
@@ -146,7 +146,11 @@ WRONG: list[tuple[str, Any, str]] = [
     ("a failure without one", {"retry_after": 3}, "`retry_after` needs `fail` or `fail_status`"),
     ("a status of no failure", {"fail_status": 200}, "$.fail_status"),
     ("two ends", {"fail": "auth", "cut_after": 1}, "`cut_after` and `fail` both end"),
-    ("two ways to call", {"tool": True, "calls": []}, "`calls` and `tool` both say what to call"),
+    (
+        "two ways to call",
+        {"tool": True, "calls": []},
+        "`calls` and `tool` both choose the tools to call",
+    ),
     ("silence with words", {"silent": True, "reply": "a"}, "`reply` and `silent` contradict"),
     ("a broken pattern", [{"match": "("}], "unterminated subpattern"),
     ("usage of another name", {"usage": {"tokens": 1}}, "'tokens' - at `key` in `$.usage`"),

@@ -115,31 +115,34 @@ def test_thinking(model: str, thinking: Any, config: dict[str, Any] | None) -> N
 
 # (model, thinking, its configuration, what is said, the judge's rules without ours)
 BENT: list[tuple[str, Any, dict[str, Any] | None, str, list[str]]] = [
-    ("gemini-2.5-flash", 99_999, _budget(24_576), "thinking is 24576 here, not 99999",
+    ("gemini-2.5-flash", 99_999, _budget(24_576), "thinking was changed from 99999 to 24576",
      ["gemini-25-flash-budget-high"]),
-    ("gemini-2.5-flash-lite", 100, _budget(512), "thinking is 512 here, not 100",
+    ("gemini-2.5-flash-lite", 100, _budget(512), "thinking was changed from 100 to 512",
      ["gemini-25-flash-lite-budget-low"]),
-    ("gemini-2.5-pro", 99_999, _budget(32_768), "thinking is 32768 here, not 99999",
+    ("gemini-2.5-pro", 99_999, _budget(32_768), "thinking was changed from 99999 to 32768",
      ["gemini-25-pro-budget-high"]),
-    ("gemini-2.5-pro", "off", _budget(128), "thinking is 128 here, not off",
+    ("gemini-2.5-pro", "off", _budget(128), "thinking was changed from off to 128",
      ["gemini-25-pro-budget-zero"]),
-    ("gemini-2.0-flash", "low", None, "has no option thinking; it was not sent",
+    ("gemini-2.0-flash", "low", None, "does not support thinking; it was not sent",
      ["gemini-no-thinking-2"]),
-    ("gemini-3.5-flash", "extra_high", _level("HIGH"), "thinking is high here, not extra_high",
+    ("gemini-3.5-flash", "extra_high", _level("HIGH"),
+     "thinking was changed from extra_high to high",
      ["gemini-level-value"]),
-    ("gemini-3.5-flash", 3000, _level("MEDIUM"), "thinking is medium here, not 3000", []),
-    ("gemini-3.5-flash", "off", _level("MINIMAL"), "thinking is minimal here, not off", []),
-    ("gemini-3.7-flash", "minimal", _level("LOW"), "thinking is low here, not minimal",
+    ("gemini-3.5-flash", 3000, _level("MEDIUM"), "thinking was changed from 3000 to medium", []),
+    ("gemini-3.5-flash", "off", _level("MINIMAL"), "thinking was changed from off to minimal", []),
+    ("gemini-3.7-flash", "minimal", _level("LOW"), "thinking was changed from minimal to low",
      ["gemini-level-minimal"]),
-    ("gemini-3.1-pro-preview", "off", _level("LOW"), "thinking is low here, not off",
+    ("gemini-3.1-pro-preview", "off", _level("LOW"), "thinking was changed from off to low",
      ["gemini-31-pro-budget-zero"]),
-    ("gemini-4-argon", "minimal", _level("LOW"), "thinking is low here, not minimal",
+    ("gemini-4-argon", "minimal", _level("LOW"), "thinking was changed from minimal to low",
      ["gemini-level-minimal"]),
-    ("gemini-4-carbon", "extra_high", _level("HIGH"), "thinking is high here, not extra_high",
+    ("gemini-4-carbon", "extra_high", _level("HIGH"),
+     "thinking was changed from extra_high to high",
      ["gemini-level-value"]),
-    ("gemini-4-hydrogen", "off", _level("LOW"), "thinking is low here, not off", []),
-    ("gemini-9-neon", "minimal", _level("LOW"), "thinking is low here, not minimal", []),
-    ("gemma-4-31b-it", "low", _level("HIGH"), "thinking is high here, not low", ["gemma4-level"]),
+    ("gemini-4-hydrogen", "off", _level("LOW"), "thinking was changed from off to low", []),
+    ("gemini-9-neon", "minimal", _level("LOW"), "thinking was changed from minimal to low", []),
+    ("gemma-4-31b-it", "low", _level("HIGH"),
+     "thinking was changed from low to high", ["gemma4-level"]),
 ]  # fmt: skip
 
 
@@ -158,14 +161,14 @@ def test_newer_models_get_no_sampling_which_they_ignore_and_a_notice_says_so(mod
     found = _asked(model, temperature=0.5, top_p=0.5, top_k=0, seed=1)
     assert _config(found) == {"seed": 1}
     assert found.notices == [
-        f"has no option {name}; it was not sent" for name in ("temperature", "top_p", "top_k")
+        f"does not support {name}; it was not sent" for name in ("temperature", "top_p", "top_k")
     ]
 
 
 def test_options_that_the_api_lacks_are_told() -> None:
     found = _asked("any", session_id="s", cache="auto", parallel_tool_calls=False)
     assert found.notices == [
-        f"has no option {name}; it was not sent"
+        f"does not support {name}; it was not sent"
         for name in ("session_id", "parallel_tool_calls", "cache")
     ]
 
@@ -173,8 +176,18 @@ def test_options_that_the_api_lacks_are_told() -> None:
 @pytest.mark.parametrize(
     ("model", "limit", "said", "refused_by"),
     [
-        ("gemini-2.5-pro", 65_535, ["max_tokens is 65535 here, not 70000"], ["vertex-max-tokens"]),
-        ("gemini-2.0-flash", 8192, ["max_tokens is 8192 here, not 70000"], ["vertex-max-tokens-2"]),
+        (
+            "gemini-2.5-pro",
+            65_535,
+            ["max_tokens was changed from 70000 to 65535"],
+            ["vertex-max-tokens"],
+        ),
+        (
+            "gemini-2.0-flash",
+            8192,
+            ["max_tokens was changed from 70000 to 8192"],
+            ["vertex-max-tokens-2"],
+        ),
         ("gemini-4-argon", 70_000, [], []),
     ],
 )
@@ -201,7 +214,7 @@ REFUSED: list[Refusal] = [
     ("gemini-2.5-pro", TOOLS, {"response_format": SCHEMA},
      "does not support structured output", ["gemini25-functions-and-json"]),
     ("gemini-3.5-flash", Context([HI]), {"stop": [*"abcdef"]},
-     "takes at most 5 of stop, not 6", ["gemini-stop-five"]),
+     "accepts at most 5 values of stop, not 6", ["gemini-stop-five"]),
 ]  # fmt: skip
 
 

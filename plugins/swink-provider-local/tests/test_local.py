@@ -403,7 +403,7 @@ async def test_a_type_of_cache_that_the_environment_misspells_is_named(
     monkeypatch.setenv("SWINK_LOCAL_CACHE_TYPE", "q9")
     error = await failure(pool, gguf)
     assert error.error_kind is Kind.INVALID_REQUEST
-    assert "SWINK_LOCAL_CACHE_TYPE is one of f16, q8_0, q4_0, not 'q9'" in error.error_message
+    assert "SWINK_LOCAL_CACHE_TYPE must be one of f16, q8_0, q4_0, not 'q9'" in error.error_message
 
 
 WRONG = [
@@ -413,14 +413,14 @@ WRONG = [
         "/nowhere/a.gguf",
         {},
         Kind.MODEL_NOT_FOUND,
-        "/nowhere/a.gguf: there is no such file",
+        "/nowhere/a.gguf: no such file",
     ),
     (
         "the home folder of an unknown user",
         "~nobody-here/a.gguf",
         {},
         Kind.MODEL_NOT_FOUND,
-        "~nobody-here/a.gguf: there is no such file",
+        "~nobody-here/a.gguf: no such file",
     ),
     ("a context of nothing", "x", {"context": 0}, Kind.INVALID_REQUEST, "at least 1"),
     ("negative layers", "x", {"gpu_layers": -1}, Kind.INVALID_REQUEST, "gpu_layers"),

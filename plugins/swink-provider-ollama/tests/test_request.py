@@ -94,16 +94,16 @@ LEVELS: list[tuple[str, Any, Any, list[str], list[str]]] = [
     ("gpt-oss", "low", "low", [], []),
     ("gpt-oss:120b-cloud", "medium", "medium", [], []),
     ("someone/gpt-oss:latest", "high", "high", [], []),
-    ("gpt-oss:20b", "minimal", "low", ["thinking is low here, not minimal"],
+    ("gpt-oss:20b", "minimal", "low", ["thinking was changed from minimal to low"],
      ["ollama-think-value"]),
-    ("gpt-oss:20b", "extra_high", "high", ["thinking is high here, not extra_high"],
+    ("gpt-oss:20b", "extra_high", "high", ["thinking was changed from extra_high to high"],
      ["ollama-think-value"]),
-    ("gpt-oss:20b", "off", "low", ["thinking is low here, not off"], []),
+    ("gpt-oss:20b", "off", "low", ["thinking was changed from off to low"], []),
     # servers before summer 2026 refuse a level that the model does not have
-    ("qwen3:4b", "low", True, ["thinking is high here, not low"], []),
-    ("qwen3:4b", 4000, True, ["thinking is high here, not 4000"], []),
+    ("qwen3:4b", "low", True, ["thinking was changed from low to high"], []),
+    ("qwen3:4b", 4000, True, ["thinking was changed from 4000 to high"], []),
     ("unlisted", "high", True, [], []),
-    ("llama3.1:70b", "high", None, ["has no option thinking; it was not sent"],
+    ("llama3.1:70b", "high", None, ["does not support thinking; it was not sent"],
      ["ollama-think-unsupported"]),
     ("llama3.1:70b", "off", None, [], []),
 ]  # fmt: skip
@@ -320,7 +320,7 @@ async def test_tuning_that_ollama_lacks_is_reported() -> None:
     ):
         events = [event async for event in stream]
     session, cache = [event.detail for event in events if isinstance(event, Notice)]
-    assert "no option session_id" in session
+    assert "does not support session_id" in session
     assert "no option cache" in cache
 
 

@@ -103,7 +103,7 @@ BINDING: list[tuple[tuple[str, ...], Any, dict[str, Any], str]] = [
     (("tools",), TOOLS, {}, ""),
     (("tools",), Context([PIXEL]), {}, "does not support images"),
     (("vision",), Context([PIXEL]), {}, ""),
-    ((), "Hi", {"thinking": "high"}, "has no option thinking; it was not sent"),
+    ((), "Hi", {"thinking": "high"}, "does not support thinking; it was not sent"),
     (("thinking",), "Hi", {"thinking": "high"}, ""),
     ((), TOOLS, {"rules": False}, ""),
 ]
@@ -181,14 +181,16 @@ async def test_a_conversation_that_may_not_fit_gets_all_there_is_and_a_word() ->
         found = await ask("mine", "w" * 30_000)
         assert found.body["options"] == {"num_ctx": 10_000}
         (said,) = found.said
-        assert said.startswith("ollama/mine: num_ctx is 10000 here, all that the model takes")
+        assert said.startswith(
+            "ollama/mine: num_ctx was set to 10000, the context window of the model"
+        )
 
 
 async def test_a_conversation_that_cannot_fit_is_refused_before_it_is_sent() -> None:
     async with asking({"mine": shown(context=10_000)}) as (server, ask):
         found = await ask("mine", "w" * 130_000)
         assert found.error.error_kind is StreamErrorKind.CONTEXT_WINDOW_EXCEEDED
-        assert "takes 10000 tokens" in found.error.error_message
+        assert "a context window of 10000 tokens" in found.error.error_message
         assert server.asked("/api/chat") == []
 
 

@@ -67,7 +67,7 @@ def test_the_limit_of_an_answer_has_their_name_for_it(model: str, field: str) ->
 def test_sampling_that_is_fixed_is_left_out_and_told() -> None:
     found = leaving(OpenAIProvider("moonshot"), "moonshot/kimi-k3", temperature=0.2)
     assert "temperature" not in found.body
-    assert found.notices == ["has no option temperature; it was not sent"]
+    assert found.notices == ["does not support temperature; it was not sent"]
 
 
 @pytest.mark.parametrize("model", ["zai/glm-5.3", "minimax/MiniMax-M3"])

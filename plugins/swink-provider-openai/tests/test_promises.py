@@ -19,7 +19,7 @@ OPTIONS = swink.StreamOptions(base_url="http://acme.test")
 
 @pytest.mark.parametrize("name", ["parser", "features", "knobs"])
 def test_an_override_that_nobody_would_ask_is_refused(name: str) -> None:
-    with pytest.raises(TypeError, match=rf"Acme\.{name} would never be asked: .*\w"):
+    with pytest.raises(TypeError, match=rf"Acme\.{name} would have no effect: .*\w"):
         type("Acme", (OpenAIProvider,), {name: None})
 
 
@@ -124,7 +124,7 @@ def test_names_for_what_is_no_such_field_are_refused() -> None:
 def test_a_field_that_no_dialect_has_is_named_with_its_file_and_the_nearest(
     name: str, near: str
 ) -> None:
-    said = f'dialect in models.toml has "{name}", which no dialect has; did you mean "{near}"?'
+    said = f'dialect in models.toml has "{name}", an unknown field; did you mean "{near}"?'
     with pytest.raises(swink.PluginError) as caught:
         Dialect.of({name: "x"})
     assert caught.value.message.partition("\n")[0] == said

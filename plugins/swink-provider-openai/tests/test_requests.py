@@ -113,7 +113,7 @@ IGNORED: list[tuple[str, dict[str, Any], str]] = [
     ("together/any", {"cache": "auto"}, "cache"),
     ("openai/gpt-4o", {"thinking": "high"}, "thinking"),
     ("groq/any", {"thinking": "off"}, "thinking"),
-    ("openai/any", {"cache": "auto"}, "caches prompts by itself"),
+    ("openai/any", {"cache": "auto"}, "caches prompts automatically"),
     ("openrouter/any", {"cache": CacheStrategy(ttl=86400)}, "cache"),
 ]
 

@@ -80,7 +80,7 @@ SECOND: list[tuple[str, list[Any], dict[str, Any], list[Any]]] = [
      [UNENCRYPTED, CALL], {}, [without_id(FUNCTION_CALL)]),
     ("reasoning that the service keeps", [UNENCRYPTED, SAID], {"store": True},
      [{**REASONING, "encrypted_content": None}, MESSAGE]),
-    ("reasoning that nothing follows", [SAID, THOUGHT], {}, [MESSAGE]),
+    ("reasoning without a following item", [SAID, THOUGHT], {}, [MESSAGE]),
     ("reasoning that ended after the text it came before",
      [ThinkingBlock("Hm."), SAID, ThinkingBlock("", metadata={"item": REASONING, "place": 0})],
      {}, [REASONING, MESSAGE]),

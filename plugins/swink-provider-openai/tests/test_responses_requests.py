@@ -278,11 +278,11 @@ async def test_models_that_chat_completions_lacks_are_asked_there(model: str) ->
 
 
 async def test_an_api_that_nobody_has_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(InvalidOption, match="no setting 'api' of this kind") as caught:
+    with pytest.raises(InvalidOption, match="invalid value of setting 'api'") as caught:
         await _events({"settings": {"api": "assistants"}})
 
     assert caught.value.resolution == (
-        "Its settings are api (chat or responses), previous_response_id (string), "
+        "Settings are api (chat or responses), previous_response_id (string), "
         "background (boolean), detached (boolean), resume (string), "
         "starting_after (integer)."
     )

@@ -18,10 +18,10 @@ ANSWER = (
 )
 MODEL = "openai/gpt-5-mini"
 END = datetime(2026, 12, 11, tzinfo=UTC)  # developers.openai.com/api/docs/deprecations
-SOON = f"{MODEL} will be gone on 2026-12-11; ask gpt-6.1-terra instead"
-POSTPONED = f"{MODEL} was to be retired on 2026-12-11; ask gpt-6.1-terra instead"
+SOON = f"{MODEL} will be retired on 2026-12-11; use gpt-6.1-terra instead"
+POSTPONED = f"{MODEL} was to be retired on 2026-12-11; use gpt-6.1-terra instead"
 GONE = "openai/gpt-4"  # since 23 October 2026, as of 22 November
-PAST = f"{GONE} was retired on 2026-10-23; ask gpt-6.1-sol instead"
+PAST = f"{GONE} was retired on 2026-10-23; use gpt-6.1-sol instead"
 
 
 async def asked(
@@ -47,7 +47,7 @@ async def test_a_retired_model_is_refused_at_its_own_address_and_its_successor_n
     error = events[-1]
     assert isinstance(error, Error)
     assert error.error_kind is StreamErrorKind.MODEL_NOT_FOUND
-    assert error.error_message == f"{GONE} is gone since 2026-10-23; ask gpt-6.1-sol instead"
+    assert error.error_message == f"{GONE} was retired on 2026-10-23; use gpt-6.1-sol instead"
     assert "retired=True" in (error.resolution or "")
 
 

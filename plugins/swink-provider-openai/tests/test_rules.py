@@ -93,7 +93,8 @@ async def test_stops_are_asked_for_where_they_exist_and_that_is_said() -> None:
     assert path_of(http) == "chat/completions"
     assert http.bodies[0]["stop"] == ["END"]
     assert details(events) == [
-        "openai/gpt-5.5: asked over Chat Completions, which alone has what is wanted"
+        "openai/gpt-5.5: sent to Chat Completions, because the Responses API does not support "
+        "the request"
     ]
 
 
@@ -181,7 +182,10 @@ async def test_a_document_goes_to_azure_over_the_api_that_takes_it() -> None:
 
     assert path_of(http) == "responses"
     assert not Judge().refusals("azure", "responses", "gpt-4o", http.bodies[0])
-    assert details(events) == ["azure/gpt-4o: asked over Responses, which alone has what is wanted"]
+    assert details(events) == [
+        "azure/gpt-4o: sent to the Responses API, because Chat Completions does not support the "
+        "request"
+    ]
 
 
 async def test_an_image_by_its_id_goes_over_the_api_that_has_a_field_for_it() -> None:
@@ -191,7 +195,8 @@ async def test_an_image_by_its_id_goes_over_the_api_that_has_a_field_for_it() ->
     assert path_of(http) == "responses"
     assert http.bodies[0]["input"][0]["content"][0]["file_id"] == "file_1"
     assert details(events) == [
-        "openai/gpt-4o: asked over Responses, which alone has what is wanted"
+        "openai/gpt-4o: sent to the Responses API, because Chat Completions does not support the "
+        "request"
     ]
 
 
@@ -216,7 +221,7 @@ async def test_an_answer_that_is_begun_anew_is_told_of(model: str, told: int) ->
     http, events = await asked(model, BEGUN)
 
     assert "One, two," in str(http.bodies[0])
-    new = f"{model} begins a new answer; what the last one says is not continued"
+    new = f"{model} starts a new answer; the last assistant message is not continued"
     assert details(events) == [new] * told
 
 
@@ -229,31 +234,33 @@ FITTED: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
     ("gpt-5.6", {"cache": CacheStrategy(ttl=1801)}, {"prompt_cache_options": {"ttl": "12h"}}, []),
     ("gpt-7", {"cache": CacheStrategy(ttl=86_400)}, {"prompt_cache_options": {"ttl": "12h"}}, []),
     ("gpt-5.6", {"cache": CacheStrategy(ttl=1800)}, {},
-     ["openai/gpt-5.6 caches prompts by itself; nothing was sent"]),
+     ["openai/gpt-5.6 caches prompts automatically; cache was not sent"]),
     ("gpt-6-luna", {"cache": CacheStrategy(ttl=86_400), "settings": {"api": "chat"}}, {},
-     ["openai/gpt-6-luna caches prompts by itself; nothing was sent"]),
+     ["openai/gpt-6-luna caches prompts automatically; cache was not sent"]),
     ("gpt-5", {"temperature": 1}, {"temperature": 1}, []),
     ("gpt-5", {"temperature": 0.2}, {},
-     ["openai/gpt-5 has no such temperature; it was not sent"]),
+     ["openai/gpt-5 does not support this value of temperature; it was not sent"]),
     ("gpt-5.2", {"temperature": 0.2}, {"temperature": 0.2}, []),
     ("gpt-5.2", {"temperature": 0.2, "thinking": "low"}, {"reasoning.effort": "low"},
-     ["openai/gpt-5.2 has no such temperature; it was not sent"]),
-    ("gpt-5.6-sol", {"top_p": 0.5}, {}, ["openai/gpt-5.6-sol has no such top_p; it was not sent"]),
+     ["openai/gpt-5.2 does not support this value of temperature; it was not sent"]),
+    ("gpt-5.6-sol", {"top_p": 0.5}, {},
+     ["openai/gpt-5.6-sol does not support this value of top_p; it was not sent"]),
     ("gpt-5.6-sol", {"top_p": 0.5, "thinking": "off"},
      {"top_p": 0.5, "reasoning.effort": "none"}, []),
     ("o3", {"thinking": "extra_high"}, {"reasoning.effort": "high"},
-     ["openai/o3: thinking is high here, not extra_high"]),
+     ["openai/o3: thinking was changed from extra_high to high"]),
     ("gpt-5", {"thinking": "off"}, {"reasoning.effort": "minimal"},
-     ["openai/gpt-5: thinking is minimal here, not off"]),
+     ["openai/gpt-5: thinking was changed from off to minimal"]),
     ("gpt-5.5-pro", {"thinking": 2000}, {"reasoning.effort": "medium"},
-     ["openai/gpt-5.5-pro: thinking is medium here, not 2000"]),
+     ["openai/gpt-5.5-pro: thinking was changed from 2000 to medium"]),
     ("gpt-5.4", {"max_tokens": 5}, {"max_output_tokens": 16},
-     ["openai/gpt-5.4: max_tokens is 16 here, not 5"]),
-    ("gpt-4o", {"thinking": "high"}, {}, ["openai/gpt-4o has no option thinking; it was not sent"]),
+     ["openai/gpt-5.4: max_tokens was changed from 5 to 16"]),
+    ("gpt-4o", {"thinking": "high"}, {},
+     ["openai/gpt-4o does not support thinking; it was not sent"]),
     ("gpt-4o", {"temperature": 3}, {"temperature": 2},
-     ["openai/gpt-4o: temperature is 2 here, not 3"]),
+     ["openai/gpt-4o: temperature was changed from 3 to 2"]),
     ("gpt-4o", {"parallel_tool_calls": False}, {},
-     ["openai/gpt-4o has no option parallel_tool_calls; it was not sent"]),
+     ["openai/gpt-4o does not support parallel_tool_calls; it was not sent"]),
     ("llama-3", {"temperature": 3, "parallel_tool_calls": False},
      {"temperature": 3, "parallel_tool_calls": False}, []),
 ]  # fmt: skip
@@ -306,7 +313,7 @@ async def test_a_users_file_lifts_a_rule_and_adds_one(
     http, events = await asked("openai/gpt-5", stop="END", user="u")
 
     assert http.bodies[0]["stop"] == ["END"]
-    assert details(events)[0] == "openai/gpt-5 has no option user; it was not sent"
+    assert details(events)[0] == "openai/gpt-5 does not support user; it was not sent"
 
 
 # -- names, keys and schemas ---------------------------------------------------------------------
@@ -368,7 +375,11 @@ async def test_alternatives_at_the_root_of_a_tool_s_schema_are_joined() -> None:
     ("required", "strict", "said"),
     [
         (["x"], True, []),
-        ([], None, ["openai/gpt-4o: no strict mode for the schema of f; left out"]),
+        (
+            [],
+            None,
+            ["openai/gpt-4o: the schema of f does not fit strict mode; strict was not sent"],
+        ),
     ],
 )
 async def test_a_strict_tool_is_sent_with_a_schema_that_strict_mode_takes(
@@ -391,4 +402,4 @@ async def test_deepseek_does_not_think_where_a_call_is_forced() -> None:
     http, events = await asked("deepseek/deepseek-flash", WITH_TOOL, tool_choice="required")
 
     assert http.bodies[0]["thinking"] == {"type": "disabled"}
-    assert details(events) == ["deepseek/deepseek-flash: thinking is off here, not unset"]
+    assert details(events) == ["deepseek/deepseek-flash: thinking was changed from unset to off"]

@@ -139,7 +139,7 @@ async def test_openrouter_keeps_the_prompts_of_those_that_want_marks(
     assert notices == []
 
 
-CROWDED = "its own marks leave the cache strategy no place at the end"
+CROWDED = "the conversation has the maximum number of cache marks, so none was added at the end"
 
 
 async def test_the_callers_own_marks_leave_no_room_beyond_four() -> None:
@@ -186,7 +186,7 @@ async def test_no_mark_for_an_hour_follows_one_for_minutes(
 async def test_openrouter_is_told_nothing_where_prompts_are_kept_anyway() -> None:
     _, body, notices = await asked([UserMessage("Hi")], "openrouter/openai/gpt-any", cache="auto")
     assert content_of(body) == "Hi"
-    assert "by itself" in notices[0]
+    assert "automatically" in notices[0]
 
 
 @pytest.mark.parametrize(
@@ -340,10 +340,10 @@ async def test_media_go_in_the_form_that_a_service_has_for_them(
 @pytest.mark.parametrize(
     ("model", "shown", "words"),
     [
-        ("moonshot/kimi-k3", WEB, "images that are an address; send the data"),
-        ("sambanova/gemma-4-31B-it", WEB, "images that are an address; send the data"),
-        ("zai/glm-6v", PDF, "the data of documents; send an address, or upload them"),
-        ("vercel/any", SHELF, "documents that are an address; send the data"),
+        ("moonshot/kimi-k3", WEB, "images by URL; send the data"),
+        ("sambanova/gemma-4-31B-it", WEB, "images by URL; send the data"),
+        ("zai/glm-6v", PDF, "documents as data; send a URL, or upload them"),
+        ("vercel/any", SHELF, "documents by URL; send the data"),
         ("dashscope/qwen-plus", uploaded(DocumentBlock, "dashscope/"), "does not support"),
         ("dashscope/qwen-plus", uploaded(ImageBlock, "dashscope/"), "does not support"),
     ],

@@ -67,7 +67,7 @@ def test_every_tool_of_xais_own_stands_beside_the_callers(tool: dict[str, Any]) 
 
 @pytest.mark.parametrize(
     ("api", "field", "said"),
-    [("responses", "s-1", []), ("chat", None, ["has no option session_id; it was not sent"])],
+    [("responses", "s-1", []), ("chat", None, ["does not support session_id; it was not sent"])],
 )
 def test_a_session_is_a_key_of_the_cache(api: str, field: str | None, said: list[str]) -> None:
     found = leaving(PROVIDER, str(MODEL), session_id="s-1", settings={"api": api})
@@ -95,13 +95,13 @@ async def test_the_data_of_a_file_is_refused_with_the_way_it_goes() -> None:
         *_, failed = [event async for event in stream]
     assert isinstance(failed, swink.Error)
     assert failed.error_kind is Kind.UNSUPPORTED
-    assert "send an address, or upload them" in failed.error_message
+    assert "send a URL, or upload them" in failed.error_message
     assert http.requests == []
 
 
 def test_prompts_are_kept_as_long_as_xai_does() -> None:
     found = leaving(PROVIDER, str(MODEL), cache=swink.CacheStrategy(ttl=86400))
-    assert found.notices == ["has no option cache; it was not sent"]
+    assert found.notices == ["does not support cache; it was not sent"]
     assert not {"prompt_cache_retention", "prompt_cache_options"} & found.body.keys()
 
 

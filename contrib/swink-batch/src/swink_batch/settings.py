@@ -33,7 +33,7 @@ def _chain(given: Any) -> list[Any]:
     chain = [*given] if isinstance(given, list | tuple) and not _is_pair(given) else [given]
     if not chain:
         raise InvalidModel(
-            "the chain of models is empty", resolution="Pass a model, such as acme/large."
+            "the list of models is empty", resolution="Pass a model, such as acme/large."
         )
     for each in chain:
         model = each[0] if _is_pair(each) else each

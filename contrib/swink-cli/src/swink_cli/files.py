@@ -54,7 +54,8 @@ def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
         ) from error
     if not isinstance(data, kind):
         raise swink.MediaError(
-            f"{path} holds a JSON {_json_name(data)}", resolution=f"The file must contain a {what}."
+            f"{path} contains a JSON {_json_name(data)}",
+            resolution=f"The file must contain a {what}.",
         )
     return data
 

@@ -70,7 +70,7 @@ def memory_options(command: Function) -> Function:
     def with_memory(go_on: bool, id: str | None, off: bool, **given: Any) -> Any:
         if id == "":  # of a variable that is not set, it may be
             raise swink.UsageError(
-                "--cid names no conversation", resolution="`swink log conversations` lists them."
+                "--cid is empty", resolution="`swink log conversations` lists them."
             )
         return command(memory=Memory(go_on=go_on, id=id, off=off), **given)
 

@@ -105,7 +105,7 @@ def schema_of(words: str) -> dict[str, Any]:
             required.append(said["name"])
     if not properties:
         raise swink.InvalidOption(
-            "--schema names no field", resolution="For example: 'name, age int'"
+            "--schema contains no fields", resolution="For example: 'name, age int'"
         )
     schema = {"type": "object", "properties": properties, "required": required}
     if not is_list:
@@ -157,11 +157,11 @@ def _misfits(data: Any, schema: Any, at: str) -> Iterator[str]:
     kinds = [kind] if isinstance(kind, str) else _list(schema, "type")
     known = [kind for kind in kinds if isinstance(kind, str) and kind in _TYPES]
     if known and not any(_TYPES[kind](data) for kind in known):
-        yield f"{at} is no {' or '.join(known)}"
+        yield f"{at} is not of type {' or '.join(known)}"
         return
     choices = [schema["const"]] if "const" in schema else _list(schema, "enum")
     if choices and data not in choices:
-        yield f"{at} is none of {json.dumps(choices, ensure_ascii=False)}"
+        yield f"{at} is not one of {json.dumps(choices, ensure_ascii=False)}"
     for part in _list(schema, "allOf"):
         yield from _misfits(data, part, at)
     for keyword in ("anyOf", "oneOf"):

@@ -215,7 +215,7 @@ def _providers(path: Path, name: str, value: Any) -> dict[str, dict[str, Any]]:
 
 def _table(path: Path, name: str, value: Any) -> _Data:
     if not isinstance(value, dict):
-        raise _wrong(path, f"{name} is no table")
+        raise _wrong(path, f"{name} is not a table")
     return value
 
 

@@ -15,7 +15,7 @@ from swink_cli.terminal import printable, say
 
 __all__ = ["TROUBLES", "Troubles", "is_failure_logged", "log_to_stderr"]
 
-SHOWN = ("call %s: ", "plugin %s is left out", "%s: a malformed frame")
+SHOWN = ("call %s: ", "plugin %s is disabled", "%s: a malformed frame")
 """Beginnings of log messages that repeat an error, retry or notice shown by the command line."""
 
 SAID_OTHERWISE = (*SHOWN, "the plugin of provider ")

@@ -88,7 +88,7 @@ class Answer(Generic[T]):
 
         def __getattr__(self, name: str) -> Any:
             place = next((each for each in ("parsed", "message") if _has(self, each, name)), None)
-            hint = f"; answer.{place}.{name} is there" if place else ""
+            hint = f"; did you mean answer.{place}.{name}?" if place else ""
             text = f"'Answer' object has no attribute {name!r}{hint}"
             raise AttributeError(text, name=name, obj=self)
 
@@ -157,7 +157,7 @@ class AnswerForm(Generic[T]):
         try:
             data = json_in(written(message))
         except ValueError as error:
-            raise ValueError(f"no JSON: {error}") from error
+            raise ValueError(f"invalid JSON: {error}") from error
         return self.load(data)
 
     def load(self, data: Any) -> T:
@@ -310,7 +310,9 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
                 if left == 0:
                     raise BadAnswer(why, message, *self._totals()) from error
             left -= 1
-            log.warning("call %s: requested again an answer that fits: %s", self.call.id, why)
+            log.warning(
+                "call %s: the answer does not fit and was requested again: %s", self.call.id, why
+            )
             said = [*context.messages, message, *corrections_of(message, why)]
             context = replace(context, messages=said)
             try:

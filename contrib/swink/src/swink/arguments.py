@@ -23,7 +23,8 @@ def check_names(given: Iterable[str], *own: str) -> None:
         if near := get_close_matches(name, own, 1, NEAR):
             raise InvalidOption(
                 f"no option {name!r}; did you mean {near[0]!r}?",
-                resolution=f"Beside the options of a call there are {' and '.join(sorted(own))}.",
+                resolution="In addition to the options of a call, this function accepts "
+                f"{' and '.join(sorted(own))}.",
             )
 
 
@@ -48,4 +49,4 @@ def check_called(name: str, value: object, advice: str) -> None:
     """Refuse what is neither `None` nor can be called. Raises UsageError."""
     if value is not None and not callable(value):
         kind = type(value).__name__
-        raise UsageError(f"{name} is of type {kind}, which cannot be called", resolution=advice)
+        raise UsageError(f"{name} is of type {kind}, which is not callable", resolution=advice)

@@ -88,10 +88,10 @@ async def gathered(
 
     Raises UsageError before anything is sent if no prompt can be sent with the other arguments.
     """
-    check_number("limit", limit, "Ask for one at a time at least.")
+    check_number("limit", limit, "Pass at least 1.")
     check_called("on_progress", on_progress, "Pass a function that takes the batch.")
     if isinstance(prompts, str):
-        raise UsageError("prompts are one string", resolution="Pass a list of prompts.")
+        raise UsageError("prompts is a single string", resolution="Pass a list of prompts.")
     waiting = list(prompts)
     for each in waiting:  # the first valid prompt shows problems common to all
         with suppress(InvalidContext, MediaError):

@@ -140,11 +140,11 @@ class Client(swink_core.Client):
             self.stream(model, context, **options)
         check_names(options, "corrections", "limits", "type")
         gate = _gate_of(limits)
-        check_number("corrections", corrections, "Allow none, or some.", least=0)
+        check_number("corrections", corrections, "Pass 0 or more.", least=0)
         refuse_functions(options.get("tools"))
         if options.get("response_format") is not None:
             raise UsageError(
-                "type and response_format say two things", resolution="Leave one of them out."
+                "type and response_format cannot be combined", resolution="Pass only one of them."
             )
         form: AnswerForm[T] = AnswerForm(Schema(type))
         tools = [*(options.pop("tools", None) or ())]
@@ -254,7 +254,7 @@ class Client(swink_core.Client):
 
         goal: Goal[V] | None = None
         if type is not NO_TYPE:
-            check_number("corrections", corrections, "Allow none, or some.", least=0)
+            check_number("corrections", corrections, "Pass 0 or more.", least=0)
             goal = Goal(AnswerForm(Schema(type)), corrections)
             goal.check(asked)
             first = ask(prompt, goal.asked(asked))

@@ -51,11 +51,11 @@ class Goal(Generic[T]):
         """Refuse options that contradict the type. Raises UsageError."""
         if options.get("response_format") is not None:
             raise UsageError(
-                "type and response_format say two things", resolution="Leave one of them out."
+                "type and response_format cannot be combined", resolution="Pass only one of them."
             )
         if any(each.name == ANSWER for each in options.get("tools") or ()):
             raise UsageError(
-                f"a tool is called {ANSWER!r}, which is the tool that gives a typed answer",
+                f"the tool name {ANSWER!r} is reserved for the typed answer",
                 resolution="Give it another name: tool(name=…)(function).",
             )
 

@@ -81,8 +81,10 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         resumed: PausedRun | None,
         limits: LimitGate | None = None,
     ) -> None:
-        check_number("max_turns", max_turns, "Allow one turn at least.")
-        check_called("approve", approve, "Pass a function that returns True, or why not.")
+        check_number("max_turns", max_turns, "Pass at least 1.")
+        check_called(
+            "approve", approve, "Pass a function that returns True, or the reason for a refusal."
+        )
         self.id = secrets.token_hex(6)
         self._ask, self._options = ask, options
         self._toolbox, self._max_turns = Toolbox(self.id, tools, approve, self._told), max_turns

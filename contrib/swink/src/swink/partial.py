@@ -24,7 +24,7 @@ def json_in(text: str) -> Any:
 
 
 def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is no value of JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def partial_json(text: str) -> Any:

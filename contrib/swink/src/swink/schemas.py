@@ -93,7 +93,7 @@ def _made(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
             "type is a dictionary", resolution="Pass a JSON schema as response_format={…}."
         )
     if not isinstance(kind, type) and (inspect.isroutine(kind) or _holds_values(type(kind))):
-        raise _no_schema(kind, TypeError("it is a function, or a value, and no type"))
+        raise _no_schema(kind, TypeError("it is not a type"))
     parts = list(_parts(kind))
     if any(map(_is_pydantics, parts)):
         return _by_pydantic(kind)
@@ -166,11 +166,11 @@ def _by_cattrs(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
 def _no_schema(kind: Any, error: Exception) -> UsageError:
     said = str(error).partition("\n")[0]
     if said.endswith(":"):  # the rest of the message is advice for users of msgspec
-        said = "it is a class that neither says its fields nor is a pydantic model"
+        said = "it is a class without annotated fields, and not a pydantic model"
     return UsageError(
         f"{_name(kind)} has no JSON schema: {said}",
-        resolution="Use types that msgspec, cattrs or pydantic know; a choice between classes that "
-        "stands inside another type needs pydantic's models.",
+        resolution="Use types that msgspec, cattrs or pydantic know; a union of classes inside "
+        "another type requires pydantic models.",
     )
 
 

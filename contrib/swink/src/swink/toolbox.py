@@ -166,5 +166,7 @@ class Toolbox:
         if verdict is PAUSE or isinstance(verdict, bool | str | None):
             return verdict
         kind = type(verdict).__name__
-        log.warning("approve returned a value of type %s: neither yes nor no", kind)
-        return f"{REFUSED} What was to say so returned what is of type {kind}."
+        log.warning(
+            "approve returned a value of type %s, not a bool, a string, None or PAUSE", kind
+        )
+        return f"{REFUSED} The function approve returned a value of type {kind}."

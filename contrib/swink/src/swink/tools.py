@@ -125,7 +125,7 @@ class FunctionTool(Generic[P, R]):
         if missing := [name for name in required if name not in call.arguments]:
             raise ValueError(f"{', '.join(missing)} missing")
         if unknown := call.arguments.keys() - self.definition.parameters["properties"].keys():
-            raise ValueError(f"there is no {', '.join(sorted(unknown))}")
+            raise ValueError(f"there is no parameter {', '.join(sorted(unknown))}")
         arguments = {}
         for one in self._parameters:
             if one.name in call.arguments:
@@ -147,7 +147,7 @@ class FunctionTool(Generic[P, R]):
         return await result if isinstance(result, Awaitable) else result
 
 
-_STATES = {"invalid": "no JSON object", "truncated": "cut off"}
+_STATES = {"invalid": "not a JSON object", "truncated": "cut off"}
 
 ToolLike: TypeAlias = Callable[..., Any] | FunctionTool[..., Any]
 
@@ -205,7 +205,7 @@ def _name_of(function: Any) -> str:
     if name == "<lambda>":
         code = function.__code__
         raise UsageError(
-            f"the lambda at {code.co_filename}:{code.co_firstlineno} has no name to call it by",
+            f"the lambda at {code.co_filename}:{code.co_firstlineno} has no name",
             resolution='Write a function with def, or tool(name="…", description="…")(lambda …).',
         )
     return name
@@ -230,13 +230,13 @@ def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
         )
     if isinstance(given, Mapping):
         raise UsageError(
-            "a tool of a run is a function, not a dictionary",
+            "run(…) accepts functions as tools, not dictionaries",
             resolution="Pass functions, from which run(…) makes the schemas; stream() and "
             "complete() take dictionaries, whose calls you answer yourself.",
         )
     if not callable(given):
         raise UsageError(
-            f"a tool is a function, not of type {type(given).__name__}",
+            f"a tool must be a function, not a value of type {type(given).__name__}",
             resolution="Pass functions.",
         )
     return tool(given)
@@ -256,7 +256,7 @@ def tools_by_name(given: Sequence[ToolLike]) -> dict[str, FunctionTool[..., Any]
         if name in named:
             both = f"{_place_of(named[name])} and {_place_of(one)}"
             raise UsageError(
-                f"two tools are called {name!r}: {both}",
+                f"two tools have the name {name!r}: {both}",
                 resolution="Give one of them another name: tool(name=…)(function).",
             )
         named[name] = one
@@ -337,8 +337,9 @@ def _parameters_of(function: Callable[..., Any], called: str) -> list[_Parameter
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             stars = "*" if one.kind is one.VAR_POSITIONAL else "**"
             raise UsageError(
-                f"tool {called!r}: {stars}{one.name} can be named by no model",
-                resolution="Give each parameter a name, or take one that is a list or a dict.",
+                f"tool {called!r}: {stars}{one.name} cannot be passed by a model",
+                resolution="Give each parameter a name, or use a parameter that is a list or a "
+                "dict.",
             )
         annotation: Any = hints.get(one.name, Any)
         default = NOTHING if one.default is one.empty else one.default

@@ -78,7 +78,7 @@ def unanswered_calls(
     asked: Callable[[dict[str, Any]], str | None],
     answered: Callable[[dict[str, Any]], str | None],
 ) -> set[int]:
-    """Return `id()` of each block that is a call of a server's tool without its result, which an
+    """Return `id()` of each block that is a call of a server-side tool without its result, which an
     API refuses.
 
     `asked` returns the id of the call that a native block is, `answered` of the one whose

@@ -161,10 +161,10 @@ class _Converter(MessageConverter):
         return self.blocks(message, checked)
 
 
-BLANK = LeftOut("blank text, which the API refuses, was left out")
-NEVER_RAN = LeftOut("a call of a server's tool without its result was left out")
-UNSIGNED = LeftOut("reasoning without a signature was left out", "thinking_left_out")
-CUT_INPUT = LeftOut("a call of a server's tool with input that was cut off was left out")
+BLANK = LeftOut("blank text, which the API refuses, was not sent")
+NEVER_RAN = LeftOut("a call of a server-side tool without its result was not sent")
+UNSIGNED = LeftOut("reasoning without a signature was not sent", "thinking_left_out")
+CUT_INPUT = LeftOut("a call of a server-side tool with incomplete input was not sent")
 
 
 def _text_of(block: Block) -> str | None:
@@ -203,7 +203,7 @@ def _answered(block: Block) -> dict[str, Any] | LeftOut:
             return data if isinstance(data.get("input", {}), dict) else CUT_INPUT
         case ThinkingBlock():
             return UNSIGNED  # it is refused
-    return LeftOut(f"the API takes no {block.type} in an answer; it was left out")
+    return LeftOut(f"the API does not support {block.type} in assistant messages; it was not sent")
 
 
 def _text(block: TextBlock) -> dict[str, Any]:
@@ -256,7 +256,9 @@ def _said(block: Block) -> dict[str, Any] | LeftOut:
             return _document(block)
         case ExtensionBlock():
             return dict(block.data)
-    return LeftOut(f"the API takes no {block.type} in what goes in; it was left out")
+    return LeftOut(
+        f"the API does not support {block.type} in user messages and tool results; it was not sent"
+    )
 
 
 def _marked(

@@ -25,7 +25,7 @@ __all__ = [
 MARK = "cache_control"
 MOST_MARKS = 4
 HOUR = "1h"
-CROWDED = ": its own marks leave the cache strategy no place at the end"
+CROWDED = ": the conversation has the maximum number of cache marks, so none was added at the end"
 
 
 def mark_for_cache(native: dict[str, Any], cache: CacheStrategy) -> None:

@@ -128,7 +128,7 @@ class MessagesParser:
         if self._message is not None and self._message.id == message.id:
             return
         if self._begun:
-            out.restart("the provider began its answer anew")
+            out.restart("the provider started its answer again")
             self._clear()
         self._message = message
         out.response(message.id, message.model)

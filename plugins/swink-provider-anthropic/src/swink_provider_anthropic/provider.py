@@ -50,7 +50,7 @@ class AnthropicProvider(HTTPProvider):
         call = super().fit(model, context, options)
         fit_schemas(call)
         if takes_system(model, options) and is_misplaced(call.context):
-            what = ": an instruction went out behind the user's turn"
+            what = ": a system message was moved behind the user message"
             call.tell(what, "system_message_moved", *paths_inside(context))
         tell_crowded(call, self.name)
         return call
@@ -83,7 +83,7 @@ class AnthropicProvider(HTTPProvider):
         """Add notices for schema limits that became descriptions and for replaced fields."""
         changed = limits_in_words(options)
         if options.user is not None and options.session_id is not None:
-            changed.append("session_id: its place is taken by user; left out")
+            changed.append("session_id: not sent, because the API has one field for it and user")
         return super().notices(model, options) + changed_options(model, changed)
 
     def parser(self, model: Model) -> MessagesParser:

@@ -43,7 +43,7 @@ def limits_in_words(options: StreamOptions) -> list[str]:
     if options.rules and isinstance(options.response_format, Mapping):
         _in_words(options.response_format, found)
     names = ", ".join(sorted(found))
-    return [f"response_format: {names} as words of a description"] if names else []
+    return [f"response_format: {names} moved into descriptions"] if names else []
 
 
 def fit_schemas(call: Fitted) -> None:
@@ -52,7 +52,10 @@ def fit_schemas(call: Fitted) -> None:
     """
     wanted = call.options.response_format
     if call.options.rules and isinstance(wanted, Mapping) and any(map(_is_open, _nodes(wanted))):
-        call.refuse("structured_output", "takes no schema of an object with any other properties")
+        call.refuse(
+            "structured_output",
+            "does not accept schemas with open objects: set additionalProperties to false",
+        )
     if not call.options.rules or not any(tool.strict for tool in call.context.tools):
         return
     optional, unions = _counted(wanted if isinstance(wanted, Mapping) else {})
@@ -67,11 +70,14 @@ def fit_schemas(call: Fitted) -> None:
                 strict, optional, unions = strict + 1, optional + more, unions + either
                 if found:
                     names = ", ".join(sorted(found))
-                    what = f": {names} of the schema of {tool.name} as words of a description"
+                    what = f": {names} of the schema of {tool.name} moved into descriptions"
                     call.tell(what, "option_changed", f"tools[{at}].parameters")
                 tool = replace(tool, parameters=schema)
             else:
-                what = f": no strict mode for {tool.name} beside the rest"
+                what = (
+                    f": strict was not sent for {tool.name}, whose schema exceeds the limits of "
+                    "strict mode"
+                )
                 call.tell(what, "option_ignored", f"tools[{at}].strict")
                 tool = replace(tool, strict=None)
         tools.append(tool)

@@ -102,7 +102,9 @@ class _ManagedIdentity(Grant):
             token = await asyncio.to_thread(_identity_token, self.scope)
         except Exception as error:  # azure-identity's own tree, unknown without importing it
             reason = (str(error) or type(error).__name__).splitlines()[0]
-            message = f"no key or client secret is set, and azure-identity gave no token: {reason}"
+            message = (
+                f"no key or client secret is set, and azure-identity returned no token: {reason}"
+            )
             kind, code = StreamErrorKind.AUTH, "no_credentials"
             failure = Failure("request", kind=kind, code=code, message=message)
             raise ProviderFailure(failure) from error

@@ -147,7 +147,7 @@ def _s3(like: HTTPRequest, uri: str, method: str, body: bytes = b"") -> HTTPRequ
         url = f"https://{bucket}.s3.{host[1]}.{host[2]}/{key}"
     else:
         raise UsageError(
-            "the region of S3 is not in Bedrock's address, which is one of your own",
+            "the region of S3 cannot be derived from the custom base URL of Bedrock",
             resolution=f"Set {S3_ENDPOINT_ENV} to the address of S3.",
         )
     sent = {"x-amz-content-sha256": hashlib.sha256(body).hexdigest()}

@@ -73,11 +73,11 @@ VENDORS = re.compile(
 )
 """The vendor of a model, from its id or ARN; unknown for an application inference profile."""
 
-RENAMED = "a document's name was rewritten in characters that the API takes"
-BLANK = LeftOut("blank text, which the API refuses, was left out")
-NEVER_RAN = LeftOut("a call of a server's tool without its result was left out")
-NOT_SIGNED = LeftOut("reasoning without a signature was left out", "thinking_left_out")
-OF_ANOTHER = LeftOut("reasoning of another model was left out", "thinking_left_out")
+RENAMED = "a document's name was changed to characters that the API accepts"
+BLANK = LeftOut("blank text, which the API refuses, was not sent")
+NEVER_RAN = LeftOut("a call of a server-side tool without its result was not sent")
+NOT_SIGNED = LeftOut("reasoning without a signature was not sent", "thinking_left_out")
+OF_ANOTHER = LeftOut("reasoning of another model was not sent", "thinking_left_out")
 
 _NOT_IN_TOOL_ID = re.compile(r"[^a-zA-Z0-9_.:-]")
 _NOT_IN_NAME = re.compile(r"[^a-zA-Z0-9()\[\]-]+")
@@ -107,7 +107,7 @@ def conversation(
         del native["messages"]
     if any(isinstance(block, ExtensionBlock) or block.text.strip() for block in system):
         if options.rules and WITHOUT_SYSTEM.search(model.id):
-            raise unsupported("system_prompt", "this model takes no system prompt")
+            raise unsupported("system_prompt", "this model does not support system prompts")
         if options.rules and rule.facts.get("stored_prompt"):
             raise unsupported("system_prompt", "a stored prompt has its own system prompt")
         native["system"] = [
@@ -121,7 +121,10 @@ def conversation(
     declared = _declared(context, turns, options.tool_choice)
     if tools := [part for tool in declared for part in _tool(tool, provider, vendor, caches)]:
         if options.rules and model.lacks("tools"):
-            raise unsupported("tools", "the model calls none, and the conversation has calls")
+            raise unsupported(
+                "tools",
+                "the model does not support tools, but the conversation contains tool calls",
+            )
         native["toolConfig"] = {"tools": tools}
         choice = options.tool_choice
         if choice not in (None, "none") and context.tools:
@@ -200,7 +203,10 @@ class _Converter(MessageConverter):
             return dict(block.data)
         native = media(block, self._vendor)
         if native is None:
-            return LeftOut(f"the API takes no {block.type} in what goes in; it was left out")
+            return LeftOut(
+                f"the API does not support {block.type} in user messages and tool results; it was "
+                "not sent"
+            )
         if "document" in native and isinstance(block, DocumentBlock):
             native["document"]["name"] = self._name(block)
         return native
@@ -258,12 +264,12 @@ def _answered(block: Block, own: bool) -> dict[str, Any] | LeftOut:
         case ThinkingBlock():
             return NOT_SIGNED if own else OF_ANOTHER
         case ExtensionBlock(kind="image"):
-            return LeftOut("only users send images; this one was left out")
+            return LeftOut("images are accepted only in user messages; this one was not sent")
         case ExtensionBlock(data=dict(data)) if own:
             return data
         case ExtensionBlock():
-            return LeftOut("what another model made was left out")
-    return LeftOut(f"the API takes no {block.type} in an answer; it was left out")
+            return LeftOut("content of another model was not sent")
+    return LeftOut(f"the API does not support {block.type} in assistant messages; it was not sent")
 
 
 def _text(block: TextBlock) -> dict[str, Any] | LeftOut:
@@ -301,7 +307,8 @@ def _declared(context: Context, turns: list[dict[str, Any]], choice: str | None)
     if choice == "none" and context.tools:
         if called:
             raise unsupported(
-                "tool_choice", "Converse cannot forbid tool calls in a conversation that has some"
+                "tool_choice",
+                "the Converse API cannot forbid tool calls in a conversation that contains some",
             )
         return []
     return context.tools or map(Tool, called)

@@ -173,7 +173,7 @@ def _object(text: bytes) -> dict[str, Any]:
 def _header(named: tuple[str, Any]) -> bytes:
     name, value = named[0].encode(), str(named[1]).encode()
     if not isinstance(named[1], str) or len(value) >= 2**16:
-        raise ValueError(f"the header {named[0]} is no text that a message can hold")
+        raise ValueError(f"the header {named[0]} is not valid text")
     return bytes([len(name)]) + name + bytes([_STRING]) + len(value).to_bytes(2) + value
 
 

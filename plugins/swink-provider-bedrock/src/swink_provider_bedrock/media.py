@@ -81,13 +81,13 @@ def media(block: Block, vendor: str = "") -> dict[str, Any] | None:
     match block:
         case ImageBlock():
             if vendor == "anthropic" and isinstance(block.source, UrlSource):
-                raise unsupported("images", "Claude on Bedrock takes images as data alone")
+                raise unsupported("images", "Claude on Bedrock accepts images only as data")
             return {"image": _of(block.source, IMAGES, "images")}
         case AudioBlock():
             return {"audio": _of(block.source, AUDIO, "audio")}
         case DocumentBlock() if (media_type_of(block.source) or "").startswith("video/"):
             if vendor == "anthropic":
-                raise unsupported("video", "Claude on Bedrock takes no video")
+                raise unsupported("video", "Claude on Bedrock does not accept video")
             return {"video": _of(block.source, VIDEO, "video")}
         case DocumentBlock():
             document = _of(block.source, DOCUMENTS, "documents")
@@ -102,7 +102,7 @@ def _of(source: Source, forms: dict[str, str], what: str) -> dict[str, Any]:
     if isinstance(source, UrlSource):
         if not source.url.startswith("s3://"):
             raise unsupported(
-                what, f"Bedrock takes {what} as data or from S3, not by another address"
+                what, f"Bedrock accepts {what} as data or from S3, not from other addresses"
             )
         return {"format": form, "source": {"s3Location": {"uri": source.url}}}
     data = media_base64(source)

@@ -98,14 +98,16 @@ class BedrockProvider(HTTPProvider):
         instruction inside goes out at another place, and what schemas of strict tools become."""
         call = super().fit(model, context, options)
         if takes_system(model, options) and is_misplaced(call.context):
-            what = ": an instruction went out behind the user's turn"
+            what = ": a system message was moved behind the user message"
             call.tell(what, "system_message_moved", *paths_inside(context))
         if is_claude(model):
             fit_schemas(call)
         own = own_marks(context, self.name, "cachePoint")
         if own and not takes_points(model, options):
             paths = mark_paths(context, self.name, "cachePoint")
-            call.tell(" takes no cache points; they were not sent", "option_ignored", *paths)
+            call.tell(
+                " does not support cache points; they were not sent", "option_ignored", *paths
+            )
         elif not ends_marked(context, "cachePoint") and is_crowded(
             own, call.options.cache, rule_of(model).facts
         ):
@@ -134,9 +136,9 @@ class BedrockProvider(HTTPProvider):
         if options.tool_choice == "none":
             changed.append("tool_choice: calls cannot be forbidden, so no tools are sent")
         elif options.tool_choice not in (None, *CHOICES) and facts.get("tool_choice") == "one":
-            changed.append("tool_choice: any of one tool; the others are not sent")
+            changed.append("tool_choice: only the chosen tool was sent")
         if options.cache and options.cache.ttl and facts.get("cache_ttl") is False:
-            changed.append("cache: it is kept as long as the model does; the ttl was left out")
+            changed.append("cache: the model does not support a ttl; it was not sent")
         notices = changed_options(model, changed)
         for notice in notices:
             if notice.paths == ("options.tool_choice",):

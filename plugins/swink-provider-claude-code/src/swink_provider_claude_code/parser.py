@@ -149,7 +149,7 @@ class StreamJsonParser:
                 self._shaped = SHAPED in (line.tools or ())
             case "system" if line.subtype == "api_retry":
                 tries = f"{line.attempt} of {line.max_retries}"
-                out.notice("retry", f"the command asks again, {tries}: {line.error}")
+                out.notice("retry", f"the command retries, attempt {tries}: {line.error}")
             case "result":
                 self._result(line, out)
 

@@ -69,7 +69,7 @@ class _Converter(MessageConverter):
     def assistant(self, message: AssistantMessage) -> list[Any]:
         self.take(message, ToolCallBlock)
         for block in self.take(message, ThinkingBlock):
-            self.leave_out(block, "reasoning was left out", "thinking_left_out")
+            self.leave_out(block, "reasoning was not sent", "thinking_left_out")
         return [(message, self.blocks(message, _part))]
 
     def tool_results(self, messages: list[ToolResultMessage]) -> list[Any]:
@@ -108,9 +108,9 @@ def _part(block: Block) -> dict[str, Any] | LeftOut:
         case ToolCallBlock() | ThinkingBlock():
             return SENT_ELSEWHERE  # in words, or reported
         case _:
-            return LeftOut(f"Claude Code has no place for {block.type}; it was left out")
+            return LeftOut(f"Claude Code does not support {block.type}; it was not sent")
     if (data := media_base64(source)) is None:
-        raise unsupported(f"{block.type}s", "Claude Code takes media as data, not by its address")
+        raise unsupported(f"{block.type}s", "Claude Code accepts media only as data, not as a URL")
     said = {"type": "base64", "media_type": media_type, "data": data.data}
     if media_type == DOCUMENTS["text/*"]:
         text = base64.b64decode(data.data).decode("utf-8", "replace")

@@ -111,7 +111,8 @@ class ClaudeCodeProvider(HTTPProvider):
                 UUID(session)
             except ValueError:
                 raise InvalidOption(
-                    f"session {session!r} is no UUID", resolution="Give one, as uuidgen prints."
+                    f"session {session!r} is not a UUID",
+                    resolution="Pass a UUID, for example from uuidgen.",
                 ) from None
         return super().fit(model, context, options)
 
@@ -124,7 +125,7 @@ class ClaudeCodeProvider(HTTPProvider):
         """
         schema = options.response_format
         if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
-            raise unsupported("structured_output", "Claude Code answers with objects alone")
+            raise unsupported("structured_output", "Claude Code supports only schemas of objects")
         goes_on = bool(options.settings.get("resume") or options.settings.get("continue"))
         asked: dict[str, Any] = {} if model.id == "default" else {"--model": model.id}
         asked |= sent_options(self.knobs, model, options)

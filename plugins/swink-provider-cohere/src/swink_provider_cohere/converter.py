@@ -139,10 +139,10 @@ class _Converter(MessageConverter):
         if not isinstance(block, ThinkingBlock):
             return NO_PLACE
         if (block.metadata or {}).get(PLAN):
-            return LeftOut("the plan of an answer without tool calls was left out", THOUGHT)
+            return LeftOut("the plan of an answer without tool calls was not sent", THOUGHT)
         if block.thinking and self._thinks:
             return {"type": "thinking", "thinking": block.thinking}
-        return LeftOut("reasoning was left out, which the model does not take back", THOUGHT)
+        return LeftOut("reasoning was not sent, because the model does not accept it", THOUGHT)
 
     def _leave_out_rest(self, message: AssistantMessage) -> None:
         for block in message.content:
@@ -175,10 +175,10 @@ class _Converter(MessageConverter):
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": content}
 
 
-NAMELESS = "the name of a document that is a whole message was left out"
+NAMELESS = "the name of a document that is a whole message was not sent"
 THOUGHT = "thinking_left_out"
-BLANK = LeftOut("blank text was left out")
-NO_PLACE = LeftOut("the API has no place for this content; it was left out")
+BLANK = LeftOut("blank text was not sent")
+NO_PLACE = LeftOut("the API does not support this content; it was not sent")
 
 
 def _arguments(call: ToolCallBlock) -> str:
@@ -213,7 +213,7 @@ def _document_text(block: DocumentBlock) -> str:
     media_form(block.source, DOCUMENTS, "documents")
     data = media_base64(block.source)
     if data is None:
-        raise unsupported("documents", "Cohere takes documents as text, not by their address")
+        raise unsupported("documents", "Cohere accepts documents as text, not as URLs")
     return base64.b64decode(data.data).decode("utf-8", "replace")
 
 

@@ -183,7 +183,7 @@ class ChatParser:
         if end.usage is not None:
             _count(end.usage, out)
         if end.error or end.finish_reason in _FAILED:
-            words = end.error or f"the provider broke the answer off: {end.finish_reason}"
+            words = end.error or f"the provider stopped the answer early: {end.finish_reason}"
             out.fail(Failure("streaming", code=end.finish_reason, message=words))
             return
         reason = _STOP_REASONS.get(end.finish_reason or "")

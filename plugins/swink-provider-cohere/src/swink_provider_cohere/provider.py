@@ -77,7 +77,7 @@ class CohereProvider(HTTPProvider):
         """Add that calls are not held to schemas of which one requires nothing."""
         call = super().fit(model, context, options)
         if names := loose_tools(call.context):
-            what = f": strict was not sent, since nothing is required by {', '.join(names)}"
+            what = f": strict was not sent, because no parameter is required by {', '.join(names)}"
             strict = [f"tools[{at}].strict" for at, t in enumerate(context.tools) if t.strict]
             call.tell(what, "option_changed", *strict)
         return call

@@ -35,7 +35,7 @@ from swink_provider_echo.script import Script
 
 __all__ = ["compose", "cost", "count_words", "heard_in"]
 
-NOTHING = "(nothing was said)"
+NOTHING = "(prompt was empty)"
 
 DEFAULT_TOOL: dict[str, Any] = {
     "name": "echo",
@@ -172,7 +172,7 @@ def _thought(text: str, script: Script) -> str:
         return script.think
     told = count_words(text)
     words, them = ("word", "it") if told == 1 else ("words", "them")
-    return f"I was told {told} {words}. I shall say {them} again."
+    return f"The prompt has {told} {words}. I will now repeat {them}."
 
 
 def _spoken(text: str, payload: Mapping[str, Any], script: Script) -> str:
@@ -213,7 +213,7 @@ def _offered(name: str | None, offered: list[dict[str, Any]]) -> dict[str, Any]:
         Failure(
             "request",
             kind=StreamErrorKind.INVALID_REQUEST,
-            message=f"tool {name!r} is to be called; offered: {names}",
+            message=f"tool {name!r} cannot be called: the request offers {names}",
         )
     )
 
@@ -256,8 +256,8 @@ def _made_up(schema: Mapping[str, Any], text: str, owner: str) -> Any:
             Failure(
                 "request",
                 kind=StreamErrorKind.INVALID_REQUEST,
-                message=f"echo cannot make up data for the schema of {owner}: {error}",
-                resolution='Give the data yourself: settings={"script": {"reply": …}} for an '
+                message=f"echo cannot generate data for the schema of {owner}: {error}",
+                resolution='Provide the data: settings={"script": {"reply": …}} for an '
                 'answer, {"calls": […]} for tools.',
             )
         ) from error

@@ -65,7 +65,7 @@ class EchoConverter(MessageConverter):
         self.take(message, ThinkingBlock)
         self.take(message, ToolCallBlock)
         for block in self.take(message, ExtensionBlock):
-            self.leave_out(block, f"{block.kind} was left out")
+            self.leave_out(block, f"{block.kind} was not sent")
         for kind in (TextBlock, ImageBlock, DocumentBlock, AudioBlock):
             self.take(message, kind)
         return [

@@ -168,7 +168,7 @@ def _failed(
         "streaming" if said else "request",
         status=script.fail_status,
         kind=script.fail,
-        message=script.fail_message or f"echo was told to fail: {scripted}",
+        message=script.fail_message or f"echo failed as requested: {scripted}",
         retry_after=script.retry_after,
     )
     if not fails:
@@ -190,7 +190,7 @@ def _terminal(done: AssistantMessageEvent, call: Call) -> AssistantMessageEvent:
     failure = Failure(
         "finalize",
         kind=_FAILURES[done.stop_reason],
-        message=f"echo was told to stop with {done.stop_reason}",
+        message=f"echo stopped as requested: {done.stop_reason}",
     )
     call.attempt.learn(done.response_id, done.model, done.usage)
     error = call.error(failure, done.usage)
@@ -210,5 +210,5 @@ def _notices(model: Model, options: StreamOptions) -> Iterator[Notice]:
         is_asked = value is not None and value != CacheStrategy("none")
         if name in EchoProvider.knobs or not is_asked:
             continue
-        what = f"{model} has no option {name}; it was not used"
+        what = f"{model} does not support {name}; it was not used"
         yield Notice("option_ignored", what, (f"options.{name}",))

@@ -269,7 +269,7 @@ class _Sampler:
                 items.append(made)
             if len(items) == wanted:
                 return items
-        raise nothing(place, f"`uniqueItems` wants {wanted} different items")
+        raise nothing(place, f"`uniqueItems` requires {wanted} different items")
 
     def _string(self, node: Node, number: int, place: str) -> str:
         shortest = size(node, "minLength")

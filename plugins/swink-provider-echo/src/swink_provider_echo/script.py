@@ -145,8 +145,8 @@ class Scripts:
         if turn < len(queue):
             return queue[turn]
         raise _wrong(
-            f'settings["script"] has no script for request {turn + 1}: {len(queue)} without '
-            f"`match` are used up, and no `match` is found in {heard[:60]!r}"
+            f'settings["script"] has no script left for request {turn + 1}: {len(queue)} without '
+            f"`match` are used up, and no `match` fits {heard[:60]!r}"
         )
 
     def _turn(self, call: Call, key: bytes) -> int:
@@ -217,8 +217,8 @@ def _contradiction(script: Script, given: set[str]) -> str:
 _OF_FAILURES = {"fail_after", "fail_attempts", "fail_message", "retry_after"}
 
 _APART = {
-    frozenset({"calls", "tool"}): "both say what to call",
-    frozenset({"calls", "arguments"}): "both say what to call with",
+    frozenset({"calls", "tool"}): "both choose the tools to call",
+    frozenset({"calls", "arguments"}): "both set the arguments",
     frozenset({"cut_after", "stall_after"}): "both end the answer early",
     frozenset({"fail", "cut_after"}): "both end the answer early",
     frozenset({"fail_status", "cut_after"}): "both end the answer early",

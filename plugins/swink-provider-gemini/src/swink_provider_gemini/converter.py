@@ -146,7 +146,9 @@ def _refuse_office(context: Context) -> None:
     contents = [[] if isinstance(m.content, str) else m.content for m in context.messages]
     documents = [b for content in contents for b in content if isinstance(b, DocumentBlock)]
     for kind in {media_type_of(document.source) for document in documents} & {*OFFICE}:
-        raise unsupported("documents", f"documents are PDF or text for this model, not {kind}")
+        raise unsupported(
+            "documents", f"this model accepts only PDF and text documents, not {kind}"
+        )
 
 
 def _continued(context: Context, provider: str) -> tuple[Context, str | None]:
@@ -216,9 +218,9 @@ class _Converter(MessageConverter):
         return response
 
 
-NEVER_RAN = LeftOut("a call of a server's tool without its result was left out")
-UNSIGNED = LeftOut("reasoning without a signature was left out", "thinking_left_out")
-EMPTY = LeftOut("empty text was left out")
+NEVER_RAN = LeftOut("a call of a server-side tool without its result was not sent")
+UNSIGNED = LeftOut("reasoning without a signature was not sent", "thinking_left_out")
+EMPTY = LeftOut("empty text was not sent")
 
 
 def _is_asked_of_server(block: Block) -> bool:
@@ -253,7 +255,7 @@ def _answered(block: Block) -> dict[str, Any] | LeftOut:
             return dict(data)
         case ThinkingBlock():
             return UNSIGNED  # a summary of thoughts without signature tells the model nothing
-    return LeftOut(f"the API takes no {block.type} in an answer; it was left out")
+    return LeftOut(f"the API does not support {block.type} in assistant messages; it was not sent")
 
 
 def _call(block: ToolCallBlock) -> dict[str, Any]:
@@ -273,7 +275,9 @@ def _part(block: Block) -> dict[str, Any] | LeftOut:
             return {**_source(block), **{k: fields[k] for k in MEDIA_FIELDS if k in fields}}
         case ExtensionBlock():
             return dict(block.data)
-    return LeftOut(f"the API takes no {block.type} in what goes in; it was left out")
+    return LeftOut(
+        f"the API does not support {block.type} in user messages and tool results; it was not sent"
+    )
 
 
 def _source(block: ImageBlock | DocumentBlock | AudioBlock) -> dict[str, Any]:

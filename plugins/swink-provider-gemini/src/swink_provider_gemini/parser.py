@@ -163,7 +163,7 @@ class GenerateContentParser:
         candidate = next((c for c in candidates if not c.index), None)
         if not self._several and len(candidates) > (candidate is not None):
             self._several = True
-            out.notice("other_choices", "several answers came; only the first is used")
+            out.notice("other_choices", "the provider sent several answers; only the first is used")
         if candidate is not None:
             self._candidate(candidate, out)
         elif feedback is not None and feedback.block_reason:

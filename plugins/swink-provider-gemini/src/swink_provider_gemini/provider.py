@@ -59,7 +59,7 @@ class GeminiProvider(HTTPProvider):
             if isinstance(block, DocumentBlock) and block.name
         ]
         if named:
-            what = " takes no names of documents; they were not sent"
+            what = " does not support names of documents; they were not sent"
             call.tell(what, "option_ignored", *named)
         return call
 

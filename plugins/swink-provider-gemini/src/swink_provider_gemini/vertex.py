@@ -171,7 +171,7 @@ class VertexProvider(GeminiProvider):
                 module = import_module(f"{__package__}.{family}")
             except ImportError as error:
                 needed = (error.name or family).partition(".")[0].replace("_", "-")
-                message = f"{model} speaks an API for which {needed} is needed"
+                message = f"{model} uses an API that requires {needed}"
                 failure = Failure("request", kind=Kind.UNSUPPORTED, code="extra", message=message)
                 failure.resolution = f"pip install 'swink-provider-gemini[{family}]'"
                 failure.exception = error
@@ -238,7 +238,7 @@ class _DefaultCredentials(Grant):
             exceptions = import_module("google.auth.exceptions")
             transport = import_module("google.auth.transport.requests")
         except ImportError as error:
-            how = "for those of Google Cloud, pip install 'swink-provider-gemini[vertex]'"
+            how = "for credentials of Google Cloud, pip install 'swink-provider-gemini[vertex]'"
             raise _failed(Kind.AUTH, "no_credentials", f"{self.missing}; {how}", error) from error
         try:
             credentials, project = auth.default(scopes=[SCOPE])

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     pull = commands.add_parser("pull", help="download a model's file")
     pull.add_argument("model", nargs="?", default="default", help="smollm3-3b, or repo:file.gguf")
-    commands.add_parser("list", help="list known models, and which are here")
+    commands.add_parser("list", help="list known models and which are downloaded")
     given = parser.parse_args(arguments)
     try:
         return _list() if given.command == "list" else _pull(given.model)
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nstopped; pull again to go on", file=sys.stderr)
+        print("\nstopped; run pull again to resume", file=sys.stderr)
         return 130
 
 

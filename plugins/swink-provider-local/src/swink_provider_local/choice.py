@@ -57,7 +57,7 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
         return path
     looks_like_path = path.suffix.lower() == ".gguf"
     message = (
-        f"{path}: there is no such file"
+        f"{path}: no such file"
         if looks_like_path
         else f'"{name}" is neither a known model nor a file'
     )
@@ -99,7 +99,7 @@ def cache_type(settings: Mapping[str, Any], environ: Mapping[str, str]) -> str:
     """
     name = settings.get("cache_type") or environ.get(CACHE_TYPE_ENV) or "f16"
     if name not in CACHE_TYPES:
-        raise _wrong(f"{CACHE_TYPE_ENV} is one of {', '.join(CACHE_TYPES)}, not {name!r}")
+        raise _wrong(f"{CACHE_TYPE_ENV} must be one of {', '.join(CACHE_TYPES)}, not {name!r}")
     return str(name)
 
 
@@ -116,7 +116,7 @@ def whole_number(values: Mapping[str, object], name: str, least: int) -> int | N
     except ValueError:
         number = least - 1
     if number < least:
-        raise _wrong(f"{name} is a whole number of at least {least}, not {given!r}")
+        raise _wrong(f"{name} must be a whole number of at least {least}, not {given!r}")
     return number
 
 

@@ -131,8 +131,8 @@ class Hub:
         except (OSError, RuntimeError):  # a circle
             pass
         raise failed(
-            Kind.INVALID_REQUEST, "link", f"a link leads {path} out of {self.cache}",
-            "Name the model by the path of its file, or set SWINK_LOCAL_CACHE to another place.",
+            Kind.INVALID_REQUEST, "link", f"the link {path} points outside {self.cache}",
+            "Name the model by the path of its file, or set SWINK_LOCAL_CACHE to another folder.",
         )  # fmt: skip
 
     def url(self, file: HubFile) -> str:
@@ -155,7 +155,7 @@ class Hub:
         if self.offline:
             raise failed(
                 Kind.MODEL_NOT_FOUND, "offline",
-                f"{file} is not on this machine, and HF_HUB_OFFLINE forbids to download it",
+                f"{file} is not on this machine, and HF_HUB_OFFLINE forbids downloads",
                 f"Unset HF_HUB_OFFLINE, or put the file at {path}.",
             )  # fmt: skip
         try:
@@ -174,8 +174,8 @@ class Hub:
         except OSError as error:
             raise failed(
                 Kind.RESOURCE, "disk", f"{file} cannot be written to {path}: {error}",
-                "Make room or get the right to write there, or set SWINK_LOCAL_CACHE to another "
-                "place.",
+                "Free disk space or get permission to write there, or set SWINK_LOCAL_CACHE to "
+                "another folder.",
             ) from error  # fmt: skip
         return path
 
@@ -216,7 +216,7 @@ class Hub:
                 Kind.RESOURCE, "no_space",
                 f"{file} needs {size_text(missing)} more on the disk of {part.parent}, which has "
                 f"{size_text(room)} left",
-                "Make room, or set SWINK_LOCAL_CACHE to another place.",
+                "Free disk space, or set SWINK_LOCAL_CACHE to another folder.",
             )  # fmt: skip
 
 

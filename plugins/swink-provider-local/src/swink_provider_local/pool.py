@@ -228,8 +228,8 @@ def _too_many(number: int) -> Failure:
         "connect",
         kind=Kind.OVERLOADED,
         code="engines",
-        message=f"{number} other models are at work, which is what the limits allow",
-        title="Too many models at work",
+        message=f"{number} other models are busy, and the limits allow no more",
+        title="Too many busy models",
         resolution=f"Try again when one is done, or raise {LIMIT_ENV} or {MEMORY_ENV} if this "
         "machine has the memory.",
     )
@@ -242,7 +242,7 @@ def _too_large(settings: Settings, memory: int, limit: int) -> Failure:
         code="memory",
         message=f"{settings.path.name} with a context of {settings.context} tokens takes about "
         f"{size_text(memory)} of memory, and the limit is {size_text(limit)}",
-        title="Too large for the limit of memory",
+        title="Too large for the memory limit",
         resolution=f"Raise {MEMORY_ENV}, or ask for a smaller context, a smaller type of its cache "
         "(SWINK_LOCAL_CACHE_TYPE) or a smaller file.",
     )

@@ -96,7 +96,7 @@ class RemoteFile:
             return None
         if not (declared.isascii() and declared.isdigit() and len(declared) <= LONGEST_SIZE):
             raise failed(
-                Kind.PROTOCOL, "size", f"{self.name}: {declared[:40]!r} is no size in bytes",
+                Kind.PROTOCOL, "size", f"{self.name}: {declared[:40]!r} is not a size in bytes",
                 "Check HF_ENDPOINT.",
             )  # fmt: skip
         return int(declared)
@@ -152,7 +152,7 @@ class RemoteFile:
                         raise failed(
                             Kind.RESOURCE, "no_space",
                             f"{self.name} fills the disk, and its size is not known",
-                            "Make room, or set SWINK_LOCAL_CACHE to another place.",
+                            "Free disk space, or set SWINK_LOCAL_CACHE to another folder.",
                         )  # fmt: skip
                     out.write(piece)
                     progress(done, head.size)
@@ -163,8 +163,8 @@ class RemoteFile:
         part.unlink(missing_ok=True)
         return failed(
             Kind.PROTOCOL, "too_long",
-            f"{self.name}: more came than the {size} bytes that {_shown(self.url)} declared",
-            "Check HF_ENDPOINT, and what stands between this machine and the hub.",
+            f"{self.name}: received more than the {size} bytes that {_shown(self.url)} declared",
+            "Check HF_ENDPOINT, and any proxy between this machine and the hub.",
         )  # fmt: skip
 
     def _answer(self, part: Path, request: Request) -> Any:
@@ -196,7 +196,7 @@ class RemoteFile:
             kind, advice = Kind.NETWORK, "Try again later; the downloaded part is kept."
         else:
             kind, advice = Kind.INVALID_REQUEST, "Check HF_ENDPOINT."
-        message = f"{self.name} is not to be had: HTTP {code} from {_shown(error.url)}"
+        message = f"{self.name} cannot be downloaded: HTTP {code} from {_shown(error.url)}"
         return failed(kind, f"http_{code}", message, advice)
 
     def _cut(self, why: object) -> ProviderFailure:
@@ -220,9 +220,10 @@ class RemoteFile:
             part.unlink()
             raise failed(
                 Kind.PROTOCOL, "checksum",
-                f"{self.name} was damaged on its way, and deleted: its SHA-256 is {found}, not "
+                f"{self.name} was damaged during the download, and deleted: its SHA-256 is "
+                f"{found}, not "
                 f"{head.etag}",
-                "Try again, and check what stands between this machine and the hub.",
+                "Try again, and check any proxy between this machine and the hub.",
             )  # fmt: skip
 
 

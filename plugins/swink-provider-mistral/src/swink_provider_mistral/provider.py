@@ -109,7 +109,10 @@ class MistralConverter(ChatConverter):
         self._follows_results = False
         if not self._answers_results or not native or native[0]["role"] != "user":
             return native
-        what = f"an answer, {ANSWER!r}, was added between the results of tools and the user's turn"
+        what = (
+            f"an assistant message, {ANSWER!r}, was added between the tool results and the user "
+            "message"
+        )
         self.report(message, what, "content_added")
         return [{"role": "assistant", "content": ANSWER}, *native]
 

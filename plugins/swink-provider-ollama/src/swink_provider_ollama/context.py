@@ -60,12 +60,15 @@ def tell_of_length(
         return
     if (tokens := _bytes(payload) // MOST_BYTES_A_TOKEN) > window:
         failure = Failure("request", kind=Kind.CONTEXT_WINDOW_EXCEEDED, code="context_length")
-        failure.message = f"{model} takes {window} tokens, and the conversation has over {tokens}"
+        failure.message = (
+            f"{model} has a context window of {window} tokens, and the conversation has over "
+            f"{tokens}"
+        )
         raise ProviderFailure(failure)
     call.notice(
         "option_changed",
-        f"{model}: num_ctx is {window} here, all that the model takes; the conversation and its "
-        f"answer may need {wanted}, and an older server cuts what does not fit",
+        f"{model}: num_ctx was set to {window}, the context window of the model; the conversation "
+        f"and its answer may need {wanted}, and older servers cut off what does not fit",
     )
 
 

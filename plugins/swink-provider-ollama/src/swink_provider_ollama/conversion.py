@@ -84,14 +84,14 @@ class _OllamaConverter(MessageConverter):
             native["images"] = images
         for block in message.content:
             if isinstance(block, DocumentBlock | AudioBlock | ExtensionBlock):
-                self.leave_out(block, f"Ollama has no place for {block.type}; it was left out")
+                self.leave_out(block, f"Ollama does not support {block.type}; it was not sent")
         return native
 
 
 def _image(block: ImageBlock) -> str:
     source = media_base64(block.source)
     if source is None:
-        what = "Ollama takes images as data, not by their address"
+        what = "Ollama accepts images only as data, not as URLs"
         raise unsupported("images", f"{what}: pass a file, or its data")
     return source.data
 

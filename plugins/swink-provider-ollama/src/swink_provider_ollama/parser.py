@@ -130,7 +130,7 @@ class ChatParser:
                 Failure(
                     "finalize",
                     code=line.done_reason,
-                    message="Ollama found nothing to answer in the conversation and only "
+                    message="Ollama did not answer the conversation and only "
                     f"{line.done_reason}ed the model: it has no user message",
                 )
             )

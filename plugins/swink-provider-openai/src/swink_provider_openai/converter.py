@@ -59,7 +59,7 @@ __all__ = [
 ]  # fmt: skip
 
 THOUGHT = "thinking_left_out"
-NO_REASONING = "reasoning was left out, which the service does not take back"
+NO_REASONING = "reasoning was not sent, because the service does not accept it"
 
 AUDIO_FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
 """Subtypes of media types that the API calls by another name."""
@@ -126,7 +126,7 @@ class OpenAIConverter(MessageConverter):
     def leave_out_name(self, block: DocumentBlock) -> None:
         """Report a document's name, for which its form in the request has no field."""
         if block.name:
-            what = "the name of a document was left out"
+            what = "the name of a document was not sent"
             report_change(f"{self.path(block)}.name", what, "metadata_left_out")
 
     def part(self, block: Block) -> dict[str, Any]:
@@ -199,7 +199,7 @@ class ChatConverter(OpenAIConverter):
         """
         accepted = accepted_id(name, NOT_IN_NAMES, LONGEST_NAME)
         if accepted != name:
-            what = "the name of a user was rewritten in characters that the API takes"
+            what = "the name of a user was changed to characters that the API accepts"
             report_change(f"{self.path(message)}.name", what)
         return accepted
 
@@ -227,7 +227,7 @@ class ChatConverter(OpenAIConverter):
         media = media_said(message, images)
         for block in self.take(message, ExtensionBlock):
             if not is_sent(block, images):
-                what = f"{block.kind}: no place for it in Chat Completions; it was left out"
+                what = f"{block.kind}: not supported by Chat Completions; it was not sent"
                 self.leave_out(block, what)
         if shown := [self.part(block) for block in self.take(message, ImageBlock)]:
             media["images"] = [*media.get("images", ()), *shown]
@@ -253,7 +253,7 @@ class ChatConverter(OpenAIConverter):
                 own = (block.metadata or {}).get("reasoning_details", ())
                 details += own
                 if block.thinking and not own:
-                    self.leave_out(block, "reasoning without its details was left out", THOUGHT)
+                    self.leave_out(block, "reasoning without its details was not sent", THOUGHT)
             return {field: details} if details else {}
         if field is None or not (message.thinking or message.tool_calls):
             return {}
@@ -313,7 +313,7 @@ class ChatConverter(OpenAIConverter):
             case ImageBlock(source=FileIdSource()):
                 raise unsupported("Chat Completions", "images by a file's id; use a document")
             case ImageBlock(source=UrlSource()) if not self.dialect.image_urls:
-                raise unsupported(self.provider, "images that are an address; send the data")
+                raise unsupported(self.provider, "images by URL; send the data")
             case ImageBlock():
                 detail = {n: v for n, v in (block.metadata or {}).items() if n == "detail"}
                 return {"type": "image_url", "image_url": {"url": media_url(block), **detail}}
@@ -325,13 +325,13 @@ class ChatConverter(OpenAIConverter):
             case AudioBlock():
                 media = media_base64(block.source)
                 if media is None:
-                    raise unsupported("Chat Completions", "audio that is an address; send the data")
+                    raise unsupported("Chat Completions", "audio by URL; send the data")
                 subtype = media.media_type.partition("/")[2]
                 sound = {"data": media.data, "format": AUDIO_FORMATS.get(subtype, subtype)}
                 return {"type": "input_audio", "input_audio": sound}
             case ExtensionBlock():
                 return dict(block.data)
-        raise unsupported("Chat Completions", f"{block.type} blocks in what a user says")
+        raise unsupported("Chat Completions", f"{block.type} blocks in user messages")
 
     def document(self, block: DocumentBlock) -> dict[str, Any]:
         """Convert a document in the dialect's form of it."""
@@ -388,9 +388,9 @@ def check_place(block: DocumentBlock, dialect: Dialect, provider: str) -> None:
     """Refuse a document by what the dialect has no form of: its data, or its address."""
     address = isinstance(block.source, UrlSource)
     if address and dialect.documents in ("data", "media"):
-        raise unsupported(provider, "documents that are an address; send the data")
+        raise unsupported(provider, "documents by URL; send the data")
     if not address and dialect.documents in ("address", "file_url"):
-        raise unsupported(provider, "the data of documents; send an address, or upload them")
+        raise unsupported(provider, "documents as data; send a URL, or upload them")
 
 
 def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:
@@ -404,4 +404,4 @@ def media_url(block: ImageBlock | DocumentBlock | AudioBlock) -> str:
 
 def unsupported(api: str, what: str) -> ProviderFailure:
     """Return the failure of a call that needs what the API has no place for."""
-    return refused("content", f"{api} has no place for {what}")
+    return refused("content", f"{api} does not support {what}")

@@ -141,7 +141,7 @@ class Dialect:
                 f'; did you mean "{each}"?' for each in get_close_matches(name, known, 1)
             )
             raise PluginError(
-                f'dialect in models.toml has "{name}", which no dialect has{near}',
+                f'dialect in models.toml has "{name}", an unknown field{near}',
                 resolution=f"There are {', '.join(known)}.",
             )
         return cls(**row)

@@ -42,5 +42,5 @@ def reason_of(choice: AnyChoice) -> str:
 def error_finish(delta: Delta | None) -> Failure:
     """Make the failure for a chunk with `ERROR_FINISH`."""
     said = delta.content if delta is not None and isinstance(delta.content, str) else None
-    message = said or "the provider broke the answer off"
+    message = said or "the provider stopped the answer early"
     return Failure("streaming", code=ERROR_FINISH, message=message)

@@ -294,7 +294,7 @@ class ChatParser:
     def _leave_out(self, out: EventWriter) -> None:
         if not self._several:
             self._several = True
-            out.notice("other_choices", "several answers came; only the first is used")
+            out.notice("other_choices", "the provider sent several answers; only the first is used")
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class ChatParser:
         self._settle(out)
         lower = word.lower()
         if lower in BROKEN_OFF:
-            message = f"the provider broke the answer off: {word}"
+            message = f"the provider stopped the answer early: {word}"
             out.fail(Failure("streaming", code=lower, message=message))
             return
         reason = FINISH.get(lower)
@@ -317,7 +317,7 @@ class ChatParser:
     def _done(self, out: EventWriter) -> None:
         """Read no further: the answer is complete if its reason or its count of tokens came."""
         if out.stop_reason is None and out.failure is None and self._counted:
-            out.notice("stop_reason", "the provider completed its answer without a reason")
+            out.notice("stop_reason", "the provider completed its answer without a finish reason")
             self._stop("stop", out)
         if out.stop_reason is not None:
             self._end(out)

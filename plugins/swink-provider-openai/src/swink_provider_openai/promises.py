@@ -11,7 +11,7 @@ from swink_provider_openai.dialect import Dialect
 
 __all__ = ["headers_of", "refuse_idle_overrides"]
 
-_RULES = "[[rules]] of models.toml say what is taken, such as takes = { audio = false }"
+_RULES = "set it in [[rules]] of models.toml, for example takes = { audio = false }"
 
 
 def refuse_idle_overrides(made: type) -> None:
@@ -20,13 +20,13 @@ def refuse_idle_overrides(made: type) -> None:
     That is what an `HTTPProvider` has and the API of a call decides here.
     """
     not_asked = {
-        "parser": "name the class that reads answers as chat_parser",
+        "parser": "set chat_parser to the class that parses answers",
         "features": _RULES,
         "knobs": _RULES,
     }
     for name, instead in not_asked.items():
         if name in vars(made):
-            raise TypeError(f"{made.__name__}.{name} would never be asked: {instead}")
+            raise TypeError(f"{made.__name__}.{name} would have no effect: {instead}")
 
 
 def headers_of(

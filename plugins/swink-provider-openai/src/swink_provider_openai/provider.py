@@ -65,7 +65,7 @@ from swink_provider_openai.schemas import plain_schema
 
 __all__ = ["OpenAIProvider"]
 
-SOUND = "Models made for sound take it, over Chat Completions: gpt-audio-1.5 for one."
+SOUND = "Audio models accept it over Chat Completions, for example gpt-audio-1.5."
 
 _NO_OPTIONS = StreamOptions()
 
@@ -157,17 +157,22 @@ class OpenAIProvider(HTTPProvider):
         call = super().fit(model, context, chosen)
         kept = [name for name in (PREVIOUS, "background") if chosen.settings.get(name)]
         if kept and isinstance(self.api(model, call.options), ChatAPI):
-            call.refuse(kept[0], f"uses Chat Completions, which has no {kept[0]}")
+            call.refuse(kept[0], f"uses Chat Completions, which does not support {kept[0]}")
         if chosen is not options:
-            call.tell(": asked over Responses, which alone has what is wanted")
+            call.tell(
+                ": sent to the Responses API, because Chat Completions does not support the request"
+            )
         if call.failure is not None and call.failure.code == "audio":
             call.failure.resolution = f"{SOUND} {call.failure.resolution}"
         crowded = is_crowded(call.context, call.options.cache, self.name)
         if crowded and caches_by_marks(model):
-            what = ": its own marks leave the cache strategy no place at the end"
+            what = (
+                ": the conversation has the maximum number of cache marks, so none was added at "
+                "the end"
+            )
             call.tell(what, "option_ignored", "options.cache")
         if "set" in call.words("prefill") and _begins_anew(model):
-            what = " begins a new answer; what the last one says is not continued"
+            what = " starts a new answer; the last assistant message is not continued"
             call.tell(what, "option_changed", f"messages[{len(context.messages) - 1}]")
         if options.rules and rule_of(model).facts.get("strict_schemas"):
             given = [
@@ -321,15 +326,20 @@ class OpenAIProvider(HTTPProvider):
         facts = rule_of(model, self.api(model, options)).facts
         asked = self.dialect.gateway or caches_by_marks(model)
         if cached and not kept(facts, options, self.dialect) and not asked:
-            detail = f"{model} caches prompts by itself; nothing was sent"
+            detail = f"{model} caches prompts automatically; cache was not sent"
             notices += (Notice("option_ignored", detail, ("options.cache",)),)
         counted = isinstance(options.thinking, int) and options.thinking > 0
         if counted and self.dialect.thinking not in ("reasoning", "budget"):
-            detail = f"{model}: thinking is {options.thinking_level} here, not {options.thinking}"
+            detail = (
+                f"{model}: thinking was changed from {options.thinking} to {options.thinking_level}"
+            )
             notices += (Notice("option_changed", detail, ("options.thinking",)),)
         usual = api_of(model, _NO_OPTIONS) == "responses" and "api" not in options.settings
         if usual and api_of(model, options) != "responses":
-            detail = f"{model}: asked over Chat Completions, which alone has what is wanted"
+            detail = (
+                f"{model}: sent to Chat Completions, because the Responses API does not support "
+                "the request"
+            )
             notices += (Notice("option_changed", detail),)
         return notices
 
@@ -367,6 +377,6 @@ def _strict(at: int, tool: Tool, call: Fitted) -> Tool:
     closed = rewritten_schema(closed_schema, tool.parameters)
     if is_strict(closed):
         return replace(tool, parameters=closed)
-    what = f": no strict mode for the schema of {tool.name}; left out"
+    what = f": the schema of {tool.name} does not fit strict mode; strict was not sent"
     call.tell(what, "option_ignored", f"tools[{at}].strict")
     return replace(tool, strict=None)

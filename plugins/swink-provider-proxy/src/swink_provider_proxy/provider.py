@@ -62,7 +62,7 @@ class _Parser:
         data = msgspec.json.decode(frame)
         kind = data.get("type") if isinstance(data, dict) else None
         if isinstance(kind, str) and kind not in _TYPES:
-            out.notice("unknown_event", f"the gateway sent what is unknown here: {kind}")
+            out.notice("unknown_event", f"the gateway sent an unknown event: {kind}")
             return
         try:
             event = load(Event, data)

@@ -128,7 +128,7 @@ def put(key: str, value: str) -> None:
     """Set a KEY to a VALUE: true, a number, a TOML list, or text."""
     *tables, name = key.split(".")
     if not all([*tables, name]):
-        raise UsageError(f"{key!r} is no key", resolution="For example: aliases.quick")
+        raise UsageError(f"{key!r} is not a key", resolution="For example: aliases.quick")
     _check(tables, name, meant := _value(value))
     say(f"saved in {change(tables, name, meant)}")
 

@@ -59,7 +59,7 @@ HEADINGS = ("CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
     "--under",
     type=click.FloatRange(min=0),
     metavar="USD",
-    help="Only models whose output costs at most so much per million tokens; cheapest first.",
+    help="Only models whose output costs at most USD per million tokens; cheapest first.",
 )
 @click.option(
     "--sort",

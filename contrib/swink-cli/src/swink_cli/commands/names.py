@@ -19,7 +19,7 @@ __all__ = ["alias", "check_models", "default"]
 
 @click.command("default")
 @click.argument("models", nargs=-1, metavar="[MODEL]...", shell_complete=complete_model)
-@click.option("--unset", is_flag=True, help="Have none.")
+@click.option("--unset", is_flag=True, help="Remove the default model.")
 def default(models: Sequence[str], unset: bool) -> None:
     """Show or choose the default model.
 

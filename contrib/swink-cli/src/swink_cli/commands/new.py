@@ -41,7 +41,8 @@ def _check_words(_: click.Context, parameter: click.Parameter, words: str | None
     unfit = UNFIT if parameter.name == "author" else UNFIT | {'"'}  # which the template escapes
     if words is not None and (unfit.intersection(words) or not words.isprintable()):
         raise _failed(
-            f"{parameter.opts[0]} {words!r} contains characters that a package's files cannot hold",
+            f"{parameter.opts[0]} {words!r} contains characters that cannot be used in the files "
+            "of a package",
             "Leave out backslashes and braces; quotes are allowed only in an author's name.",
         )
     return words

@@ -62,7 +62,7 @@ __all__ = ["ResponsesConverter"]
 LONGEST_TOOL_ID = 64
 
 NOT_KEPT = LeftOut(
-    "reasoning that the service neither kept nor encrypted was left out", "thinking_left_out"
+    "reasoning that the service neither stored nor encrypted was not sent", "thinking_left_out"
 )
 
 _OF_SWINK = frozenset({TextBlock, ThinkingBlock, ToolCallBlock})
@@ -170,7 +170,9 @@ class ResponsesConverter(OpenAIConverter):
                 case ExtensionBlock():
                     native.append(self._known(block.data, block))
                 case _:
-                    return LeftOut(f"no place for {block.type} in an answer; it was left out")
+                    return LeftOut(
+                        f"{block.type} is not supported in assistant messages; it was not sent"
+                    )
             return SENT_ELSEWHERE
 
         self.blocks(message, add)
@@ -187,9 +189,9 @@ class ResponsesConverter(OpenAIConverter):
         """Report an item of an answer that does not go back."""
         path = self._paths_of_items.get(id(item), "messages")
         if item.get("type") == "reasoning":
-            report_change(path, "reasoning that nothing follows was left out", NOT_KEPT.code)
+            report_change(path, "reasoning without a following item was not sent", NOT_KEPT.code)
         else:
-            report_change(path, f"{item.get('type')} without its answer was left out")
+            report_change(path, f"{item.get('type')} without its result was not sent")
 
     def _goes_back(self, block: ThinkingBlock) -> bool:
         item = _item(block)
@@ -220,10 +222,10 @@ class ResponsesConverter(OpenAIConverter):
             self.take(message, ExtensionBlock)
             for block in content:
                 if isinstance(block, Block) and block not in own:
-                    self.leave_out(block, "content beside an item of the API was left out")
+                    self.leave_out(block, "content next to an API item was not sent")
             return [{**answer_to(message.tool_call_id, block), **block.data} for block in own]
         if message.tool_call_id in self._asked:
-            what = f"words in the result of {message.tool_name}; answer it with an ExtensionBlock"
+            what = f"text in the result of {message.tool_name}; answer it with an ExtensionBlock"
             raise unsupported("The Responses API", what)
         prefix = "Error: " if message.is_error else ""
         output: str | list[Any] = prefix + self.text(message)
@@ -271,7 +273,9 @@ class ResponsesConverter(OpenAIConverter):
                 return {"type": "input_file", "filename": name, "file_data": media_url(block)}
             case AudioBlock():
                 return {"type": "input_file", "filename": "audio", "file_data": media_url(block)}
-        raise unsupported("The Responses API", f"{block.type} blocks in what goes in")
+        raise unsupported(
+            "The Responses API", f"{block.type} blocks in user messages and tool results"
+        )
 
 
 def _with_items(role: str, parts: list[dict[str, Any]]) -> list[Any]:

@@ -62,7 +62,7 @@ class Item:
             kind = self.kind or "item"
             out.notice(
                 "contradiction",
-                f"a {kind} came whole as other than piece by piece; kept: the pieces",
+                f"the complete {kind} differs from its streamed pieces; the pieces are used",
             )
         return rest or ""
 

@@ -169,7 +169,7 @@ def conversations(number: int, as_json: bool) -> None:
 @click.option(
     "--days",
     type=click.IntRange(1, 36_500),
-    help=("Include only the last so many days, with today."),
+    help=("Include only the last INTEGER days, including today."),
 )
 @_as_json
 def costs(by: str | None, days: int | None, as_json: bool) -> None:

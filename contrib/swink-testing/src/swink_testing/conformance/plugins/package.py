@@ -108,7 +108,7 @@ def check_provider_info(subject: Subject) -> None:
     if info.base_url is not None:
         require(
             info.base_url.startswith(("http://", "https://")),
-            f"base_url is not an address: {info.base_url}",
+            f"base_url is invalid URL: {info.base_url}",
         )
     require(
         not (info.wire_format == NO_WIRE_FORMAT and subject.speaks_http),
