@@ -178,6 +178,7 @@ LAYERS: dict[str, tuple[frozenset[str], ...]] = {
                 "templates",
                 "tool_loop",
                 "tools",
+                "understood",
             }
         ),
         frozenset({"__main__", "commands", "main"}),

@@ -193,9 +193,9 @@ def _step_seconds(answer: Frames, at: int, frame: bytes, enough: float = 0.0) ->
 
 _GROWTH = (250_000, 4_000_000)
 
-GROWS = 3.0
+GROWS = 8.0
 """How many times as much a byte of the larger frame may cost. Linear work leaves the processor's
-caches and costs up to twice as much; quadratic work costs sixteen times as much."""
+caches and costs up to three times as much; quadratic work costs sixteen times as much."""
 
 
 def growing_frames(subjects: Iterable[Subject], most: int = 2) -> Iterator[str]:
