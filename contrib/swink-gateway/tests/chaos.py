@@ -55,6 +55,9 @@ GATEWAYS = 2
 CLIENTS = 24
 PROCESSES = WORKERS * GATEWAYS
 
+STARTING_SECONDS = 5.0
+"""After which the second worker of a gateway is ready, too, on a busy machine."""
+
 CROWD = 1000
 CROWD_SECONDS = 120
 """For how long it may take until all are under way, on a busy machine."""
@@ -99,7 +102,7 @@ TEMPERATURES = (0.5, 0.6, 0.7)
 ATTEMPTS = 6
 
 HANGING_SECONDS = 60.0
-FIRST_EVENT_SECONDS = 20.0
+FIRST_EVENT_SECONDS = 8.0
 """For how long an upstream that hangs says nothing, and for how long the gateway waits for it."""
 
 
@@ -632,6 +635,7 @@ async def run(minutes: float, folder: Path, disk: Path) -> int:
     await asyncio.gather(
         *(client.call("calm", f"calm {n}-{client.number}") for client in clients for n in range(2))
     )
+    await asyncio.sleep(STARTING_SECONDS)
     await _crowd(found, next(iter(parents.values())))
     chaos = Chaos(found, redis, flapping, parents, config, texts, disk)
     under_way = [

@@ -129,6 +129,7 @@ class _Parent:
         heard, ready = os.pipe()
         taken = {room.slot for room in self.rooms.values()}
         room = Room(self.flags, next(at for at in range(self.count) if at not in taken))
+        room.tell(True)  # soon: full workers leave connections to it for a second
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
