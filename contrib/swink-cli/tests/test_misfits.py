@@ -40,7 +40,11 @@ ANSWERS: list[tuple[str, Any, str | None]] = [
     ('{"n": 2.5}', schema_of("n int"), "$.n is not of type integer"),
     ('{"n": true}', schema_of("n float"), "$.n is not of type number"),
     ('{"n": 1}', schema_of("n bool"), "$.n is not of type boolean"),
-    ('{"items": [{"n": 1}, {"n": null}]}', schema_of("[n int]"), "$.items[1].n is not of type integer"),
+    (
+        '{"items": [{"n": 1}, {"n": null}]}',
+        schema_of("[n int]"),
+        "$.items[1].n is not of type integer",
+    ),
     ('{"n": [1, "x"]}', schema_of("n int[]"), "$.n[1] is not of type integer"),
     ('{"a": 1, "b": 2}', CLOSED, "$ has the unexpected field 'b'"),
     ('"red"', {"enum": ["red", "blue"]}, None),
