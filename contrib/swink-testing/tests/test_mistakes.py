@@ -90,7 +90,7 @@ class Mistake:
 OPEN = ("yield Start()", "yield TextStart(0)")
 GRAMMAR = 'plugin "acme" violated the event protocol: '
 NO_ITERATOR = (
-    'plugin "acme" .*the stream hook must return an async iterator, not {}: .*def with @hookimpl'
+    'plugin "acme" .*the stream hook must return an async iterator, not {}; .*def with @hookimpl'
 )
 NOT_LOADED = r'provider "acme" \(swink-provider-acme 1.0\) cannot be loaded: '
 
@@ -137,7 +137,7 @@ MISTAKES = [
     Mistake("data that do not parse", r"models\.toml: .*line 1", rows="[provider\nname = 'acme'"),
     Mistake(
         "a group that is misspelt",
-        '"swink.provider", where nobody looks',
+        '"swink.provider", which swink does not read',
         group="swink.provider",
         told_by="doctor",
     ),
@@ -146,7 +146,7 @@ MISTAKES = [
     ),
     Mistake(
         "a row of another name",
-        r'models.toml of mistaken_acme.*no row of the provider "acme"; it has acmee',
+        r'models.toml of mistaken_acme.*the provider "acme" has no row; it has acmee',
         yielding("yield Start()"),
         told_by="doctor",
         rows=catalogue("acmee"),
@@ -154,7 +154,7 @@ MISTAKES = [
     # the hook
     Mistake(
         "a hook without its mark",
-        "HERE.*stream has no @hookimpl, so that nobody calls it",
+        "HERE.*stream has no @hookimpl, so it is never called",
         HOOK.replace("    @hookimpl\n", "").replace("stream(self):", "stream(self):  # here"),
         told_by="doctor",
     ),
