@@ -90,7 +90,7 @@ class Mistake:
 OPEN = ("yield Start()", "yield TextStart(0)")
 GRAMMAR = 'plugin "acme" violated the event protocol: '
 NO_ITERATOR = (
-    'plugin "acme" .*the stream hook must return an async iterator, not {}: .*def with @hookimpl'
+    'plugin "acme" .*the stream hook must return an async iterator, not {}; .*def with @hookimpl'
 )
 NOT_LOADED = r'provider "acme" \(swink-provider-acme 1.0\) cannot be loaded: '
 

@@ -99,7 +99,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "more different items than there are",
         {"items": {"type": "boolean"}, "uniqueItems": True, "minItems": 3},
-        "`uniqueItems` wants 3 different items",
+        "`uniqueItems` requires 3 different items",
     ),
     (
         "nothing at all",

@@ -321,7 +321,7 @@ async def test_tuning_that_ollama_lacks_is_reported() -> None:
         events = [event async for event in stream]
     session, cache = [event.detail for event in events if isinstance(event, Notice)]
     assert "does not support session_id" in session
-    assert "no option cache" in cache
+    assert "does not support cache" in cache
 
 
 ADDRESSES = [

@@ -125,7 +125,7 @@ class FunctionTool(Generic[P, R]):
         if missing := [name for name in required if name not in call.arguments]:
             raise ValueError(f"{', '.join(missing)} missing")
         if unknown := call.arguments.keys() - self.definition.parameters["properties"].keys():
-            raise ValueError(f"unknown parameter: {', '.join(sorted(unknown))}")
+            raise ValueError(f"unknown parameter {', '.join(sorted(unknown))}")
         arguments = {}
         for one in self._parameters:
             if one.name in call.arguments:
