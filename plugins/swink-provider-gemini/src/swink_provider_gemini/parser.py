@@ -100,11 +100,11 @@ class GenerateContentParser:
         """Tell `out` what a frame says."""
         if self._says_only_text:
             try:
-                chunk = decode_text(frame)
+                text = decode_text(frame)
             except msgspec.DecodeError:  # the full decoder says what is wrong, if anything is
                 pass
             else:
-                if self._add_text(chunk, out):
+                if self._add_text(text, out):
                     return
             self._says_only_text = False
         if not frame.startswith(b"["):
