@@ -1,0 +1,262 @@
+"""Compare what the vendor keeps of a request with what its caller got."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lab.exchanges import received, words
+from lab.exchanges.failures import EXCEPTIONS, kinds_of
+from lab.exchanges.plan import Conversation
+from lab.exchanges.received import Atom
+from lab.exchanges.talk import Entry, Result, Said, Seen, User
+from lab.vendor import Exchange
+
+__all__ = ["answer", "arrived", "atoms_of", "failure", "produced"]
+
+_STOPS = {
+    "stop": "stop",
+    "sequence": "stop",
+    "length": "length",
+    "tools": "tool_use",
+    "filter": "content_filter",
+    "pause": "pause",
+}
+_WITHOUT_WORD_FOR_CALLS = ("generateContent", "ollama")
+"""APIs that give `stop` also for an answer with calls."""
+
+_CENT = 1e-9
+
+
+def produced(exchange: Exchange, choice: int = 0) -> tuple[str, str, list[tuple[str, str]]]:
+    """Return what the vendor produced: text, thoughts, and calls as names and JSON text."""
+    text: list[str] = []
+    thoughts: list[str] = []
+    calls: list[tuple[str, str]] = []
+    for part in exchange.produced[choice] if exchange.produced else []:
+        if part["type"] == "call":
+            calls.append((part["name"], part["text"]))
+        elif part["type"] == "thought":
+            thoughts.append(part["text"])
+        else:
+            text.append(part["text"])
+    return "".join(text), "".join(thoughts), calls
+
+
+def answer(exchange: Exchange, seen: Seen, *, usage: bool = True) -> Iterator[str]:
+    """Yield where a complete answer differs from the record."""
+    text, thoughts, calls = produced(exchange)
+    if seen.text != text:
+        yield f"text: the vendor produced {_cut(text)}, the caller got {_cut(seen.text)}"
+    if seen.thinking and seen.thinking != thoughts:
+        yield f"thinking: produced {_cut(thoughts)}, got {_cut(seen.thinking)}"
+    yield from _calls(calls, seen, exchange)
+    yield from _stop(exchange, seen, calls)
+    if usage:
+        yield from _usage(exchange, seen)
+
+
+def _calls(calls: list[tuple[str, str]], seen: Seen, exchange: Exchange) -> Iterator[str]:
+    got = [(call.name, call.arguments) for call in seen.calls]
+    wanted = [(name, _object(text)) for name, text in calls]
+    if len(wanted) == len(got) + 1 and wanted[-1][1] is None:
+        wanted.pop()  # cut before its arguments were whole; some APIs do not send it at all
+    for at, (name, arguments) in enumerate(wanted):
+        if at >= len(got) or got[at][0] != name:
+            yield f"calls: the vendor produced {_cut(calls)}, the caller got {_cut(got)}"
+            return
+        if arguments is not None and got[at][1] != arguments:
+            yield f"arguments: produced {_cut(arguments)}, got {_cut(got[at][1])}"
+        if arguments is None and got[at][1] and exchange.stops[:1] != ["length"]:
+            yield f"arguments: the vendor's are cut ({_cut(calls[at][1])}), got {_cut(got[at][1])}"
+    if len(got) != len(wanted):
+        yield f"calls: the vendor produced {_cut(calls)}, the caller got {_cut(got)}"
+
+
+def _stop(exchange: Exchange, seen: Seen, calls: list[Any]) -> Iterator[str]:
+    wanted = {_STOPS.get(exchange.stops[0] if exchange.stops else "stop", "stop")}
+    if "tool_use" in wanted and exchange.api in _WITHOUT_WORD_FOR_CALLS:
+        wanted.add("stop")
+    if exchange.api == "ollama" and "content_filter" in wanted:
+        wanted.add("stop")
+    if calls and wanted & {"stop"} and exchange.api in (*_WITHOUT_WORD_FOR_CALLS, "responses"):
+        wanted.add("tool_use")
+    if seen.stop not in wanted:
+        yield f"stop: the vendor's is {exchange.stops[:1]}, the caller's {seen.stop}"
+
+
+def _usage(exchange: Exchange, seen: Seen) -> Iterator[str]:
+    charge = exchange.charge
+    assert charge is not None
+    usage = charge.usage
+    wanted = {
+        "input": usage.prompt,
+        "output": usage.output,
+        "cached": usage.cached,
+        "written": usage.written + usage.written_long,
+        "reasoning": usage.reasoning,
+        "total": usage.total,
+    }
+    for name in ("input", "output"):
+        if seen.usage.get(name) is None:
+            yield f"usage: no {name}"
+    for name, number in wanted.items():
+        got = seen.usage.get(name)
+        if got is not None and got != number:
+            yield f"usage: {name} is {number}, got {got}"
+    for name in ("cached", "reasoning"):
+        if wanted[name] and seen.usage.get(name) is None and _reports(exchange.api, name):
+            yield f"usage: {name} is {wanted[name]}, got none"
+    if seen.cost is not None and abs(float(charge.cost) - seen.cost) > _CENT + 1e-6 * seen.cost:
+        yield f"bill: {charge.cost} for {charge.model} ({charge.tier}), got {seen.cost}; {usage}"
+    if seen.estimated:
+        yield "bill: the cost is an estimate although usage was reported"
+
+
+def _reports(api: str, name: str) -> bool:
+    if name == "reasoning":
+        return api in ("chat", "responses", "generateContent", "messages")
+    return api not in ("ollama",)
+
+
+def failure(exchange: Exchange, seen: Seen) -> Iterator[str]:
+    """Yield where a failure is not what the documents say of what the vendor did."""
+    failed = seen.failed
+    assert failed is not None
+    allowed = kinds_of(exchange)
+    if exchange.fault is not None and failed.kind not in allowed:
+        yield (
+            f"exception: {failed.exception} ({failed.kind}, {failed.code}) for "
+            f"{exchange.fault}, ended {exchange.ended}; expected {sorted(allowed)}"
+        )
+    if failed.kind is not None and failed.exception not in EXCEPTIONS.get(failed.kind, set()):
+        yield f"exception: {failed.exception} for the kind {failed.kind}"
+    if exchange.fault is None:
+        yield (
+            f"refused: {exchange.ended} {exchange.status} {exchange.rule}: {exchange.message}; "
+            f"the caller got {failed.exception}: {failed.message[:200]}"
+        )
+    yield from partial(exchange, seen)
+
+
+def partial(exchange: Exchange, seen: Seen) -> Iterator[str]:
+    """Yield where a part of an answer is none of what the vendor produced."""
+    text, _, calls = produced(exchange)
+    if not text.startswith(seen.text) and seen.text:
+        yield f"partial text: produced {_cut(text)}, got {_cut(seen.text)}"
+    for call, (name, raw) in zip(seen.calls, calls, strict=False):
+        if call.name != name:
+            yield f"partial call: produced {name}, got {call.name}"
+        elif call.arguments is not None and call.arguments != (_object(raw) or {}):
+            yield f"partial arguments: produced {_cut(raw)}, got {_cut(call.arguments)}"
+    if len(seen.calls) > len(calls):
+        yield f"partial calls: produced {len(calls)}, got {len(seen.calls)}"
+
+
+def atoms_of(entries: Sequence[Entry], system: str | None) -> list[Atom]:
+    """Return the parts that a conversation has in a request."""
+    made = [Atom("system", system)] if system else []
+    for entry in entries:
+        if isinstance(entry, User):
+            made += [Atom("user", text) for text in entry.texts]
+            made += [Atom("image", words.base64_of(data)) for data in entry.images]
+        elif isinstance(entry, Said):
+            if entry.text:
+                made.append(Atom("said", entry.text))
+            for call in entry.calls:
+                made.append(Atom("call", "", call.name, call.arguments or {}))
+        else:
+            made.append(Atom("result", entry.text))
+    return made
+
+
+def arrived(
+    exchange: Exchange, talk: Conversation, entries: Sequence[Entry], named: Sequence[str] | None
+) -> Iterator[str]:
+    """Yield where a request that the vendor received is not what the caller sent."""
+    got = received.read(exchange)
+    yield from _conversation(_normal(atoms_of(entries, talk.options.system)), _normal(got.atoms))
+    yield from _options(got, talk, named, exchange)
+
+
+def _normal(atoms: Sequence[Atom]) -> list[Atom]:
+    """Join texts of one side in a row, and drop empty ones."""
+    made: list[Atom] = []
+    for atom in atoms:
+        if atom.kind in ("user", "said", "system") and not atom.text.strip():
+            continue
+        if made and made[-1].kind == atom.kind and atom.kind in ("user", "said", "system"):
+            last = made.pop()
+            atom = Atom(atom.kind, last.text.rstrip("\n") + atom.text.lstrip("\n"))
+        if atom.kind == "result":
+            atom = Atom("result", atom.text)
+        made.append(atom)
+    return made
+
+
+def _conversation(wanted: list[Atom], got: list[Atom]) -> Iterator[str]:
+    for at, atom in enumerate(wanted):
+        if at >= len(got):
+            yield f"request: part {at} of {len(wanted)} is missing: {_cut(atom)}"
+            return
+        if not _same(atom, got[at]):
+            yield f"request: part {at} is {_cut(atom)}, the vendor received {_cut(got[at])}"
+            return
+    if len(got) > len(wanted):
+        yield f"request: the vendor received more than was sent: {_cut(got[len(wanted) :])}"
+
+
+def _same(wanted: Atom, got: Atom) -> bool:
+    if wanted.kind == "result" and got.kind == "result":
+        # An API without a field for errors may have the fact in the text.
+        return wanted.text == got.text or wanted.text in got.text
+    return wanted == got
+
+
+def _options(
+    got: received.Received, talk: Conversation, named: Sequence[str] | None, exchange: Exchange
+) -> Iterator[str]:
+    given = talk.options
+    wanted: dict[str, Any] = {
+        "max_tokens": given.max_tokens,
+        "temperature": given.temperature,
+        "top_p": given.top_p,
+        "stop": list(given.stop) or None,
+        "tier": given.tier,
+    }
+    if given.tools:
+        wanted["choice"] = given.choice
+    for name, value in wanted.items():
+        if value is None or got.options.get(name) == value:
+            continue
+        if named is None or _is_named(name, named):
+            continue
+        if name == "choice" and value == "auto":
+            continue
+        if name == "choice" and value == "none" and not got.tools:
+            continue
+        yield f"option: {name} is {value}, the vendor received {got.options.get(name)} ({named})"
+    missing = [name for name in given.tools if name not in got.tools]
+    if missing and given.choice != "none":
+        yield f"option: the tools {missing} are missing"
+    if given.schema is not None and "schema" not in got.options and not got.tools:
+        yield "option: the schema is missing"
+
+
+def _is_named(name: str, named: Sequence[str]) -> bool:
+    other = {"choice": "tool_choice", "tier": "service_tier"}.get(name, name)
+    return any(other in path or name in path for path in named)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text) if text else {}
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _cut(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 300 else f"{text[:200]} … {text[-90:]}"

@@ -1,0 +1,105 @@
+"""Which failures a fault of the vendor's may be, by docs/reference/failures.md."""
+
+from __future__ import annotations
+
+from lab.vendor import Exchange
+
+__all__ = ["EXCEPTIONS", "STATUS_OF_KIND", "direct_status", "kinds_of"]
+
+EXCEPTIONS = {
+    "throttled": {"ModelThrottled"},
+    "overloaded": {"ModelOverloaded"},
+    "network": {"NetworkError"},
+    "empty_response": {"EmptyResponse"},
+    "timeout": {"StreamTimeout"},
+    "protocol": {"ProtocolError"},
+    "auth": {"AuthenticationError"},
+    "quota_exhausted": {"QuotaExhausted", "LimitReached"},
+    "context_window_exceeded": {"ContextWindowExceeded"},
+    "content_filtered": {"ContentFiltered"},
+    "model_not_found": {"ModelNotFound"},
+    "invalid_request": {"InvalidRequest"},
+    "unsupported": {"Unsupported"},
+    "output_too_large": {"OutputTooLarge"},
+    "resource": {"ResourceExhausted"},
+    "cancelled": {"StreamAborted"},
+    "internal": {"PluginFault"},
+    "unknown": {"UnknownFailure"},
+}
+"""The exception of each kind of failure."""
+
+STATUS_OF_KIND = {
+    "throttled": 429,
+    "quota_exhausted": 429,
+    "overloaded": 503,
+    "resource": 503,
+    "cancelled": 503,
+    "network": 502,
+    "protocol": 502,
+    "empty_response": 502,
+    "output_too_large": 502,
+    "auth": 502,
+    "unknown": 502,
+    "timeout": 504,
+    "model_not_found": 404,
+    "context_window_exceeded": 400,
+    "content_filtered": 400,
+    "invalid_request": 400,
+    "unsupported": 400,
+    "internal": 500,
+}
+"""The gateway's status of each kind, where the provider's own is none."""
+
+_BY_FAULT = {
+    "rate_limit": {"throttled"},
+    "overload": {"overloaded"},
+    "server": {"network"},
+    "auth": {"auth"},
+    "quota": {"quota_exhausted"},
+    "overflow": {"context_window_exceeded"},
+    "filter": {"content_filtered"},
+    "cut": {"network"},
+    "reset": {"network"},
+    "empty": {"network"},
+    "damaged": {"protocol", "network"},
+    "garbage": {"protocol"},
+    "content_type": {"protocol"},
+    "silence": {"timeout"},
+    "kill": {"network"},
+}
+_BY_STATUS = {
+    400: {"invalid_request"},
+    401: {"auth"},
+    402: {"quota_exhausted"},
+    403: {"auth"},
+    404: {"model_not_found"},
+    408: {"network"},
+    413: {"invalid_request"},
+    422: {"invalid_request"},
+    429: {"throttled"},
+    503: {"overloaded"},
+    529: {"overloaded"},
+}
+
+
+def kinds_of(exchange: Exchange) -> set[str]:
+    """Return the kinds that a caller may see for an exchange that did not end well."""
+    if exchange.fault is None:
+        return {"invalid_request"} if exchange.ended == "refused" else {"network"}
+    name = exchange.fault["kind"]
+    if name == "status":
+        return _BY_STATUS.get(exchange.fault["status"], {"network"})
+    made = set(_BY_FAULT[name])
+    if name == "quota" and exchange.api in ("generateContent", "ollama", "converse", "cohere"):
+        # Their refusals have the same status and code as a limit of the rate.
+        made.add("throttled")
+    if name == "filter" and exchange.api in ("ollama", "converse", "cohere"):
+        made.add("invalid_request")  # no code, and words that no document of theirs has
+    if exchange.ended == "failed" and exchange.api in ("ollama", "cohere"):
+        made |= {"network", "unknown"}  # a failure within the stream is a message without a code
+    return made
+
+
+def direct_status(exchange: Exchange) -> int | None:
+    """Return the status that the vendor answered with."""
+    return exchange.status
