@@ -62,7 +62,7 @@ _BY_FAULT = {
     "reset": {"network"},
     "empty": {"network"},
     "damaged": {"protocol", "network"},
-    "garbage": {"protocol"},
+    "garbage": {"protocol", "network"},
     "content_type": {"protocol"},
     "silence": {"timeout"},
     "kill": {"network"},
@@ -88,15 +88,18 @@ def kinds_of(exchange: Exchange) -> set[str]:
         return {"invalid_request"} if exchange.ended == "refused" else {"network"}
     name = exchange.fault["kind"]
     if name == "status":
-        return _BY_STATUS.get(exchange.fault["status"], {"network"})
-    made = set(_BY_FAULT[name])
+        made = set(_BY_STATUS.get(exchange.fault["status"], {"network"}))
+    else:
+        made = set(_BY_FAULT[name])
     if name == "quota" and exchange.api in ("generateContent", "ollama", "converse", "cohere"):
         # Their refusals have the same status and code as a limit of the rate.
         made.add("throttled")
-    if name == "filter" and exchange.api in ("ollama", "converse", "cohere"):
-        made.add("invalid_request")  # no code, and words that no document of theirs has
-    if exchange.ended == "failed" and exchange.api in ("ollama", "cohere"):
-        made |= {"network", "unknown"}  # a failure within the stream is a message without a code
+    if name == "filter" and exchange.api in ("ollama", "converse", "cohere", "mistral"):
+        made |= {"invalid_request", "auth"}  # no code that a document of theirs has
+    if name in ("empty", "content_type") and not exchange.streamed:
+        made |= {"protocol", "network"}  # a whole body that is empty or none of the API's
+    if exchange.ended == "failed" and exchange.api in ("ollama", "cohere", "converse"):
+        made |= {"network", "unknown"}  # a failure within the stream has a code for some kinds, or none
     return made
 
 

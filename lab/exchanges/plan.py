@@ -227,6 +227,8 @@ def _with_fault(chance: random.Random, made: Conversation, kind: str) -> Convers
         after = "end"
     elif lot > 0.45:
         after = chance.choice([0, 1, 3, 10, 25])
+    if name == "filter" and made.target.api in ("cohere", "ollama"):
+        after = None  # these APIs have no word for a filtered answer
     status = chance.choice(_STATUSES) if name == "status" else None
     retry_after = chance.choice([None, 0.01, 0.0]) if name in ("rate_limit", "overload") else None
     times = 1

@@ -15,7 +15,8 @@ __all__ = ["Atom", "Received", "read"]
 class Atom:
     """One part of a conversation.
 
-    `kind` is `system`, `user`, `said`, `image`, `call` or `result`. `data` are a call's arguments.
+    `kind` is `system`, `user`, `said`, `plan`, `image`, `call` or `result`. `data` are a call's
+    arguments. A plan is what is said beside a call, or a thought: it may be missing.
     """
 
     kind: str
@@ -87,7 +88,9 @@ def _contents(made: Received, kind: str, content: Any) -> None:
             case "image_url" | "input_image":
                 made.add("image", _data_of(part["image_url"]))
             case "thinking":
-                pass
+                # Cohere's reasoning models have the plan of a call there.
+                if isinstance(part.get("thinking"), str):
+                    made.add("plan", part["thinking"])
             case other:
                 made.add("unknown", str(other))
 
@@ -101,7 +104,7 @@ def _chat(body: dict[str, Any], made: Received) -> None:
         kind = {"system": "system", "developer": "system", "user": "user"}.get(role, "said")
         _contents(made, kind, message.get("content"))
         if message.get("tool_plan"):
-            made.add("said", message["tool_plan"])
+            made.add("plan", message["tool_plan"])
         for call in message.get("tool_calls") or []:
             function = call["function"]
             made.add("call", "", function["name"], _json(function["arguments"]))
@@ -268,6 +271,7 @@ def _converse(body: dict[str, Any], made: Received) -> None:
     made.option("temperature", config.get("temperature"))
     made.option("top_p", config.get("topP"))
     made.option("stop", config.get("stopSequences"))
+    made.option("schema", (body.get("outputConfig") or {}).get("textFormat"))
     made.option("tier", (body.get("serviceTier") or {}).get("type"))
 
 

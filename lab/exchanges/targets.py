@@ -62,13 +62,20 @@ _OLLAMA = ("llama3.2", "qwen3", "gpt-oss")
 _COHERE = ("command-a-03-2025", "command-a-reasoning-08-2025", "command-r7b-12-2024")
 _MISTRAL = ("mistral-large-latest", "mistral-small-latest", "mistral-medium-latest")
 _TIERS = ("flex", "priority", "default")
+_WITHOUT_FLEX = ("priority", "default")
+
+
+def _tiers(model: str) -> tuple[str, ...]:
+    return _WITHOUT_FLEX if model.startswith("gpt-4") else _TIERS
+
+
 
 TARGETS: dict[str, tuple[Target, ...]] = {
     "openai": tuple(
-        Target("openai", model, "responses", "/v1", {"api": "responses"}, _TIERS) for model in _GPT
+        Target("openai", model, "responses", "/v1", {"api": "responses"}, _tiers(model)) for model in _GPT
     ),
     "openai-chat": tuple(
-        Target("openai", model, "chat", "/v1", {"api": "chat"}, _TIERS) for model in _GPT
+        Target("openai", model, "chat", "/v1", {"api": "chat"}, _tiers(model)) for model in _GPT
     ),
     "anthropic": tuple(Target("anthropic", model, "messages") for model in _CLAUDE),
     "gemini": tuple(Target("gemini", model, "generateContent") for model in _GEMINI),
