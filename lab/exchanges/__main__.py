@@ -8,8 +8,9 @@ import sys
 import time
 from collections import Counter
 
-from lab.exchanges.holding import Outcome, hold
-from lab.exchanges.plan import KINDS, plan_of
+from lab.exchanges import gateway, holding
+from lab.exchanges.outcome import Outcome
+from lab.exchanges.plan import KINDS, PROTOCOLS, Plan, plan_of
 
 
 def main() -> int:
@@ -25,6 +26,11 @@ def main() -> int:
     return asyncio.run(_all(given.seed, list(numbers), given.only, given.at_once))
 
 
+async def _hold(plan: Plan) -> Outcome:
+    door = gateway if plan.kind in PROTOCOLS else holding
+    return await door.hold(plan)
+
+
 async def _all(seed: int, numbers: list[int], only: str | None, at_once: int) -> int:
     began = time.monotonic()
     cpu = time.process_time()
@@ -35,7 +41,7 @@ async def _all(seed: int, numbers: list[int], only: str | None, at_once: int) ->
         for number in waiting:
             plan = plan_of(seed, number, only)
             try:
-                outcome = await asyncio.wait_for(hold(plan), 60)
+                outcome = await asyncio.wait_for(_hold(plan), 300)
             except Exception as error:
                 import traceback
 

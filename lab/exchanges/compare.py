@@ -29,6 +29,7 @@ _WITHOUT_WORD_FOR_CALLS = ("generateContent", "ollama")
 _CUT = "INVALID_JSON"
 """The field of an object that holds arguments which are not JSON."""
 
+_TEXTS = ("user", "said", "system")
 _CENT = 1e-9
 
 
@@ -47,7 +48,9 @@ def produced(exchange: Exchange, choice: int = 0) -> tuple[str, str, list[tuple[
     return "".join(text), "".join(thoughts), calls
 
 
-def answer(exchange: Exchange, seen: Seen, *, usage: bool = True) -> Iterator[str]:
+def answer(
+    exchange: Exchange, seen: Seen, *, usage: bool = True, client: str = "library"
+) -> Iterator[str]:
     """Yield where a complete answer differs from the record."""
     text, thoughts, calls = produced(exchange)
     if exchange.api == "cohere" and calls:
@@ -58,9 +61,9 @@ def answer(exchange: Exchange, seen: Seen, *, usage: bool = True) -> Iterator[st
     if seen.thinking and seen.thinking != thoughts:
         yield f"thinking: produced {_cut(thoughts)}, got {_cut(seen.thinking)}"
     yield from _calls(calls, seen, exchange)
-    yield from _stop(exchange, seen, calls)
+    yield from _stop(exchange, seen, calls, client)
     if usage:
-        yield from _usage(exchange, seen)
+        yield from _usage(exchange, seen, client)
 
 
 def _plan(exchange: Exchange, seen: Seen) -> tuple[str, str]:
@@ -87,7 +90,7 @@ def _calls(calls: list[tuple[str, str]], seen: Seen, exchange: Exchange) -> Iter
         yield f"calls: the vendor produced {_cut(calls)}, the caller got {_cut(got)}"
 
 
-def _stop(exchange: Exchange, seen: Seen, calls: list[Any]) -> Iterator[str]:
+def _stop(exchange: Exchange, seen: Seen, calls: list[Any], client: str) -> Iterator[str]:
     wanted = {_STOPS.get(exchange.stops[0] if exchange.stops else "stop", "stop")}
     if "tool_use" in wanted and exchange.api in _WITHOUT_WORD_FOR_CALLS:
         wanted.add("stop")
@@ -95,11 +98,17 @@ def _stop(exchange: Exchange, seen: Seen, calls: list[Any]) -> Iterator[str]:
         wanted.add("stop")
     if calls and wanted & {"stop"} and exchange.api in (*_WITHOUT_WORD_FOR_CALLS, "responses"):
         wanted.add("tool_use")
+    if client in ("ollama", "gemini") and "tool_use" in wanted:
+        wanted.add("stop")
+    if client == "ollama" and "content_filter" in wanted:
+        wanted.add("stop")
+    if client == "responses" and calls:
+        wanted.add("tool_use")
     if seen.stop not in wanted:
         yield f"stop: the vendor's is {exchange.stops[:1]}, the caller's {seen.stop}"
 
 
-def _usage(exchange: Exchange, seen: Seen) -> Iterator[str]:
+def _usage(exchange: Exchange, seen: Seen, client: str) -> Iterator[str]:
     charge = exchange.charge
     assert charge is not None
     usage = charge.usage
@@ -111,15 +120,21 @@ def _usage(exchange: Exchange, seen: Seen) -> Iterator[str]:
         "reasoning": usage.reasoning,
         "total": usage.total,
     }
+    if not usage.output and exchange.api == "generateContent":
+        return  # Google leaves a count of 0 out: swink takes it for unknown
     for name in ("input", "output"):
         if seen.usage.get(name) is None:
             yield f"usage: no {name}"
     for name, number in wanted.items():
         got = seen.usage.get(name)
+        if got == 0 and not _reports(exchange.api, name) and client != "library":
+            continue  # a number that the client's schema wants and the provider does not report
         if got is not None and got != number:
             yield f"usage: {name} is {number}, got {got}"
     for name in ("cached", "reasoning"):
-        if wanted[name] and seen.usage.get(name) is None and _reports(exchange.api, name):
+        if client == "ollama" or not _reports(exchange.api, name):
+            continue
+        if wanted[name] and seen.usage.get(name) is None:
             yield f"usage: {name} is {wanted[name]}, got none"
     if seen.cost is not None and abs(float(charge.cost) - seen.cost) > _CENT + 1e-6 * seen.cost:
         yield f"bill: {charge.cost} for {charge.model} ({charge.tier}), got {seen.cost}; {usage}"
@@ -130,7 +145,7 @@ def _usage(exchange: Exchange, seen: Seen) -> Iterator[str]:
 def _reports(api: str, name: str) -> bool:
     if name == "reasoning":
         return api in ("chat", "responses", "generateContent", "messages")
-    return api not in ("ollama",)
+    return name not in ("cached", "written") or api not in ("ollama", "cohere")
 
 
 def failure(exchange: Exchange, seen: Seen) -> Iterator[str]:
@@ -207,42 +222,54 @@ def arrived(
 ) -> Iterator[str]:
     """Yield where a request that the vendor received is not what the caller sent."""
     got = received.read(exchange)
-    yield from _conversation(_normal(atoms_of(entries, talk.options.system)), _normal(got.atoms))
+    wanted = _kept(atoms_of(entries, talk.options.system))
+    yield from _conversation(wanted, _kept(got.atoms))
     yield from _options(got, talk, named, exchange)
 
 
-def _normal(atoms: Sequence[Atom]) -> list[Atom]:
-    """Join texts of one side in a row, and drop empty ones."""
-    made: list[Atom] = []
-    for atom in atoms:
-        if atom.kind in ("user", "said", "system") and not atom.text.strip():
-            continue
-        if made and made[-1].kind == atom.kind and atom.kind in ("user", "said", "system"):
-            last = made.pop()
-            atom = Atom(atom.kind, last.text.rstrip("\n") + atom.text.lstrip("\n"))
-        if atom.kind == "result":
-            atom = Atom("result", atom.text)
-        made.append(atom)
-    return made
+def _kept(atoms: Sequence[Atom]) -> list[Atom]:
+    """Drop texts of white space alone, which APIs refuse."""
+    return [each for each in atoms if each.kind not in _TEXTS or each.text.strip()]
 
 
 def _conversation(wanted: list[Atom], got: list[Atom]) -> Iterator[str]:
+    """Yield the first part that is missing, changed or too much.
+
+    Texts of one side in a row may be one text, or several.
+    """
+    rest = list(wanted)
     left = list(got)
-    for at, atom in enumerate(wanted):
-        while left and left[0].kind == "plan":
-            if atom.kind == "said" and left[0].text == atom.text:
-                break
+    while rest:
+        atom = rest.pop(0)
+        while left and left[0].kind == "plan" and not _same(atom, left[0]):
             left.pop(0)
         if not left:
-            yield f"request: part {at} of {len(wanted)} is missing: {_cut(atom)}"
+            yield f"request: this part is missing: {_cut(atom)}"
             return
-        if not _same(atom, left[0]):
-            yield f"request: part {at} is {_cut(atom)}, the vendor received {_cut(left[0])}"
+        found = left.pop(0)
+        if _same(atom, found):
+            continue
+        after = _after(atom, found)
+        before = _after(found, atom)
+        if after is not None:
+            left.insert(0, after)
+        elif before is not None:
+            rest.insert(0, before)
+        else:
+            yield f"request: a part is {_cut(atom)}, the vendor received {_cut(found)}"
             return
-        left.pop(0)
     left = [each for each in left if each.kind != "plan"]
     if left:
         yield f"request: the vendor received more than was sent: {_cut(left)}"
+
+
+def _after(part: Atom, whole: Atom) -> Atom | None:
+    """Return what follows a text in one that begins with it; `None` for another one."""
+    if part.kind != whole.kind or part.kind not in _TEXTS or not part.text:
+        return None
+    if not whole.text.startswith(part.text):
+        return None
+    return Atom(whole.kind, whole.text[len(part.text) :].lstrip("\n"))
 
 
 def _same(wanted: Atom, got: Atom) -> bool:

@@ -184,9 +184,12 @@ async def _streamed(
     events = 0
     ends = 0
     left = False
+    reserved: float | None = None
     async with stream:
         async for event in stream:
             events += 1
+            if leaves and reserved is None and stream.call.attempt is not None:
+                reserved = stream.call.attempt.charge.cost
             match event:
                 case swink.Start() | swink.Retry():
                     text.clear()
@@ -219,6 +222,7 @@ async def _streamed(
     made.events = events
     made.named = tuple(named)
     made.charge = stream.call.charge.cost if left else None
+    made.reserved = reserved
     if not left and ends != 1:
         made.problems.append(f"{ends} terminal events in a stream")
     if "".join(text) != made.text and not left:

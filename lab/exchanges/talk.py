@@ -69,6 +69,7 @@ class Failed:
 class Seen:
     """What a caller gets for one request. Counts of tokens are `None` where there is none.
 
+    `charge` and `reserved` are those of a call that was left, in US dollars.
     `left` is set when the caller hung up. `events` counts what was read. `named` are the paths of
     fields that were left out or changed, as far as the caller gets to know.
     """
@@ -81,6 +82,7 @@ class Seen:
     cost: float | None = None
     estimated: bool = False
     charge: float | None = None
+    reserved: float | None = None
     failed: Failed | None = None
     left: bool = False
     events: int = 0

@@ -1,0 +1,323 @@
+"""Exchanges through the gateway, by the protocols of its clients."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+
+import swink
+from lab.exchanges import compare
+from lab.exchanges.failures import STATUS_OF_KIND, kinds_of
+from lab.exchanges.outcome import LEAST, Outcome, attempts, break_request, requests_since
+from lab.exchanges.plan import Conversation, Plan, result_of
+from lab.exchanges.protocols import PROTOCOLS, Protocol
+from lab.exchanges.protocols.base import Built, loaded
+from lab.exchanges.talk import Entry, Failed, Said, Seen
+from lab.vendor import Exchange, ManualClock, Vendor
+from lab.vendor.faults import Fault
+from lab.vendor.protocols.table import APIS
+from swink_gateway.policy.config import Source
+from swink_gateway.policy.limits import open_ledger
+from swink_gateway.serving.server import Gateway
+
+__all__ = ["hold"]
+
+_SILENT = "time_limits = { first_event = 0.25, idle = 0.25, no_progress = 0.25 }"
+_REFUSED_KEY = {"chat": 502, "responses": 502, "messages": 503, "gemini": 400, "ollama": 502}
+"""The status with which the gateway says that its own credentials were refused."""
+
+
+async def hold(plan: Plan) -> Outcome:
+    """Hold an exchange through a gateway of its own, in this process."""
+    outcome = Outcome(plan)
+    keys = {talk.tenant: [f"key-{talk.tenant}"] for talk in plan.conversations}
+    async with Vendor(keys, clock=ManualClock(), seed=plan.number) as vendor:
+        if any(talk.leave_at is not None for talk in plan.conversations):
+            vendor.state.tokens_per_second = 50
+        config = Source("exchange.toml", _file(plan, vendor.url)).config({f"KEY_{each.upper()}": _key(each) for each in keys})
+        async with (
+            swink.Client() as client,
+            Gateway(client, config=config, ledger=open_ledger(config.store)) as gateway,
+            aiohttp.ClientSession() as session,
+        ):
+            async with asyncio.TaskGroup() as group:
+                for talk in plan.conversations:
+                    group.create_task(_converse(plan, talk, vendor, gateway.url, session, outcome))
+            for talk in plan.conversations:
+                for problem in await _spending(gateway.url, session, talk, vendor, outcome):
+                    outcome.disagreements.append(f"{talk.tenant} {talk.target.name}: {problem}")
+        accounts = {each.account for each in vendor.state.record.exchanges}
+        if not accounts <= keys.keys():
+            outcome.disagreements.append(f"tenant: requests of {accounts}, not {set(keys)}")
+    return outcome
+
+
+def _file(plan: Plan, url: str) -> str:
+    """Return the gateway's configuration: a route, a key and a budget for each tenant."""
+    lines = ['[prices."ollama/*"]', "input = 0", "output = 0"]
+    lines += ['[prices."mistral/mistral-large-latest"]']
+    lines += ["input = 0.5", "output = 1.5", "cache_read = 0.05"]
+    for talk in plan.conversations:
+        target = talk.target
+        own = target.options(url, f"key-{talk.tenant}")
+        settings = ", ".join(f'{name} = "{value}"' for name, value in target.settings.items())
+        given = f'base_url = "{own["base_url"]}", api_key = "{own["api_key"]}"'
+        if settings:
+            given += f", settings = {{ {settings} }}"
+        lines += [
+            f"[routes.route-{talk.tenant}]",
+            f'tiers = [{{ model = "{target.name}", options = {{ {given} }} }}]',
+        ]
+        if talk.fault is not None and talk.fault.kind == "silence":
+            lines.append(_SILENT)
+        lines += [
+            f"[keys.{talk.tenant}]",
+            f'key = "${{KEY_{talk.tenant.upper()}}}"',
+            f'models = ["route-{talk.tenant}"]',
+            f"dollars_per_day = {plan.notes.get('budget', 100)}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _key(tenant: str) -> str:
+    return f"gateway-key-of-{tenant}-0123456789"
+
+
+async def _converse(
+    plan: Plan,
+    talk: Conversation,
+    vendor: Vendor,
+    url: str,
+    session: aiohttp.ClientSession,
+    outcome: Outcome,
+) -> None:
+    protocol = PROTOCOLS[plan.kind]
+    entries: list[Entry] = list(talk.history)
+    chance = random.Random(f"results {plan.seed} {plan.number}")
+    prompts = list(talk.prompts)
+    entries.append(prompts.pop(0))
+    since = 0
+    for turn in range(talk.live):
+        if talk.fault is not None and turn == talk.fault_at:
+            break_request(vendor, talk)
+        model = f"route-{talk.tenant}"
+        built = protocol.build(model, entries, talk.options, talk.streamed, _key(talk.tenant))
+        leaves = talk.leave_after if talk.leave_at == turn else None
+        seen = await _ask(session, url, built, protocol, talk.streamed, leaves)
+        exchanges = await requests_since(vendor, talk.tenant, since)
+        vendor.state.faults.clear()
+        since = max([since, *(each.number for each in exchanges)])
+        for problem in _judged(plan, talk, entries, exchanges, seen, protocol, outcome):
+            outcome.disagreements.append(
+                f"{talk.tenant} {talk.target.name} ({talk.target.api}), turn {turn}: {problem}"
+            )
+        if seen.failed is not None or seen.left:
+            break
+        entries.append(Said(seen.text, seen.calls, seen.native))
+        if seen.calls:
+            entries += [result_of(chance, call) for call in seen.calls]
+        elif prompts:
+            entries.append(prompts.pop(0))
+        else:
+            break
+
+
+async def _ask(
+    session: aiohttp.ClientSession,
+    url: str,
+    built: Built,
+    protocol: Protocol,
+    streamed: bool,
+    leaves: int | None,
+) -> Seen:
+    """Send a request and read its answer; with `leaves` hang up after so many events."""
+    async with session.post(url + built.path, json=built.body, headers=built.headers) as response:
+        named = tuple(
+            path.strip()
+            for name in ("x-swink-dropped", "x-swink-notices")
+            for path in response.headers.get(name, "").split(",")
+            if path.strip()
+        )
+        if response.status != 200:
+            failed = protocol.failed(response.status, loaded(await response.read()))
+            return Seen(failed=failed, named=named)
+        if not streamed:
+            made = protocol.whole(loaded(await response.read()))
+            made.named = named
+            return made
+        events: list[Any] = []
+        left = False
+        try:
+            async for event in _events(response, protocol.lines):
+                events.append(event)
+                if leaves is not None and len(events) > leaves:
+                    left = True
+                    break
+        except aiohttp.ClientError as error:
+            made = protocol.events(events)
+            made.problems = [f"the connection broke: {error!r}"]
+            return made
+        made = protocol.events(events)
+        made.events = len(events)
+        made.named = named
+        if left:
+            response.close()
+            made.left = True
+            made.problems = []
+            made.failed = None
+        return made
+
+
+async def _events(response: aiohttp.ClientResponse, lines: bool) -> AsyncIterator[Any]:
+    """Yield the events of a stream: JSON of lines, or the data of SSE."""
+    data: list[str] = []
+    async for raw in response.content:
+        line = raw.decode().rstrip("\r\n")
+        if lines:
+            if line:
+                yield loaded(line)
+        elif line.startswith("data:"):
+            data.append(line[5:].removeprefix(" "))
+        elif not line and data:
+            yield loaded("\n".join(data))
+            data.clear()
+    if data:
+        yield loaded("\n".join(data))
+
+
+def _judged(
+    plan: Plan,
+    talk: Conversation,
+    entries: Sequence[Entry],
+    exchanges: Sequence[Exchange],
+    seen: Seen,
+    protocol: Protocol,
+    outcome: Outcome,
+) -> Iterator[str]:
+    yield from seen.problems
+    failed = seen.failed
+    outcome.counts["requests"] += len(exchanges)
+    if not exchanges:
+        if failed is None and not seen.left:
+            yield "requests: the caller has an answer, the vendor no request"
+        elif failed is not None and failed.status != 400:
+            yield f"requests: none, and {failed}"
+        elif failed is not None:
+            outcome.counts["unsupported"] += 1
+            if not _may_be_unsupported(talk):
+                yield f"requests: none, and {failed}"
+        return
+    shown = replace(talk, options=_said(talk, protocol))
+    for exchange in exchanges:
+        if exchange.body:
+            yield from compare.arrived(exchange, shown, entries, seen.named)
+    yield from attempts(replace(talk, retries=0), exchanges, seen)
+    last = exchanges[-1]
+    if seen.left:
+        outcome.counts["left"] += 1
+        yield from compare.partial(last, seen)
+    elif failed is not None:
+        outcome.counts["failed"] += 1
+        yield from _failure(plan, last, failed, protocol)
+        yield from compare.partial(last, seen)
+    else:
+        outcome.counts["complete"] += 1
+        whole = last.ended == "complete"
+        yield from compare.answer(last, seen, usage=whole, client=plan.kind)
+
+
+def _said(talk: Conversation, protocol: Protocol) -> Any:
+    """Return the options that the client's protocol can say."""
+    changes: dict[str, Any] = {}
+    for name in protocol.unsaid:
+        changes[name] = () if name == "stop" else None
+    return replace(talk.options, **changes)
+
+
+def _may_be_unsupported(talk: Conversation) -> bool:
+    options = talk.options
+    images = any(getattr(each, "images", ()) for each in (*talk.history, *talk.prompts))
+    return bool(images or options.stop or options.schema or options.choice or options.tools)
+
+
+def _failure(plan: Plan, exchange: Exchange, failed: Failed, protocol: Protocol) -> Iterator[str]:
+    """Yield where a failure is not the one that the vendor's own clients get."""
+    if exchange.fault is None:
+        if exchange.ended == "refused":
+            yield f"refused: {exchange.status} {exchange.rule}: {exchange.message}"
+        else:
+            yield f"failure: {failed} although the answer was sent ({exchange.ended})"
+        return
+    kinds = kinds_of(exchange)
+    own = exchange.status if exchange.ended == "refused" else None
+    allowed = {STATUS_OF_KIND[kind] for kind in kinds}
+    if own is not None:
+        same = protocol.api == exchange.api
+        if "auth" in kinds:
+            allowed = {_REFUSED_KEY[plan.kind], *([own] if len(kinds) > 1 else [])}
+        else:
+            allowed = {own} if same else {own, *allowed}
+        if own == 529 and not same:
+            allowed = {503}
+        if same and "auth" not in kinds:
+            yield from _same_words(exchange, failed, protocol)
+    elif exchange.status == 200 or exchange.streamed:
+        allowed.add(200)
+    if failed.status not in allowed:
+        yield f"exception: status {failed.status} ({failed}) for {exchange.fault}, {exchange.ended} {exchange.status}; expected {sorted(allowed)}"
+    if failed.type == "none":
+        yield f"exception: the body of a failure has not the form of its protocol: {failed}"
+
+
+def _same_words(exchange: Exchange, failed: Failed, protocol: Protocol) -> Iterator[str]:
+    """Yield where the error's body differs from the one that the vendor's clients get."""
+    fault = Fault.of(exchange.fault)
+    api = next(each for each in APIS if each.name == exchange.api)
+    if fault.failure is None:
+        return
+    direct = api.failure(fault.failure, "")
+    wanted = protocol.failed(direct.status, loaded(direct.body))
+    for name in ("status", "code", "type"):
+        if getattr(wanted, name) not in (None, getattr(failed, name)):
+            yield f"exception: {name} is {getattr(failed, name)!r}, directly {getattr(wanted, name)!r} for {exchange.fault}"
+
+
+async def _spending(
+    url: str, session: aiohttp.ClientSession, talk: Conversation, vendor: Vendor, outcome: Outcome
+) -> list[str]:
+    """Compare a tenant's ledger with the vendor's bill."""
+    headers = {"authorization": f"Bearer {_key(talk.tenant)}"}
+    path = f"{url}/v1/spending/report?rows=true"
+    rows: list[dict[str, Any]] = []
+    for _ in range(100):
+        async with session.get(path, headers=headers) as response:
+            rows = (await response.json())["data"]
+        if all(row.get("outcome") != "reserved" for row in rows):
+            break
+        await asyncio.sleep(0.01)
+    exchanges = [each for each in await requests_since(vendor, talk.tenant, 0) if each.body]
+    made: list[str] = []
+    if len(rows) != len(exchanges):
+        unsent = sum(not row.get("cost") for row in rows)
+        if not len(exchanges) <= len(rows) <= len(exchanges) + unsent:
+            made.append(f"ledger: {len(rows)} rows for {len(exchanges)} requests")
+    if any(row.get("key") != talk.tenant for row in rows):
+        made.append(f"tenant: rows of {[row.get('key') for row in rows]}")
+    billed = sum(float(each.charge.cost) for each in exchanges if each.charge is not None)
+    charged = sum(row.get("cost") or 0 for row in rows)
+    estimated = [row for row in rows if row.get("estimated")]
+    if not estimated and abs(charged - billed) > 1e-9 + 1e-6 * billed:
+        made.append(f"bill: the vendor's is {billed}, the ledger's {charged}, without estimates")
+    for row in estimated:
+        if (row.get("cost") or 0) > (row.get("reserved") or 0) * (1 + 1e-9):
+            made.append(f"bill: an estimate of {row['cost']} beyond its reservation {row['reserved']}")
+    if estimated and billed:
+        outcome.ratios.append(charged / billed)
+        if charged < LEAST * billed - 1e-9:
+            made.append(f"bill: the vendor's is {billed}, the ledger's {charged}, with estimates")
+    return made
