@@ -7,13 +7,16 @@ import random
 from collections.abc import Iterator, Sequence
 
 import swink
-from lab.exchanges import compare, library
+from lab.exchanges import compare, library, runs
 from lab.exchanges.outcome import LEAST, Outcome, attempts, break_request, requests_since
 from lab.exchanges.plan import Conversation, Plan, result_of
 from lab.exchanges.talk import Entry, Seen
 from lab.vendor import Exchange, ManualClock, Vendor
 
 __all__ = ["hold", "judged"]
+
+_WHOLE = {"run": runs.run, "gather": runs.gather, "answer": runs.answer}
+"""The kinds that are one call of the library."""
 
 
 async def hold(plan: Plan) -> Outcome:
@@ -35,6 +38,11 @@ async def hold(plan: Plan) -> Outcome:
 async def _of_library(plan: Plan, talk: Conversation, vendor: Vendor, outcome: Outcome) -> None:
     own = talk.target.options(vendor.url, f"key-{talk.tenant}")
     async with swink.Client(providers={talk.target.provider: own}) as client:
+        if plan.kind in _WHOLE:
+            for problem in await _WHOLE[plan.kind](client, talk, vendor, outcome):
+                name = f"{talk.target.name} ({talk.target.api})"
+                outcome.disagreements.append(f"{talk.tenant} {name}: {problem}")
+            return
         entries: list[Entry] = list(talk.history)
         chance = random.Random(f"results {plan.seed} {plan.number}")
         prompts = list(talk.prompts)

@@ -146,6 +146,9 @@ def _options(chance: random.Random, kind: str, target: Target) -> Options:
     schema = None
     if not tools and kind not in ("answer",) and chance.random() < 0.12:
         schema = words.schema(chance)
+    thinking = chance.choice(["off", "low", "medium", "high"]) if chance.random() < 0.3 else None
+    if target.model.startswith("gpt-4"):
+        thinking = None  # these models do not reason, and OpenAI refuses to be asked for it
     return Options(
         system=words.sentence(chance) if chance.random() < 0.4 else None,
         max_tokens=chance.choice([1, 7, 20, 64, 300, 3000]) if chance.random() < 0.35 else None,
@@ -155,7 +158,7 @@ def _options(chance: random.Random, kind: str, target: Target) -> Options:
         tools=tools,
         choice=choice,
         schema=schema,
-        thinking=chance.choice(["off", "low", "medium", "high"]) if chance.random() < 0.3 else None,
+        thinking=thinking,
         tier=chance.choice(target.tiers) if target.tiers and chance.random() < 0.15 else None,
     )
 

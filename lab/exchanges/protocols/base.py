@@ -66,4 +66,7 @@ def arguments_of(text: Any) -> dict[str, Any] | None:
 def call_of(id: Any, name: Any, arguments: Any) -> Call:
     """Return a call as it came."""
     raw = arguments if isinstance(arguments, str) else dump(arguments)
-    return Call(str(id or ""), str(name), arguments_of(arguments), raw)
+    value = arguments_of(arguments)
+    if value is not None and value.keys() == {"INVALID_JSON"}:
+        return Call(str(id or ""), str(name), None, str(value["INVALID_JSON"]))
+    return Call(str(id or ""), str(name), value, raw)
