@@ -94,12 +94,21 @@ def kinds_of(exchange: Exchange) -> set[str]:
     if name == "quota" and exchange.api in ("generateContent", "ollama", "converse", "cohere"):
         # Their refusals have the same status and code as a limit of the rate.
         made.add("throttled")
-    if name == "filter" and exchange.api in ("ollama", "converse", "cohere", "mistral", "generateContent"):
+    if name == "filter" and exchange.api in (
+        "ollama",
+        "converse",
+        "cohere",
+        "mistral",
+        "generateContent",
+    ):
         made |= {"invalid_request", "auth"}  # no code that a document of theirs has
     if name in ("empty", "content_type") and not exchange.streamed:
         made |= {"protocol", "network"}  # a whole body that is empty or none of the API's
     if exchange.ended == "failed" and exchange.api in ("ollama", "cohere", "converse"):
-        made |= {"network", "unknown"}  # a failure within the stream has a code for some kinds, or none
+        made |= {
+            "network",
+            "unknown",
+        }  # a failure within the stream has a code for some kinds, or none
     if exchange.ended == "failed" and exchange.api == "responses":
         made.add("network")  # a failed response has the code `server_error` unless another is known
     return made

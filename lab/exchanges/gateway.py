@@ -25,7 +25,7 @@ from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import open_ledger
 from swink_gateway.serving.server import Gateway
 
-__all__ = ["hold"]
+__all__ = ["ask", "events_of", "file_of", "hold", "key_of", "rows_of", "variable_of"]
 
 _SILENT = "time_limits = { first_event = 0.25, idle = 0.25, no_progress = 0.25 }"
 _REFUSED_KEY = {"chat": 502, "responses": 502, "messages": 503, "gemini": 400, "ollama": 502}
@@ -39,7 +39,9 @@ async def hold(plan: Plan) -> Outcome:
     async with Vendor(keys, clock=ManualClock(), seed=plan.number) as vendor:
         if any(talk.leave_at is not None for talk in plan.conversations):
             vendor.state.tokens_per_second = 50
-        config = Source("exchange.toml", _file(plan, vendor.url)).config({f"KEY_{each.upper()}": _key(each) for each in keys})
+        config = Source("exchange.toml", file_of(plan, vendor.url)).config(
+            {variable_of(each): key_of(each) for each in keys}
+        )
         async with (
             swink.Client() as client,
             Gateway(client, config=config, ledger=open_ledger(config.store)) as gateway,
@@ -49,7 +51,7 @@ async def hold(plan: Plan) -> Outcome:
                 for talk in plan.conversations:
                     group.create_task(_converse(plan, talk, vendor, gateway.url, session, outcome))
             for talk in plan.conversations:
-                for problem in await _spending(gateway.url, session, talk, vendor, outcome):
+                for problem in await _spending(gateway.url, session, plan, talk, vendor, outcome):
                     outcome.disagreements.append(f"{talk.tenant} {talk.target.name}: {problem}")
         accounts = {each.account for each in vendor.state.record.exchanges}
         if not accounts <= keys.keys():
@@ -57,14 +59,15 @@ async def hold(plan: Plan) -> Outcome:
     return outcome
 
 
-def _file(plan: Plan, url: str) -> str:
+def file_of(plan: Plan, url: str) -> str:
     """Return the gateway's configuration: a route, a key and a budget for each tenant."""
     lines = ['[prices."ollama/*"]', "input = 0", "output = 0"]
     lines += ['[prices."mistral/mistral-large-latest"]']
     lines += ["input = 0.5", "output = 1.5", "cache_read = 0.05"]
     lines += ['[prices."cohere/command-a-reasoning-08-2025"]', "input = 2.5", "output = 10"]
-    for talk in plan.conversations:
+    for number, talk in enumerate(plan.conversations):
         target = talk.target
+        budget = plan.notes.get("budget", 100) if number == 0 else 100
         own = target.options(url, f"key-{talk.tenant}")
         settings = ", ".join(f'{name} = "{value}"' for name, value in target.settings.items())
         given = f'base_url = "{own["base_url"]}", api_key = "{own["api_key"]}"'
@@ -78,14 +81,20 @@ def _file(plan: Plan, url: str) -> str:
             lines.append(_SILENT)
         lines += [
             f"[keys.{talk.tenant}]",
-            f'key = "${{KEY_{talk.tenant.upper()}}}"',
+            f'key = "${{{variable_of(talk.tenant)}}}"',
             f'models = ["route-{talk.tenant}"]',
-            f"dollars_per_day = {plan.notes.get('budget', 100)}",
+            f"dollars_per_day = {budget:.8f}",
         ]
     return "\n".join(lines) + "\n"
 
 
-def _key(tenant: str) -> str:
+def variable_of(tenant: str) -> str:
+    """Return the variable of the environment that holds the tenant's key for the gateway."""
+    return f"KEY_{tenant.upper()}"
+
+
+def key_of(tenant: str) -> str:
+    """Return the tenant's key for the gateway."""
     return f"gateway-key-of-{tenant}-0123456789"
 
 
@@ -97,7 +106,7 @@ async def _converse(
     session: aiohttp.ClientSession,
     outcome: Outcome,
 ) -> None:
-    protocol = PROTOCOLS[plan.kind]
+    protocol = PROTOCOLS[plan.notes["protocol"]]
     entries: list[Entry] = list(talk.history)
     chance = random.Random(f"results {plan.seed} {plan.number}")
     prompts = list(talk.prompts)
@@ -107,9 +116,9 @@ async def _converse(
         if talk.fault is not None and turn == talk.fault_at:
             break_request(vendor, talk)
         model = f"route-{talk.tenant}"
-        built = protocol.build(model, entries, talk.options, talk.streamed, _key(talk.tenant))
+        built = protocol.build(model, entries, talk.options, talk.streamed, key_of(talk.tenant))
         leaves = talk.leave_after if talk.leave_at == turn else None
-        seen = await _ask(session, url, built, protocol, talk.streamed, leaves)
+        seen = await ask(session, url, built, protocol, talk.streamed, leaves)
         exchanges = await requests_since(vendor, talk.tenant, since)
         vendor.state.faults.clear()
         since = max([since, *(each.number for each in exchanges)])
@@ -128,7 +137,7 @@ async def _converse(
             break
 
 
-async def _ask(
+async def ask(
     session: aiohttp.ClientSession,
     url: str,
     built: Built,
@@ -154,7 +163,7 @@ async def _ask(
         events: list[Any] = []
         left = False
         try:
-            async for event in _events(response, protocol.lines):
+            async for event in events_of(response, protocol.lines):
                 events.append(event)
                 if leaves is not None and len(events) > leaves:
                     left = True
@@ -174,7 +183,7 @@ async def _ask(
         return made
 
 
-async def _events(response: aiohttp.ClientResponse, lines: bool) -> AsyncIterator[Any]:
+async def events_of(response: aiohttp.ClientResponse, lines: bool) -> AsyncIterator[Any]:
     """Yield the events of a stream: JSON of lines, or the data of SSE."""
     data: list[str] = []
     async for raw in response.content:
@@ -206,6 +215,10 @@ def _judged(
     if not exchanges:
         if failed is None and not seen.left:
             yield "requests: the caller has an answer, the vendor no request"
+        elif failed is not None and failed.status == 429 and "budget" in plan.notes:
+            outcome.counts["over budget"] += 1
+            if failed.code not in (None, "insufficient_quota", "429"):
+                yield f"budget: the code of a spent one is {failed.code}"
         elif failed is not None and failed.status != 400:
             yield f"requests: none, and {failed}"
         elif failed is not None:
@@ -229,7 +242,7 @@ def _judged(
     else:
         outcome.counts["complete"] += 1
         whole = last.ended == "complete"
-        yield from compare.answer(last, seen, usage=whole, client=plan.kind)
+        yield from compare.answer(last, seen, usage=whole, client=plan.notes["protocol"])
 
 
 def _said(talk: Conversation, protocol: Protocol) -> Any:
@@ -260,7 +273,7 @@ def _failure(plan: Plan, exchange: Exchange, failed: Failed, protocol: Protocol)
     if own is not None:
         same = protocol.api == exchange.api
         if "auth" in kinds:
-            allowed = {_REFUSED_KEY[plan.kind], *([own] if len(kinds) > 1 else [])}
+            allowed = {_REFUSED_KEY[plan.notes["protocol"]], *([own] if len(kinds) > 1 else [])}
         else:
             allowed = {own} if same else {own, *allowed}
         if own == 529 and not same:
@@ -268,7 +281,7 @@ def _failure(plan: Plan, exchange: Exchange, failed: Failed, protocol: Protocol)
         if same and "auth" not in kinds:
             yield from _same_words(exchange, failed, protocol)
     elif exchange.status == 200 or exchange.streamed:
-        allowed |= {200, *([_REFUSED_KEY[plan.kind]] if "auth" in kinds else [])}
+        allowed |= {200, *([_REFUSED_KEY[plan.notes["protocol"]]] if "auth" in kinds else [])}
     if failed.status not in allowed:
         yield f"exception: status {failed.status} ({failed}) for {exchange.fault}, {exchange.ended} {exchange.status}; expected {sorted(allowed)}"
     if failed.type == "none":
@@ -283,42 +296,72 @@ def _same_words(exchange: Exchange, failed: Failed, protocol: Protocol) -> Itera
         return
     direct = api.failure(fault.failure, "")
     wanted = protocol.failed(direct.status, loaded(direct.body))
-    for name in ("status", "code", "type"):
+    for name in ("status", "code") if wanted.code is not None else ("status", "type"):
         if getattr(wanted, name) not in (None, getattr(failed, name)):
             yield f"exception: {name} is {getattr(failed, name)!r}, directly {getattr(wanted, name)!r} for {exchange.fault}"
 
 
 async def _spending(
-    url: str, session: aiohttp.ClientSession, talk: Conversation, vendor: Vendor, outcome: Outcome
+    url: str,
+    session: aiohttp.ClientSession,
+    plan: Plan,
+    talk: Conversation,
+    vendor: Vendor,
+    outcome: Outcome,
 ) -> list[str]:
     """Compare a tenant's ledger with the vendor's bill."""
-    headers = {"authorization": f"Bearer {_key(talk.tenant)}"}
-    path = f"{url}/v1/spending/report?rows=true"
+    rows = await rows_of(url, session, talk.tenant)
+    exchanges = [each for each in await requests_since(vendor, talk.tenant, 0) if each.body]
+    made = list(_of_ledger(rows, exchanges, talk, outcome))
+    if plan.kind == "budget" and talk is plan.conversations[0]:
+        made += _of_budget(rows, plan.notes["budget"], outcome)
+    return made
+
+
+async def rows_of(
+    url: str, session: aiohttp.ClientSession, tenant: str, *, settled: bool = True
+) -> list[dict[str, Any]]:
+    """Return the rows of a tenant's ledger; `settled` waits a second until all attempts are."""
+    headers = {"authorization": f"Bearer {key_of(tenant)}"}
     rows: list[dict[str, Any]] = []
     for _ in range(100):
-        async with session.get(path, headers=headers) as response:
+        async with session.get(f"{url}/v1/spending/report?rows=true", headers=headers) as response:
             rows = (await response.json())["data"]
-        if all(row.get("outcome") != "reserved" for row in rows):
+        if not settled or all(row.get("outcome") != "reserved" for row in rows):
             break
         await asyncio.sleep(0.01)
-    exchanges = [each for each in await requests_since(vendor, talk.tenant, 0) if each.body]
-    made: list[str] = []
+    return rows
+
+
+def _of_budget(rows: list[dict[str, Any]], budget: float, outcome: Outcome) -> Iterator[str]:
+    """Yield where a key spent more than its budget and the largest reservation."""
+    charged = sum(row.get("cost") or 0 for row in rows)
+    largest = max((row.get("reserved") or 0 for row in rows), default=0)
+    beyond = sum(max((row.get("cost") or 0) - (row.get("reserved") or 0), 0) for row in rows)
+    if charged > budget + largest + beyond + 1e-9:
+        yield f"budget: {charged} were charged to a key with {budget}"
+    if outcome.counts["over budget"] and charged < budget - 1e-8:
+        yield f"budget: a key with {budget} was refused after {charged}"
+
+
+def _of_ledger(
+    rows: list[dict[str, Any]], exchanges: list[Exchange], talk: Conversation, outcome: Outcome
+) -> Iterator[str]:
     if len(rows) != len(exchanges):
         unsent = sum(not row.get("cost") for row in rows)
         if not len(exchanges) <= len(rows) <= len(exchanges) + unsent:
-            made.append(f"ledger: {len(rows)} rows for {len(exchanges)} requests")
+            yield (f"ledger: {len(rows)} rows for {len(exchanges)} requests")
     if any(row.get("key") != talk.tenant for row in rows):
-        made.append(f"tenant: rows of {[row.get('key') for row in rows]}")
+        yield (f"tenant: rows of {[row.get('key') for row in rows]}")
     billed = sum(float(each.charge.cost) for each in exchanges if each.charge is not None)
     charged = sum(row.get("cost") or 0 for row in rows)
     estimated = [row for row in rows if row.get("estimated")]
-    if not estimated and abs(charged - billed) > 1e-9 + 1e-6 * billed:
-        made.append(f"bill: the vendor's is {billed}, the ledger's {charged}, without estimates")
+    if not estimated and abs(charged - billed) > 1e-9 * (1 + len(rows)) + 1e-6 * billed:
+        yield (f"bill: the vendor's is {billed}, the ledger's {charged}, without estimates")
     for row in estimated:
         if (row.get("cost") or 0) > (row.get("reserved") or 0) * (1 + 1e-9):
-            made.append(f"bill: an estimate of {row['cost']} beyond its reservation {row['reserved']}")
+            yield (f"bill: an estimate of {row['cost']} beyond its reservation {row['reserved']}")
     if estimated and billed:
         outcome.ratios.append(charged / billed)
         if charged < LEAST * billed - 1e-9:
-            made.append(f"bill: the vendor's is {billed}, the ledger's {charged}, with estimates")
-    return made
+            yield (f"bill: the vendor's is {billed}, the ledger's {charged}, with estimates")

@@ -57,7 +57,9 @@ async def _of_library(plan: Plan, talk: Conversation, vendor: Vendor, outcome: O
             since = max([since, *(each.number for each in exchanges)])
             knows = None if plan.kind == "complete" else seen.named
             for problem in judged(talk, entries, exchanges, seen, knows, outcome):
-                outcome.disagreements.append(f"{talk.tenant} {talk.target.name} ({talk.target.api}), turn {turn}: {problem}")
+                outcome.disagreements.append(
+                    f"{talk.tenant} {talk.target.name} ({talk.target.api}), turn {turn}: {problem}"
+                )
             if seen.failed is not None or seen.left:
                 break
             entries.append(library.said_of(seen))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lab.exchanges import words
@@ -11,11 +12,12 @@ from lab.exchanges.talk import Call, Entry, Result, Said, User
 from lab.exchanges.targets import Target, drawn
 from lab.vendor import Fault
 
-__all__ = ["KINDS", "LIBRARY", "PROTOCOLS", "Conversation", "Options", "Plan", "plan_of"]
+__all__ = ["GATEWAY", "KINDS", "LIBRARY", "PROTOCOLS", "Conversation", "Options", "Plan", "plan_of"]
 
 LIBRARY = ("stream", "complete", "run", "gather", "answer")
 PROTOCOLS = ("chat", "responses", "messages", "gemini", "ollama")
-KINDS: dict[str, int] = {
+GATEWAY = (*PROTOCOLS, "budget", "kill")
+KINDS: dict[str, float] = {
     "stream": 18,
     "complete": 14,
     "run": 8,
@@ -26,6 +28,8 @@ KINDS: dict[str, int] = {
     "messages": 11,
     "gemini": 10,
     "ollama": 8,
+    "budget": 4,
+    "kill": 0.5,
 }
 """The kinds of exchanges, and how often each is drawn."""
 
@@ -99,12 +103,19 @@ def plan_of(seed: int, number: int, only: str | None = None) -> Plan:
     kind = chance.choices(kinds, [KINDS[each] for each in kinds])[0]
     kind = only or kind
     tenants = ["acme", "globex"] if chance.random() < 0.25 else ["acme"]
+    notes: dict[str, Any] = {"protocol": kind}
+    if kind in ("budget", "kill"):
+        notes["protocol"] = chance.choice(PROTOCOLS)
+        notes["budget"] = 10 ** chance.uniform(-5, -2) if kind == "budget" else 100
+        notes["after"] = chance.choice([0, 1, 2, 5, 12])
     made = tuple(_conversation(chance, kind, tenant) for tenant in tenants)
-    return Plan(seed, number, kind, made)
+    return Plan(seed, number, kind, made, notes)
 
 
 def _conversation(chance: random.Random, kind: str, tenant: str) -> Conversation:
     target = drawn(chance)
+    while kind in ("budget", "kill") and target.provider == "ollama":
+        target = drawn(chance)  # its models cost nothing
     options = _options(chance, kind, target)
     turns = _turns(chance)
     live = turns
@@ -112,6 +123,10 @@ def _conversation(chance: random.Random, kind: str, tenant: str) -> Conversation
         live = chance.randint(1, 3)
     if kind in ("gather", "answer"):
         live = chance.randint(1, 3)
+    if kind == "budget":
+        live = chance.randint(3, 12)
+    if kind == "kill":
+        live = 2
     history = [] if kind == "gather" else _history(chance, turns - live)
     pictures = target.provider != "cohere" and chance.random() < 0.15
     prompts = tuple(_prompt(chance, options, pictures, kind) for _ in range(live))
@@ -119,6 +134,8 @@ def _conversation(chance: random.Random, kind: str, tenant: str) -> Conversation
         tenant, target, options, tuple(history), prompts, live, streamed=chance.random() < 0.7
     )
     lot = chance.random()
+    if kind in ("budget", "kill"):
+        return replace(made, streamed=made.streamed or kind == "kill")
     if lot < 0.3:
         return _with_fault(chance, made, kind)
     if lot < 0.42 and kind in ("stream", *PROTOCOLS):
@@ -187,8 +204,6 @@ def _script(chance: random.Random, options: Options) -> str:
             parts.append({"call": name, "arguments": words.arguments(chance, name)})
     if not parts:
         parts.append({"tokens": chance.randint(1, 300)})
-    import json
-
     return json.dumps({"parts": parts}, ensure_ascii=chance.random() < 0.2)
 
 
@@ -221,8 +236,6 @@ def result_of(chance: random.Random, call: Call) -> Result:
 
 
 def _with_fault(chance: random.Random, made: Conversation, kind: str) -> Conversation:
-    from dataclasses import replace
-
     name: Any = chance.choice(_FAULTS)
     after: Any = None
     lot = chance.random()
@@ -243,9 +256,5 @@ def _with_fault(chance: random.Random, made: Conversation, kind: str) -> Convers
 
 
 def _left(chance: random.Random, made: Conversation) -> Conversation:
-    from dataclasses import replace
-
     after = chance.choice([0, 1, 2, 5, 9, 30])
-    return replace(
-        made, streamed=True, leave_at=chance.randrange(made.live), leave_after=after
-    )
+    return replace(made, streamed=True, leave_at=chance.randrange(made.live), leave_after=after)

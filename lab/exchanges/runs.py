@@ -49,8 +49,8 @@ def _of_run(
     outcome: Outcome,
 ) -> Iterator[str]:
     outcome.counts["requests"] += len(exchanges)
-    whole = [each for each in exchanges if each.ended == "complete" and each.produced]
     answers = [each for each in said if isinstance(each, swink.AssistantMessage)]
+    whole = _whole(exchanges, len(answers))
     if failed is None:
         outcome.counts["complete"] += 1
     else:
@@ -80,6 +80,14 @@ def _of_run(
             yield f"run: {type(failed).__name__}: {failed}"
 
 
+def _whole(exchanges: list[Exchange], number: int) -> list[Exchange]:
+    """Return the requests whose answers were taken: a broken one may have been whole before."""
+    complete = [each for each in exchanges if each.ended == "complete" and each.produced]
+    if len(complete) == number:
+        return complete
+    return [each for each in exchanges if each.produced and each.stops[0]]
+
+
 def _result(call: Call, given: swink.ToolResultMessage) -> Iterator[str]:
     """Yield where the result of a function is not what it returns for the call."""
     if given.tool_call_id != call.id:
@@ -95,7 +103,11 @@ def _result(call: Call, given: swink.ToolResultMessage) -> Iterator[str]:
         wanted = library.get_weather(**arguments)
     elif call.name == "file_report" and {"title", "place", "tags"} <= arguments.keys():
         wanted = library.file_report(**arguments)
-    elif call.name == "add" and len(arguments.get("numbers", ())) <= 3:
+    elif (
+        call.name == "add"
+        and {"numbers", "exact"} <= arguments.keys()
+        and len(arguments["numbers"]) <= 3
+    ):
         wanted = {"sum": sum(arguments["numbers"]), "exact": arguments["exact"]}
         text = json.loads(text) if not given.is_error else text
     if wanted is None:

@@ -69,10 +69,10 @@ def _tiers(model: str) -> tuple[str, ...]:
     return _WITHOUT_FLEX if model.startswith("gpt-4") else _TIERS
 
 
-
 TARGETS: dict[str, tuple[Target, ...]] = {
     "openai": tuple(
-        Target("openai", model, "responses", "/v1", {"api": "responses"}, _tiers(model)) for model in _GPT
+        Target("openai", model, "responses", "/v1", {"api": "responses"}, _tiers(model))
+        for model in _GPT
     ),
     "openai-chat": tuple(
         Target("openai", model, "chat", "/v1", {"api": "chat"}, _tiers(model)) for model in _GPT

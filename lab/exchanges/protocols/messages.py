@@ -88,9 +88,7 @@ def _blocks(entry: Entry) -> tuple[str, list[Any]]:
     if entry.text:
         made.append({"type": "text", "text": entry.text})
     for call in entry.calls:
-        made.append(
-            {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
-        )
+        made.append({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments})
     return "assistant", made
 
 
@@ -160,9 +158,7 @@ def _events(events: list[Any]) -> Seen:
     return made
 
 
-def _add(
-    block: dict[str, Any], delta: dict[str, Any], partial: dict[int, str], index: int
-) -> None:
+def _add(block: dict[str, Any], delta: dict[str, Any], partial: dict[int, str], index: int) -> None:
     match delta.get("type"):
         case "text_delta":
             block["text"] += delta["text"]

@@ -70,7 +70,8 @@ def _read(message: dict[str, Any], last: dict[str, Any]) -> Seen:
     made = Seen(message.get("content") or "", message.get("thinking") or "", tuple(calls))
     made.native = message
     reason = str(last.get("done_reason"))
-    made.stop = reason if reason in ("stop", "length") else f"unknown: {reason}"
+    known = ("stop", "length", "content_filter")
+    made.stop = reason if reason in known else f"unknown: {reason}"
     if "eval_count" in last or "prompt_eval_count" in last:
         made.usage = {"input": last.get("prompt_eval_count"), "output": last.get("eval_count")}
     made.cost = last.get("cost")
