@@ -25,7 +25,7 @@ _SECONDS = 300.0
 
 @dataclass(slots=True)
 class Totals:
-    """What came of many exchanges. `ratios` are charges by bills where a charge was estimated."""
+    """The sums over many exchanges. `ratios` are estimated charges divided by the bill."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
@@ -34,7 +34,7 @@ class Totals:
     bad: int = 0
 
     def add(self, other: Totals) -> None:
-        """Add what came of others."""
+        """Add the sums of other exchanges."""
         self.kinds += other.kinds
         self.counts += other.counts
         self.ratios += other.ratios
@@ -43,7 +43,7 @@ class Totals:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the exchanges that are asked for; return 1 if there is a disagreement."""
+    """Run exchanges; return 1 if there is a disagreement."""
     parser = argparse.ArgumentParser(prog="lab.exchanges", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=10_000)
@@ -108,7 +108,9 @@ async def _held(plan: Plan, *, alone: bool) -> Outcome:
 async def _hold(plan: Plan) -> Outcome:
     if plan.kind == "kill":
         return await kills.hold(plan)
-    return await (gateway if plan.kind in GATEWAY else holding).hold(plan)
+    if plan.kind in GATEWAY:
+        return await gateway.hold(plan)
+    return await holding.hold(plan)
 
 
 def _report(totals: Totals, number: int, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Compare what the vendor keeps of a request with what its caller got."""
+"""Compare the vendor's record of a request with the answer that its caller got."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab.exchanges import received, words
 from lab.exchanges.failures import EXCEPTIONS, kinds_of
 from lab.exchanges.plan import Conversation
 from lab.exchanges.received import Atom
-from lab.exchanges.talk import Entry, Result, Said, Seen, User
+from lab.exchanges.talk import Entry, Said, Seen, User
 from lab.vendor import Exchange
 
 __all__ = ["answer", "arrived", "atoms_of", "failure", "produced"]
@@ -34,7 +34,7 @@ _CENT = 1e-9
 
 
 def produced(exchange: Exchange, choice: int = 0) -> tuple[str, str, list[tuple[str, str]]]:
-    """Return what the vendor produced: text, thoughts, and calls as names and JSON text."""
+    """Return the text, the thoughts and the calls (name, JSON text) that the vendor produced."""
     text: list[str] = []
     thoughts: list[str] = []
     calls: list[tuple[str, str]] = []
@@ -149,7 +149,7 @@ def _reports(api: str, name: str) -> bool:
 
 
 def failure(exchange: Exchange, seen: Seen) -> Iterator[str]:
-    """Yield where a failure is not what the documents say of what the vendor did."""
+    """Yield where the documents promise another failure for this exchange."""
     failed = seen.failed
     assert failed is not None
     allowed = kinds_of(exchange)
@@ -173,13 +173,13 @@ def failure(exchange: Exchange, seen: Seen) -> Iterator[str]:
 
 
 def _is_empty(exchange: Exchange) -> bool:
-    """Tell whether an answer has neither text nor a call that can be read."""
+    """Return whether an answer has neither text nor a call that can be read."""
     text, _, calls = produced(exchange)
     return not text and not any(_object(raw) for _, raw in calls)
 
 
 def partial(exchange: Exchange, seen: Seen) -> Iterator[str]:
-    """Yield where a part of an answer is none of what the vendor produced."""
+    """Yield where a partial answer differs from the beginning of the vendor's answer."""
     text, _, calls = produced(exchange)
     damaged = exchange.fault is not None and exchange.fault["kind"] in ("damaged", "garbage")
     if not (_is_within(seen.text, text) if damaged else text.startswith(seen.text)):
@@ -194,7 +194,7 @@ def partial(exchange: Exchange, seen: Seen) -> Iterator[str]:
 
 
 def _is_within(part: str, whole: str) -> bool:
-    """Tell whether a text is what is left of another when pieces of it are lost."""
+    """Return whether a text is another one with pieces missing."""
     rest = iter(whole)
     return all(each in rest for each in part)
 
@@ -220,7 +220,7 @@ def atoms_of(entries: Sequence[Entry], system: str | None) -> list[Atom]:
 def arrived(
     exchange: Exchange, talk: Conversation, entries: Sequence[Entry], named: Sequence[str] | None
 ) -> Iterator[str]:
-    """Yield where a request that the vendor received is not what the caller sent."""
+    """Yield where the request that the vendor received differs from the caller's."""
     got = received.read(exchange)
     wanted = _kept(atoms_of(entries, talk.options.system))
     yield from _conversation(wanted, _kept(got.atoms))
@@ -264,7 +264,7 @@ def _conversation(wanted: list[Atom], got: list[Atom]) -> Iterator[str]:
 
 
 def _after(part: Atom, whole: Atom) -> Atom | None:
-    """Return what follows a text in one that begins with it; `None` for another one."""
+    """Return the rest of a text that begins with another one; `None` if it does not."""
     if part.kind != whole.kind or part.kind not in _TEXTS or not part.text:
         return None
     if not whole.text.startswith(part.text):

@@ -48,7 +48,7 @@ STATUS_OF_KIND = {
     "unsupported": 400,
     "internal": 500,
 }
-"""The gateway's status of each kind, where the provider's own is none."""
+"""The gateway's status for each kind, unless the provider's own is used."""
 
 _BY_FAULT = {
     "rate_limit": {"throttled"},

@@ -1,4 +1,4 @@
-"""Exchanges through the gateway, by the protocols of its clients."""
+"""Exchanges through the gateway, in the protocols that it serves."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REFUSED_KEY = {"chat": 502, "responses": 502, "messages": 503, "gemini": 400, "
 
 
 async def hold(plan: Plan) -> Outcome:
-    """Hold an exchange through a gateway of its own, in this process."""
+    """Hold an exchange through a new gateway in this process."""
     outcome = Outcome(plan)
     keys = {talk.tenant: [f"key-{talk.tenant}"] for talk in plan.conversations}
     async with Vendor(keys, clock=ManualClock(), seed=plan.number) as vendor:
@@ -283,9 +283,12 @@ def _failure(plan: Plan, exchange: Exchange, failed: Failed, protocol: Protocol)
     elif exchange.status == 200 or exchange.streamed:
         allowed |= {200, *([_REFUSED_KEY[plan.notes["protocol"]]] if "auth" in kinds else [])}
     if failed.status not in allowed:
-        yield f"exception: status {failed.status} ({failed}) for {exchange.fault}, {exchange.ended} {exchange.status}; expected {sorted(allowed)}"
+        yield (
+            f"exception: status {failed.status} ({failed}) for {exchange.fault}, which ended "
+            f"{exchange.ended} with {exchange.status}; expected {sorted(allowed)}"
+        )
     if failed.type == "none":
-        yield f"exception: the body of a failure has not the form of its protocol: {failed}"
+        yield f"exception: the error body does not have the form of the protocol: {failed}"
 
 
 def _same_words(exchange: Exchange, failed: Failed, protocol: Protocol) -> Iterator[str]:
@@ -298,7 +301,10 @@ def _same_words(exchange: Exchange, failed: Failed, protocol: Protocol) -> Itera
     wanted = protocol.failed(direct.status, loaded(direct.body))
     for name in ("status", "code") if wanted.code is not None else ("status", "type"):
         if getattr(wanted, name) not in (None, getattr(failed, name)):
-            yield f"exception: {name} is {getattr(failed, name)!r}, directly {getattr(wanted, name)!r} for {exchange.fault}"
+            yield (
+                f"exception: {name} is {getattr(failed, name)!r}, directly "
+                f"{getattr(wanted, name)!r}, for {exchange.fault}"
+            )
 
 
 async def _spending(

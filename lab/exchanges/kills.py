@@ -1,4 +1,4 @@
-"""A gateway in a process of its own, killed while it answers, and started again."""
+"""A gateway in a separate process, killed while it answers, and started again."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def _child(
     url = f"http://127.0.0.1:{port}"
     try:
         async with asyncio.timeout(_START):
-            while not await _is_ready(session, url):
+            while not await _is_ready(session, url):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.02)
         yield url, process
     finally:

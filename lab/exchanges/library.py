@@ -1,4 +1,4 @@
-"""Calls of the library: what a caller passes, and what it gets."""
+"""Calls of the library: arguments, answers and failures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def get_weather(city: str, unit: Literal["celsius", "fahrenheit"]) -> str:
 
 
 async def add(numbers: list[int], exact: bool) -> dict[str, Any]:
-    """Add numbers: 足し算 🧮"""
+    """Add numbers: 足し算 🧮."""
     if len(numbers) > 3:
         raise ValueError("too many numbers")
     return {"sum": sum(numbers), "exact": exact}
@@ -106,7 +106,7 @@ def _retry(retries: int) -> Any:
 
 
 def seen_of(message: swink.AssistantMessage) -> Seen:
-    """Return what a message holds."""
+    """Return the contents of a message."""
     calls = []
     for block in message.tool_calls:
         known = block.state == "complete"
@@ -131,7 +131,7 @@ def seen_of(message: swink.AssistantMessage) -> Seen:
 
 
 def failed_of(error: swink.SwinkError) -> Failed:
-    """Return what an exception says."""
+    """Return the fields of an exception."""
     name = type(error).__name__
     if isinstance(error, swink.StreamError):
         return Failed(
@@ -226,9 +226,9 @@ async def _streamed(
     if not left and ends != 1:
         made.problems.append(f"{ends} terminal events in a stream")
     if "".join(text) != made.text and not left:
-        made.problems.append("the text of the message differs from the text of its events")
+        made.problems.append("the message and its events have different texts")
     if "".join(thinking) != made.thinking and not left:
-        made.problems.append("the thinking of the message differs from that of its events")
+        made.problems.append("the message and its events have different thinking")
     return made
 
 

@@ -1,4 +1,4 @@
-"""What came of an exchange, and what all kinds of them have in common."""
+"""The outcome of an exchange, and the checks that all kinds share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ docs/how-to/gateway-budgets.md has 0.5 for whole loads; a single short prompt ma
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of an exchange: its disagreements, and counts of what happened."""
+    """The outcome of an exchange: disagreements, and counts of requests and answers."""
 
     plan: Plan
     disagreements: list[str] = field(default_factory=list)

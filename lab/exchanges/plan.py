@@ -155,13 +155,13 @@ def _turns(chance: random.Random) -> int:
 
 
 def _options(chance: random.Random, kind: str, target: Target) -> Options:
-    wants_tools = kind == "run" or (kind not in ("answer",) and chance.random() < 0.4)
+    wants_tools = kind == "run" or (kind != "answer" and chance.random() < 0.4)
     tools = tuple(words.tools(chance)) if wants_tools else ()
     choice = None
     if tools and chance.random() < 0.4:
         choice = chance.choice(["auto", "none", "required", chance.choice(tools)])
     schema = None
-    if not tools and kind not in ("answer",) and chance.random() < 0.12:
+    if not tools and kind != "answer" and chance.random() < 0.12:
         schema = words.schema(chance)
     thinking = chance.choice(["off", "low", "medium", "high"]) if chance.random() < 0.3 else None
     if target.model.startswith("gpt-4"):
@@ -186,9 +186,9 @@ def _stops(chance: random.Random) -> tuple[str, ...]:
 
 def _prompt(chance: random.Random, options: Options, pictures: bool, kind: str) -> User:
     texts = [words.sentence(chance)]
-    if chance.random() < 0.3 and options.schema is None and options.choice is None:
-        if kind not in ("answer",):
-            texts[0] += f" [[vendor {_script(chance, options)}]]"
+    free = options.schema is None and options.choice is None and kind != "answer"
+    if chance.random() < 0.3 and free:
+        texts[0] += f" [[vendor {_script(chance, options)}]]"
     images = tuple(words.image(chance) for _ in range(chance.randint(1, 2))) if pictures else ()
     return User(tuple(texts), images)
 

@@ -1,4 +1,4 @@
-"""What the vendor received: the parts of a request's body, read by the documents of its API."""
+"""Read the requests that the vendor received, by the documents of each API."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Atom:
     """One part of a conversation.
 
     `kind` is `system`, `user`, `said`, `plan`, `image`, `call` or `result`. `data` are a call's
-    arguments. A plan is what is said beside a call, or a thought: it may be missing.
+    arguments. A `plan` is a text beside a call, or a thought; a request may lack it.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class Received:
 
 
 def read(exchange: Exchange) -> Received:
-    """Read the body of a request that the vendor received."""
+    """Read the body of a request."""
     body = json.loads(exchange.body)
     made = Received()
     _READERS[exchange.api](body, made)
@@ -230,7 +230,7 @@ def _gemini(body: dict[str, Any], made: Received) -> None:
 
 
 def _response_text(response: Any) -> str:
-    """Return the text of a function's response: that of its only field, where there is one."""
+    """Return the text of a function's response: its only field, or the whole as JSON."""
     if isinstance(response, dict) and len(response) == 1:
         [value] = response.values()
         if isinstance(value, str):

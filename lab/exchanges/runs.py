@@ -75,9 +75,10 @@ def _of_run(
         seen.failed = library.failed_of(failed)
         if exchanges[-1].fault is not None or exchanges[-1].ended == "refused":
             yield from compare.failure(exchanges[-1], seen)
-    elif failed is not None and not isinstance(failed, swink.TooManyTurns):
-        if library.failed_of(failed).kind != "unsupported":
-            yield f"run: {type(failed).__name__}: {failed}"
+    elif failed is None or isinstance(failed, swink.TooManyTurns):
+        return
+    elif library.failed_of(failed).kind != "unsupported":
+        yield f"run: {type(failed).__name__}: {failed}"
 
 
 def _whole(exchanges: list[Exchange], number: int) -> list[Exchange]:

@@ -1,4 +1,4 @@
-"""A conversation, independent of any API: what its parts say, and what a caller gets."""
+"""Conversations and answers, independent of any API."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Failed:
 
 @dataclass(slots=True)
 class Seen:
-    """What a caller gets for one request. Counts of tokens are `None` where there is none.
+    """The answer that a caller gets to one request. Missing counts of tokens are `None`.
 
     `charge` and `reserved` are those of a call that was left, in US dollars.
     `left` is set when the caller hung up. `events` counts what was read. `named` are the paths of

@@ -1,4 +1,4 @@
-"""The models that are asked, by provider, and where the vendor serves them."""
+"""The models, by provider, and their addresses at the vendor."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["TARGETS", "Target", "drawn"]
 class Target:
     """A model of a provider.
 
-    `api` is the name of its API in the vendor's record, `base` the path of its address at the
-    vendor. `tiers` are names of service tiers, and `tier_field` where in a request they stand.
+    `api` names the API in the vendor's record, `base` is the path of the address at the
+    vendor. `tiers` are names of service tiers.
     """
 
     provider: str

@@ -29,7 +29,7 @@ _CODE = (
 
 
 def sentence(chance: random.Random, most: int = 40) -> str:
-    """Return a text of some words, often with other scripts and code; it has no space at its ends."""
+    """Return a text of some words, often with other scripts and code; no space at its ends."""
     made = [chance.choice(_WORDS) for _ in range(chance.randint(1, most))]
     for rare in (_CJK, _EMOJI, _CODE):
         if chance.random() < 0.2:

@@ -1,4 +1,4 @@
-"""What a protocol has to do: write a request, and read an answer or a failure."""
+"""The parts of a client's protocol: requests, answers and failures."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def arguments_of(text: Any) -> dict[str, Any] | None:
 
 
 def call_of(id: Any, name: Any, arguments: Any) -> Call:
-    """Return a call as it came."""
+    """Return a call of an answer."""
     raw = arguments if isinstance(arguments, str) else dump(arguments)
     value = arguments_of(arguments)
     if value is not None and value.keys() == {"INVALID_JSON"}:

@@ -8,7 +8,7 @@ from typing import Any
 from lab.exchanges import words
 from lab.exchanges.plan import Options
 from lab.exchanges.protocols.base import Built, Protocol, call_of, dump
-from lab.exchanges.talk import Entry, Failed, Result, Said, Seen, User
+from lab.exchanges.talk import Entry, Failed, Result, Seen, User
 
 __all__ = ["PROTOCOL"]
 
@@ -65,7 +65,7 @@ def _message(entry: Entry) -> dict[str, Any]:
             url = f"data:image/png;base64,{words.base64_of(data)}"
             parts.append({"type": "image_url", "image_url": {"url": url}})
         return {"role": "user", "content": parts}
-    if isinstance(entry, Said) and entry.native is not None:
+    if entry.native is not None:
         return dict(entry.native)
     made: dict[str, Any] = {"role": "assistant", "content": entry.text or None}
     calls = [

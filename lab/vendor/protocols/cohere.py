@@ -36,7 +36,7 @@ _STATUS = {
 }
 _MESSAGES = {
     "auth": "invalid api token",
-    "overflow": "too many tokens: size limit exceeded by 1024 tokens. Try using shorter or fewer inputs.",
+    "overflow": "too many tokens: size limit exceeded by 1024 tokens. Try using shorter inputs.",
 }
 _STOPS = {
     "stop": "COMPLETE",
