@@ -58,7 +58,8 @@ def answer(
         text, thoughts = _plan(exchange, seen)
     if seen.text != text:
         yield f"text: the vendor produced {_cut(text)}, the caller got {_cut(seen.text)}"
-    if seen.thinking and seen.thinking != thoughts:
+    parts = [part["text"] for part in exchange.produced[0] if part["type"] in ("thought", "text")]
+    if seen.thinking and seen.thinking not in (thoughts, "".join(reversed(parts))):
         yield f"thinking: produced {_cut(thoughts)}, got {_cut(seen.thinking)}"
     yield from _calls(calls, seen, exchange)
     yield from _stop(exchange, seen, calls, client)

@@ -109,6 +109,8 @@ def kinds_of(exchange: Exchange) -> set[str]:
             "network",
             "unknown",
         }  # a failure within the stream has a code for some kinds, or none
+    if exchange.ended == "failed" and name == "status":
+        made |= {"invalid_request", "network"}  # within a stream there is a type, and no status
     if exchange.ended == "failed" and exchange.api == "responses":
         made.add("network")  # a failed response has the code `server_error` unless another is known
     return made

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 
 import swink
-from lab.exchanges import compare
+from lab.exchanges import compare, holding
 from lab.exchanges.failures import STATUS_OF_KIND, kinds_of
 from lab.exchanges.outcome import LEAST, Outcome, attempts, break_request, requests_since
 from lab.exchanges.plan import Conversation, Plan, result_of
@@ -20,6 +20,7 @@ from lab.exchanges.protocols.base import Built, loaded
 from lab.exchanges.talk import Entry, Failed, Said, Seen
 from lab.vendor import Exchange, ManualClock, Vendor
 from lab.vendor.faults import Fault
+from lab.vendor.protocols.base import API
 from lab.vendor.protocols.table import APIS
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import open_ledger
@@ -106,6 +107,12 @@ async def _converse(
     session: aiohttp.ClientSession,
     outcome: Outcome,
 ) -> None:
+    if plan.kind == "proxy":
+        own = {"base_url": url, "api_key": key_of(talk.tenant)}
+        async with swink.Client(providers={"proxy": own}) as caller:
+            model = f"proxy/route-{talk.tenant}"
+            await holding.converse(plan, talk, vendor, caller, outcome, model)
+        return
     protocol = PROTOCOLS[plan.notes["protocol"]]
     entries: list[Entry] = list(talk.history)
     chance = random.Random(f"results {plan.seed} {plan.number}")
@@ -282,6 +289,9 @@ def _failure(plan: Plan, exchange: Exchange, failed: Failed, protocol: Protocol)
             yield from _same_words(exchange, failed, protocol)
     elif exchange.status == 200 or exchange.streamed:
         allowed |= {200, *([_REFUSED_KEY[plan.notes["protocol"]]] if "auth" in kinds else [])}
+    fault = Fault.of(exchange.fault)
+    if exchange.ended == "failed" and fault.failure is not None:
+        allowed.add(_api_of(exchange).failure(fault.failure, "").status)
     if failed.status not in allowed:
         yield (
             f"exception: status {failed.status} ({failed}) for {exchange.fault}, which ended "
@@ -291,13 +301,16 @@ def _failure(plan: Plan, exchange: Exchange, failed: Failed, protocol: Protocol)
         yield f"exception: the error body does not have the form of the protocol: {failed}"
 
 
+def _api_of(exchange: Exchange) -> API:
+    return next(each for each in APIS if each.name == exchange.api)
+
+
 def _same_words(exchange: Exchange, failed: Failed, protocol: Protocol) -> Iterator[str]:
     """Yield where the error's body differs from the one that the vendor's clients get."""
     fault = Fault.of(exchange.fault)
-    api = next(each for each in APIS if each.name == exchange.api)
     if fault.failure is None:
         return
-    direct = api.failure(fault.failure, "")
+    direct = _api_of(exchange).failure(fault.failure, "")
     wanted = protocol.failed(direct.status, loaded(direct.body))
     for name in ("status", "code") if wanted.code is not None else ("status", "type"):
         if getattr(wanted, name) not in (None, getattr(failed, name)):

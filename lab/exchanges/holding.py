@@ -13,7 +13,7 @@ from lab.exchanges.plan import Conversation, Plan, result_of
 from lab.exchanges.talk import Entry, Seen
 from lab.vendor import Exchange, ManualClock, Vendor
 
-__all__ = ["hold", "judged"]
+__all__ = ["converse", "hold", "judged"]
 
 _WHOLE = {"run": runs.run, "gather": runs.gather, "answer": runs.answer}
 """The kinds that are one call of the library."""
@@ -43,32 +43,44 @@ async def _of_library(plan: Plan, talk: Conversation, vendor: Vendor, outcome: O
                 name = f"{talk.target.name} ({talk.target.api})"
                 outcome.disagreements.append(f"{talk.tenant} {name}: {problem}")
             return
-        entries: list[Entry] = list(talk.history)
-        chance = random.Random(f"results {plan.seed} {plan.number}")
-        prompts = list(talk.prompts)
-        entries.append(prompts.pop(0))
-        since = 0
-        for turn in range(talk.live):
-            if talk.fault is not None and turn == talk.fault_at:
-                break_request(vendor, talk)
-            seen = await library.ask(client, talk, entries, plan.kind, turn)
-            exchanges = await requests_since(vendor, talk.tenant, since)
-            vendor.state.faults.clear()
-            since = max([since, *(each.number for each in exchanges)])
-            knows = None if plan.kind == "complete" else seen.named
-            for problem in judged(talk, entries, exchanges, seen, knows, outcome):
-                outcome.disagreements.append(
-                    f"{talk.tenant} {talk.target.name} ({talk.target.api}), turn {turn}: {problem}"
-                )
-            if seen.failed is not None or seen.left:
-                break
-            entries.append(library.said_of(seen))
-            if seen.calls:
-                entries += [result_of(chance, call) for call in seen.calls]
-            elif prompts:
-                entries.append(prompts.pop(0))
-            else:
-                break
+        await converse(plan, talk, vendor, client, outcome)
+
+
+async def converse(
+    plan: Plan,
+    talk: Conversation,
+    vendor: Vendor,
+    client: swink.Client,
+    outcome: Outcome,
+    model: str | None = None,
+) -> None:
+    """Hold a conversation by calls of the library; `model` replaces its target's name."""
+    entries: list[Entry] = list(talk.history)
+    chance = random.Random(f"results {plan.seed} {plan.number}")
+    prompts = list(talk.prompts)
+    entries.append(prompts.pop(0))
+    since = 0
+    for turn in range(talk.live):
+        if talk.fault is not None and turn == talk.fault_at:
+            break_request(vendor, talk)
+        seen = await library.ask(client, talk, entries, plan.kind, turn, model)
+        exchanges = await requests_since(vendor, talk.tenant, since)
+        vendor.state.faults.clear()
+        since = max([since, *(each.number for each in exchanges)])
+        knows = None if plan.kind == "complete" else seen.named
+        for problem in judged(talk, entries, exchanges, seen, knows, outcome):
+            outcome.disagreements.append(
+                f"{talk.tenant} {talk.target.name} ({talk.target.api}), turn {turn}: {problem}"
+            )
+        if seen.failed is not None or seen.left:
+            break
+        entries.append(library.said_of(seen))
+        if seen.calls:
+            entries += [result_of(chance, call) for call in seen.calls]
+        elif prompts:
+            entries.append(prompts.pop(0))
+        else:
+            break
 
 
 def judged(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
@@ -68,7 +69,7 @@ async def _killed(
                     number += 1
                     if number > plan.notes["after"]:
                         break
-                process.kill()
+                _kill(process)
                 rest = [each async for each in gateway.events_of(response, protocol.lines)]
                 outcome.counts["events after the kill"] += len(rest)
         except aiohttp.ClientError:
@@ -117,8 +118,14 @@ async def _child(
         yield url, process
     finally:
         if process.returncode is None:
-            process.kill()
+            _kill(process)
         await process.wait()
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """Send SIGKILL, also to a process that has ended and is not yet waited for."""
+    with suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL)
 
 
 async def _is_ready(session: aiohttp.ClientSession, url: str) -> bool:

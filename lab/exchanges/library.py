@@ -146,14 +146,20 @@ def failed_of(error: swink.SwinkError) -> Failed:
 
 
 async def ask(
-    client: swink.Client, talk: Conversation, entries: list[Entry], kind: str, turn: int
+    client: swink.Client,
+    talk: Conversation,
+    entries: list[Entry],
+    kind: str,
+    turn: int,
+    model: str | None = None,
 ) -> Seen:
-    """Make one call of a conversation."""
+    """Make one call of a conversation; `model` replaces its target's name."""
+    name = model or talk.target.name
     options = options_of(talk)
     context = context_of(entries)
     if kind == "complete":
-        return await collect(client.complete(talk.target.name, context, **options))
-    return await _streamed(client, talk, context, options, talk.leave_at == turn)
+        return await collect(client.complete(name, context, **options))
+    return await _streamed(client, talk, name, context, options, talk.leave_at == turn)
 
 
 async def collect(call: Any) -> Seen:
@@ -170,11 +176,16 @@ async def collect(call: Any) -> Seen:
 
 
 async def _streamed(
-    client: swink.Client, talk: Conversation, context: Any, options: Any, leaves: bool
+    client: swink.Client,
+    talk: Conversation,
+    model: str,
+    context: Any,
+    options: Any,
+    leaves: bool,
 ) -> Seen:
     """Read the events of a stream, and compare them with the message at its end."""
     try:
-        stream = client.stream(talk.target.name, context, **options)
+        stream = client.stream(model, context, **options)
     except swink.SwinkError as error:
         return Seen(failed=failed_of(error))
     text: list[str] = []

@@ -16,7 +16,7 @@ __all__ = ["GATEWAY", "KINDS", "LIBRARY", "PROTOCOLS", "Conversation", "Options"
 
 LIBRARY = ("stream", "complete", "run", "gather", "answer")
 PROTOCOLS = ("chat", "responses", "messages", "gemini", "ollama")
-GATEWAY = (*PROTOCOLS, "budget", "kill")
+GATEWAY = (*PROTOCOLS, "proxy", "budget", "kill")
 KINDS: dict[str, float] = {
     "stream": 18,
     "complete": 14,
@@ -28,6 +28,7 @@ KINDS: dict[str, float] = {
     "messages": 11,
     "gemini": 10,
     "ollama": 8,
+    "proxy": 6,
     "budget": 4,
     "kill": 0.5,
 }
@@ -138,7 +139,7 @@ def _conversation(chance: random.Random, kind: str, tenant: str) -> Conversation
         return replace(made, streamed=made.streamed or kind == "kill")
     if lot < 0.3:
         return _with_fault(chance, made, kind)
-    if lot < 0.42 and kind in ("stream", *PROTOCOLS):
+    if lot < 0.42 and kind in ("stream", "proxy", *PROTOCOLS):
         return _left(chance, made)
     return made
 
