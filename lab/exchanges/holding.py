@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import swink
 from lab.exchanges import compare, library, runs
-from lab.exchanges.outcome import LEAST, Outcome, attempts, break_request, requests_since
+from lab.exchanges.outcome import LEAST, Outcome, attempts, break_request, is_silent, requests_since
 from lab.exchanges.plan import Conversation, Plan, result_of
 from lab.exchanges.talk import Entry, Seen
 from lab.vendor import Exchange, ManualClock, Vendor
@@ -95,6 +95,8 @@ def judged(
     yield from seen.problems
     failed = seen.failed
     outcome.counts["requests"] += len(exchanges)
+    if failed is not None and failed.kind == "timeout" and is_silent(talk) and not exchanges:
+        return
     if not exchanges:
         if failed is None:
             yield "requests: the caller has an answer, the vendor no request"
@@ -114,8 +116,7 @@ def judged(
         yield from _charged(last, seen, outcome)
     elif failed is not None:
         outcome.counts["failed"] += 1
-        silent = talk.fault is not None and talk.fault.kind == "silence"
-        if silent and last.fault is None and failed.kind == "timeout":
+        if is_silent(talk) and last.fault is None and failed.kind == "timeout":
             return  # the time limits are short, and the machine may be slow
         yield from compare.failure(last, seen)
         if last.ended == "complete" and last.fault is None and failed.kind != "empty_response":

@@ -11,7 +11,7 @@ from lab.exchanges.plan import Conversation, Plan
 from lab.exchanges.talk import Seen
 from lab.vendor import Exchange, Vendor
 
-__all__ = ["LEAST", "Outcome", "attempts", "break_request", "requests_since"]
+__all__ = ["LEAST", "Outcome", "attempts", "break_request", "is_silent", "requests_since"]
 
 
 LEAST = 0.4
@@ -36,6 +36,11 @@ def break_request(vendor: Vendor, talk: Conversation) -> None:
     assert talk.fault is not None
     path = "/api/chat" if talk.target.api == "ollama" else None
     vendor.state.faults.add(replace(talk.fault, account=talk.tenant, path=path))
+
+
+def is_silent(talk: Conversation) -> bool:
+    """Return whether the vendor falls silent, for which the time limits are short."""
+    return talk.fault is not None and talk.fault.kind == "silence"
 
 
 async def requests_since(vendor: Vendor, account: str, since: int) -> list[Exchange]:
