@@ -47,7 +47,7 @@ CORE_TESTS := $(patsubst swink_core/%/,tests/%,$(filter-out %/__pycache__/,$(wil
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test fresh coverage core-mutants lint format types wheels reference docs picture bench chaos kills fuzz exchanges judge scoreboard moving mutants counterparts clients reality constraints changelog release clean FORCE
+.PHONY: help demo test fresh coverage core-mutants lint format types wheels reference docs prose picture bench chaos kills fuzz exchanges judge scoreboard moving mutants counterparts clients reality constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -61,8 +61,10 @@ help:
 	@echo 'make types        mypy, strict, over all distributions'
 	@echo 'make wheels       build every wheel and smoke-test each one on its own'
 	@echo 'make reference    write the pages of docs/reference that come from the code'
-	@echo 'make docs         make the site of docs/ in build/site; broken links and anchors fail'
-	@echo 'make picture      draw what `swink demo` prints, for the README'
+	@echo 'make docs         build the site of docs/ in build/site; broken links, broken anchors and search'
+	@echo '                  queries that do not find their page fail'
+	@echo 'make prose        check spelling (codespell) and prose (proselint) of the pages'
+	@echo 'make picture      draw the pictures of the README and the command line quickstart'
 	@echo 'make bench        measure the cost per event and per request and write the page of it, count'
 	@echo '                  instructions (with valgrind), and measure each protocol at the gateway,'
 	@echo '                  the start of the command line, and many prompts (CALLS=100000 for all)'
@@ -142,10 +144,17 @@ release: $(VENV)/.installed-release
 	$(PY) -m lab.release.rehearsal $(if $(TAG),--tag "$(TAG)") $(foreach version,$(PYTHONS),--python $(version))
 
 docs: $(SITE)/.installed
-	$(SITE)/$(BIN)/zensical build --clean --strict
+	$(SITE)/$(BIN)/python tools/build_site.py
+
+# Written by hand: the texts of generated pages are those of the code.
+prose: $(SITE)/.installed
+	$(SITE)/$(BIN)/codespell $$(git ls-files '*.md') swink_core
+	$(SITE)/$(BIN)/proselint check --config .proselint.json \
+		$$(git ls-files README.md CONTRIBUTING.md SECURITY.md 'docs/*.md' ':!docs/reference' ':!docs/providers')
 
 picture: $(VENV)/.installed
 	$(PY) tools/draw_demo.py
+	$(PY) tools/draw_cut_stream.py
 
 bench: $(VENV)/.installed-dev $(PEERS_INSTALLED)
 	$(PY) -m lab.benchmarks.page

@@ -1,10 +1,10 @@
 """Feed broken answers to every installed provider: `fuzz.py --streams N --refusals N --flips all`.
 
-Every second stream comes over loopback HTTP, cut anywhere and sometimes broken off; the others go
-straight to decoder and parser. Whatever comes must end in exactly one terminal event that keeps
-to the grammar, make a message that can be written as JSON, and hold the event loop for no longer
-than a moment. Each is made of its number alone (see `swink_test_helpers.mutated_answers`), so that
-a failure is repeated with `--only NUMBER`, or `--only NUMBER --refusals 1`.
+Every second stream comes over loopback HTTP, cut anywhere and sometimes reset; the others go
+straight to decoder and parser. Any input must end in exactly one terminal event that follows the
+grammar, produce a message that can be written as JSON, and block the event loop only briefly. Each
+is generated from its number alone (see `swink_test_helpers.mutated_answers`), so that a failure is
+repeated with `--only NUMBER`, or `--only NUMBER --refusals 1`.
 
 `--flips` flips each bit of every byte of the recordings that the providers ship (`--flips N`: of N
 bytes of each), and `--corpus N` those of N bytes of each stream of the corpus, chosen by `--seed`.
@@ -63,7 +63,7 @@ class GivenFrames:
         return [data]
 
     def finish(self) -> list[bytes]:
-        """There is nothing left over."""
+        """Do nothing."""
         return []
 
 
@@ -195,7 +195,7 @@ def stuck(*_: object) -> None:
 
 
 async def run(numbers: range, refused: bool) -> tuple[int, str] | None:
-    """Feed answers and return the first that fails, with why; `None` if none does."""
+    """Feed answers and return the first that fails, with the reason; `None` if all pass."""
     async with AsyncExitStack() as stack:
         loopback = Loopback(await stack.enter_async_context(Server()), AiohttpClient())
         stack.push_async_callback(loopback.http.aclose)
@@ -217,7 +217,7 @@ def work(given: tuple[range, bool]) -> tuple[int, str] | None:
 
 
 def fail(number: int, refused: bool, why: str) -> None:
-    """Say what was fed, and exit."""
+    """Print the failing input, and exit."""
     given = refusal(number) if refused else stream(number)
     print(f"{number}, {given.subject.model}: {given[1:]!r:.20000}")
     again = "--refusals 1" if refused else ""
@@ -304,7 +304,7 @@ def bytes_of(text: str) -> int | None:
 
 
 def main() -> None:
-    """Feed as many answers as were asked for."""
+    """Feed the requested number of answers."""
     parser = argparse.ArgumentParser(description="Feed broken answers to installed providers.")
     parser.add_argument("--streams", type=int, default=0, help="how many broken streams")
     parser.add_argument("--refusals", type=int, default=0, help="how many broken HTTP errors")

@@ -131,4 +131,4 @@ __all__ = [
     "complete_sync", "dump", "hookimpl", "load", "replace", "stream",
 ]  # fmt: skip
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # applications configure logging

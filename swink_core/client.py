@@ -301,7 +301,7 @@ class Client:
                 given = {**self._defaults, **self._providers.get(model.provider, {})}
             asked: Mapping[str, Any] = options
             if targets and (model.provider != targets[0].model.provider or "base_url" in own):
-                # what belongs to the first target's provider, or address, does not travel on
+                # options of the first target's provider or address are not passed on
                 asked = {name: value for name, value in asked.items() if name not in _PERSONAL}
             asked = {**asked, **own}
             targets.append(self._target(model, given, asked, len(targets) == len(chain) - 1))
@@ -315,7 +315,7 @@ class Client:
         options = options_of(merged)
         home = given.get("base_url")
         if home and address_of(options.base_url) != address_of(home):
-            # what was given together with an address is for no other
+            # options given with an address apply only to that address
             given = {name: v for name, v in given.items() if name not in _CREDENTIALS}
             all_given = options
             merged = _merged(given, asked)

@@ -330,7 +330,7 @@ def _check_message(number: int, message: Message) -> None:
 
 
 def _says_something(message: Message) -> bool:
-    if isinstance(message, SystemMessage):  # an instruction is nothing to answer
+    if isinstance(message, SystemMessage):  # an instruction needs no answer
         return False
     if isinstance(message, ToolResultMessage):
         return True

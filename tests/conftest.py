@@ -1,4 +1,4 @@
-"""What the tests here start must be able to hear an interrupt, and a test that hangs says where."""
+"""Let child processes of tests receive interrupts, and show where a test hangs."""
 
 from __future__ import annotations
 

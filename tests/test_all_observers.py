@@ -1,4 +1,4 @@
-"""Every observer that is shipped, all on at once, beside one that crashes: each is told of all."""
+"""All shipped observers at once, beside one that crashes: each receives all events."""
 
 from __future__ import annotations
 

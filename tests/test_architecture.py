@@ -1,4 +1,4 @@
-"""The house: who may import whom, what nobody may know, and what start-up may cost."""
+"""The architecture: allowed imports, forbidden knowledge, and the cost of start-up."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ BY_NAME = {_name(path): path for path in MODULES}
 
 @cache
 def _imports(path: Path) -> tuple[str, ...]:
-    """Return what a module imports, anywhere in it and for type checkers too."""
+    """Return the imports of a module, anywhere in it and for type checkers too."""
     found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -89,7 +89,7 @@ def test_a_package_imports_only_from_those_above_it() -> None:
 
 
 def _told(wrong: Mapping[Any, Collection[str]]) -> dict[Any, Collection[str]]:
-    """Return what there is to tell, by the module that it is told of."""
+    """Return the facts to report, by module."""
     assert wrong
     return {module: found for module, found in wrong.items() if found}
 
@@ -541,12 +541,12 @@ def test_a_broken_plugin_breaks_nothing_until_it_is_addressed(tmp_path: Path) ->
 
 
 OWNERS = {"Attempt": "plugins.attempt", "Driver": "streaming.driver"}
-"""Who alone assigns to the fields of these classes: the module that defines them."""
+"""The module that alone may assign to the fields of these classes: the one that defines them."""
 
 
 @cache
 def _fields(module: str, owner: str) -> set[str]:
-    """Return what a class declares, or assigns to itself."""
+    """Return the fields that a class declares, or assigns to itself."""
     tree = ast.parse(BY_NAME[module].read_text("utf-8"))
     [found] = [n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == owner]
     declared = {n.target.id for n in found.body if isinstance(n, ast.AnnAssign)}  # type: ignore[union-attr]

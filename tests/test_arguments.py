@@ -1,4 +1,4 @@
-"""What a call is given by mistake, told before anything is sent."""
+"""Wrong arguments of a call are reported before anything is sent."""
 
 from __future__ import annotations
 
@@ -427,7 +427,7 @@ FOREIGN: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("message", "what"), [row[1:] for row in FOREIGN], ids=[row[0] for row in FOREIGN]
 )
-def test_what_a_message_of_another_library_says_is_not_dropped(
+def test_fields_of_a_message_of_another_library_are_not_dropped(
     message: dict[str, Any], what: str
 ) -> None:
     with pytest.raises(InvalidContext) as caught:

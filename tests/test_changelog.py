@@ -1,4 +1,4 @@
-"""`make changelog`: what it refuses leaves the fragments and the change log as they were."""
+"""`make changelog`: when it fails, fragments and change log are unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _become(root: Path, version: str, *places: str) -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What towncrier is asked, which does nothing here."""
+    """The command line of towncrier, which does nothing here."""
     seen: list[list[str]] = []
 
     def ask(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -52,7 +52,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         ("0.2.0-rc1", "'0.2.0-rc1' is written 0.2.0rc1: make changelog VERSION=0.2.0rc1"),
     ],
 )
-def test_what_is_no_version_is_refused(
+def test_an_invalid_version_is_refused(
     root: Path,
     asked: list[list[str]],
     version: str,
@@ -107,7 +107,7 @@ def test_a_release_without_fragments_gets_no_section(
         ("--draft", ["build", "--draft", "--version", "draft"]),
     ],
 )
-def test_what_is_whole_is_done(
+def test_a_complete_answer_ends_with_done(
     root: Path, asked: list[list[str]], argument: str, how: list[str]
 ) -> None:
     _become(root, argument)

@@ -27,7 +27,7 @@ def shown(value: Any) -> str:
 async def everything_shown(
     subject: FaultSubject, faults: list[Fault], caplog: pytest.LogCaptureFixture, **options: Any
 ) -> tuple[str, Outcome]:
-    """What call, events, message, logs and exceptions show."""
+    """The text of call, events, message, logs and exceptions."""
     caplog.set_level(logging.DEBUG)
     outcome = await call(subject, faults, **options)
     texts = [shown(event) for event in outcome.events]

@@ -22,7 +22,7 @@ GOOD = Answer.of_body(b"".join(HELLO), SSEDecoder)
 # -- TLS ------------------------------------------------------------------------------------------
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused_once(tmp_path: Path) -> None:
+async def test_an_untrusted_certificate_is_refused_once(tmp_path: Path) -> None:
     key, certificate = openssl_certificate(tmp_path)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
@@ -56,7 +56,7 @@ async def test_a_slow_reader_loses_nothing_when_the_connection_breaks(reset: boo
 
 
 class _FrameByFrame(Fault):
-    """Sends each frame in a write of its own, and then breaks the connection."""
+    """Sends each frame in a separate write, and then resets the connection."""
 
     def __init__(self, reset: bool) -> None:
         object.__setattr__(self, "_reset", reset)

@@ -146,7 +146,7 @@ PLACES_OF_NAMES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", PLACES_OF_NAMES)
-async def test_no_message_says_to_install_what_somebody_typed(name: str) -> None:
+async def test_no_message_installs_a_name_from_user_input(name: str) -> None:
     async with client_of(http=PipeClient(Pipe())) as client:
         with pytest.raises(UsageError) as caught:
             PLACES_OF_NAMES[name](client)
@@ -364,9 +364,7 @@ NO_PROMPTS: list[tuple[Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("prompt", "fault", "remedy"), NO_PROMPTS)
-def test_what_is_no_prompt_is_refused_with_what_to_pass(
-    prompt: Any, fault: str, remedy: str
-) -> None:
+def test_an_invalid_prompt_is_refused_with_advice(prompt: Any, fault: str, remedy: str) -> None:
     with pytest.raises(InvalidContext, match=re.escape(fault)) as caught:
         client_of().stream(MODEL, prompt)
     assert remedy in caught.value.resolution
@@ -478,7 +476,7 @@ async def test_a_mistake_is_found_after_a_call_that_is_equal_to_it() -> None:
             client.stream(MODEL, "Hi", seed=True)
 
 
-async def test_what_changes_between_two_calls_is_seen() -> None:
+async def test_changes_between_two_calls_are_noticed() -> None:
     stop = ["a"]
     more = swink.Model("toy", "large", ModelInfo("large", max_output=5))
     async with client_of() as client:
@@ -575,7 +573,7 @@ async def test_without_credentials_of_its_own_the_second_is_not_asked_with_the_f
 
 
 @pytest.mark.parametrize("name", ["api_key", "base_url", "headers", "extra"])
-def test_what_is_one_providers_is_given_to_a_client_by_its_name(name: str) -> None:
+def test_options_of_one_provider_are_passed_to_a_client_by_its_name(name: str) -> None:
     with pytest.raises(swink.UsageError, match=name) as raised:
         swink.Client(host=host_of(one=Toy), **{name: CANARY})
     assert 'providers={"' in raised.value.resolution
@@ -623,7 +621,9 @@ NO_PROVIDERS = [
 
 
 @pytest.mark.parametrize(("providers", "named"), NO_PROVIDERS, ids=[r[1] for r in NO_PROVIDERS])
-def test_a_mistake_in_the_options_of_a_provider_is_told_at_once(providers: Any, named: str) -> None:
+def test_a_mistake_in_the_options_of_a_provider_is_reported_at_once(
+    providers: Any, named: str
+) -> None:
     with pytest.raises(swink.SwinkError, match=named) as raised:
         swink.Client(host=host_of(one=Toy), providers=providers)
     assert CANARY not in str(raised.value)
@@ -726,7 +726,7 @@ async def test_the_key_of_a_chains_own_address_is_the_callers_too() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://[S3CRET", "http://[S3CRET]/v1"])
-def test_what_is_no_address_is_refused_where_it_is_given(url: str) -> None:
+def test_an_invalid_address_is_refused_at_once(url: str) -> None:
     client = swink.Client(host=host_of(one=Toy))
     for refused in (
         lambda: swink.Client(host=host_of(one=Toy), providers={"one": {"base_url": url}}),
@@ -816,7 +816,7 @@ async def test_a_kind_that_ends_a_chain_may_be_let_through(kind: Kind) -> None:
     assert types(events)[-1] == "done"
 
 
-async def test_a_rate_limit_beyond_the_cap_is_waited_for_by_nobody_and_the_chain_goes_on() -> None:
+async def test_a_rate_limit_beyond_the_cap_falls_back_without_a_wait() -> None:
     limited = Pipe(b"{}", status=429, end=True, headers={"Retry-After": "7200"})
     http = PipeClient(limited, Pipe(*HELLO))
     async with chain_client(http) as client:
@@ -892,7 +892,7 @@ LAYERS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 
 
 class Merging(Toy):
-    """A provider with a default of its own, and with options that stand in an object."""
+    """A provider with a default option, and with options that are nested in an object."""
 
     knobs: ClassVar[Any] = {**Toy.knobs, "max_tokens": "config.limit", "seed": "config.seed"}
 
@@ -908,7 +908,7 @@ class Merging(Toy):
 @pytest.mark.parametrize(
     ("given", "asked", "sent"), [row[1:] for row in LAYERS], ids=[row[0] for row in LAYERS]
 )
-async def test_what_is_said_later_wins(
+async def test_later_facts_override_earlier_ones(
     given: dict[str, Any], asked: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     http = PipeClient(Pipe(*HELLO))

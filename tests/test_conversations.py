@@ -1,9 +1,9 @@
 """A conversation that began on any provider goes on on any other, and its API accepts it.
 
-Every ordered pair of installed providers: a conversation as the first one makes it (its kinds of
-ids, signatures, metadata and opaque blocks, the answers of its recordings) is sent to the second.
-Of providers that make the same conversation, one stands for all as the first.
-The proxy sends it whole, since what its gateway asks next is for the gateway to convert.
+Every ordered pair of installed providers: a conversation created by the first (its kinds of ids,
+signatures, metadata and opaque blocks, the answers of its recordings) is sent to the second. Of
+providers that create the same conversation, one represents all as the first. The proxy sends it
+unchanged, because its gateway converts it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _answers(origin: Participant) -> Iterator[AssistantMessage]:
 
 
 def conversation(origin: Participant) -> Context:
-    """Make a conversation as it is after some answers of `origin`."""
+    """Create a conversation as it looks after some answers of `origin`."""
     answer = AssistantMessage(
         origin.begins().content,
         provider=origin.provider,
@@ -245,7 +245,7 @@ def test_a_conversation_goes_on_elsewhere(origin: Participant, target: Participa
 
 
 def _check_whole(body: Any, context: Context, target: Participant) -> None:
-    """What it answered itself becomes the word of whatever model answers next."""
+    """Its answers become messages for the next model."""
     own = target.provider
     sent = [
         replace(m, provider=None) if isinstance(m, AssistantMessage) and m.provider == own else m

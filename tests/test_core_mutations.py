@@ -57,7 +57,7 @@ def test_no_rule_is_without_an_example() -> None:
         "def f(a: Literal['b']) -> Literal[1]: ...",
     ],
 )
-def test_what_is_no_behaviour_stays_as_it_is(source: str) -> None:
+def test_text_without_behaviour_is_not_mutated(source: str) -> None:
     changed = [each for each in mutants_of("a.py", source) if each.rule != "removed"]
     assert changed == []
 

@@ -1,4 +1,4 @@
-"""What the reader of the corpus promises the other tests."""
+"""The guarantees of the corpus reader for the other tests."""
 
 from pathlib import Path
 

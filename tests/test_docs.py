@@ -1,7 +1,7 @@
-"""The blocks of the READMEs and of every documentation page run, in order, without a vendor.
+"""Each program of the READMEs and of every documentation page runs alone, without a vendor.
 
-Python blocks run as written, and mypy, strict, reads them. Providers that a page names are strict
-servers of ours: their addresses and keys are in the environment, as a reader's would be.
+Python blocks run as written, and are checked by mypy in strict mode. Providers on a page are local
+strict servers: their addresses and keys are in the environment, as a reader's would be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from documents import COMPARED, MOVING, PAGES, ROOT, name_of, programs_of, python_blocks, vendors
+from documents import (
+    COMPARED,
+    MOVING,
+    PAGES,
+    ROOT,
+    name_of,
+    programs_of,
+    python_blocks,
+    python_programs,
+    vendors,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,22 +42,28 @@ from swink_gateway.protocols.table import PROTOCOLS
 RUNNABLE = [page for page in PAGES if page not in (*MOVING, COMPARED) and python_blocks(page)]
 
 
+def module_of(title: str) -> str:
+    """Return the name of the module that a file of a page is: `a.b` for `src/a/b.py`."""
+    packaged = re.fullmatch(r"src/(.+)\.py", title)
+    return packaged[1].replace("/", ".") if packaged else "documentation_page"
+
+
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
-def test_the_blocks_of_a_page_run_one_after_another_and_print_something(
+def test_each_program_of_a_page_runs_alone_and_the_page_prints_something(
     page: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where pages write their files
-    module = ModuleType("documentation_page")
-    monkeypatch.setitem(sys.modules, module.__name__, module)  # classes look their module up
-    blocks = python_blocks(page)
+    programs = python_programs(page)
     environment: dict[str, str] = {}
-    with vendors("".join(blocks), environment):
+    with vendors("".join(programs.values()), environment):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        for source in blocks:
+        for title, source in programs.items():
+            module = ModuleType(module_of(title))
+            monkeypatch.setitem(sys.modules, module.__name__, module)  # classes look it up
             exec(compile(source, str(page), "exec"), module.__dict__)
     assert capsys.readouterr().out.strip()
 
@@ -55,12 +71,19 @@ def test_the_blocks_of_a_page_run_one_after_another_and_print_something(
 def test_mypy_finds_nothing_in_the_blocks_of_the_pages_and_in_the_examples(tmp_path: Path) -> None:
     for page in RUNNABLE:
         name = re.sub(r"\W", "_", name_of(page).removesuffix(".md"))
-        (tmp_path / f"{name}.py").write_text("\n".join(python_blocks(page)), "utf-8")
+        programs = python_programs(page)
+        packaged = {title for title in programs if title.startswith("src/")}
+        for title in packaged:
+            file = tmp_path / title.removeprefix("src/")
+            file.parent.mkdir()
+            file.write_text(programs.pop(title), "utf-8")
+        (tmp_path / f"{name}.py").write_text("\n".join(programs.values()), "utf-8")
     for page in MOVING:
         for number, (_, program) in enumerate(programs_of(page).values()):
             name = f"{page.stem.replace('-', '_')}_{number}"
             (tmp_path / f"{name}.py").write_text(program, "utf-8")
     quiet = ["--strict", "--follow-imports=silent", "--disable-error-code=no-redef"]
+    quiet.append("--explicit-package-bases")  # files of packages stand beside the pages
     cache = f"--cache-dir={ROOT / '.mypy_cache' / 'docs'}"
     done = subprocess.run(
         [sys.executable, "-m", "mypy", *quiet, cache, ".", str(ROOT / "examples")],
@@ -83,14 +106,15 @@ BROUGHT_BY = {
     "opentelemetry": "swink-observer-otel",
     "prometheus_client": "swink-observer-prometheus",
 }
-"""What a module comes with that has another name."""
+"""Names of packages that differ from their module."""
 
 
 @pytest.mark.parametrize("page", [p for p in RUNNABLE if ROOT / "docs" in p.parents], ids=name_of)
 def test_a_page_says_what_to_install_for_its_programs(page: Path) -> None:
     blocks = "".join(python_blocks(page))
     named = set(re.findall(r"^(?:from|import) (\w+)", blocks, re.MULTILINE))
-    beside = named - FRONT_PAGE - BROUGHT - sys.stdlib_module_names
+    written = {module_of(title).partition(".")[0] for title in python_programs(page)}
+    beside = named - written - FRONT_PAGE - BROUGHT - sys.stdlib_module_names
     said = " ".join(re.findall(r"pip install (.*)", page.read_text("utf-8")))
     assert [n for n in beside if BROUGHT_BY.get(n, n).replace("_", "-") not in said] == []
 
@@ -115,7 +139,7 @@ def rows(page: Path) -> dict[str, list[str]]:
 FAULTS = (
     "the stream ends in the middle, cleanly",
     "less than its `Content-Length",
-    "keep-alive comments for ever",
+    "keep-alive comments forever",
 )
 
 
@@ -174,12 +198,41 @@ def pages_of(nav: list[Any]) -> Iterator[str]:
                 yield from pages_of(entries)
 
 
-def test_every_page_is_in_the_navigation_of_the_site_once() -> None:
+TABLES = {
+    "explanation/command-lines-compared.md",
+    "explanation/programs-compared.md",
+    "reference/benchmarks.md",
+    "reference/fault-scoreboard.md",
+    "reference/providers.md",
+    "reference/real-clients.md",
+    "reference/requests-under-the-judge.md",
+    "reference/what-the-gateway-carries.md",
+}
+"""Large tables, which other pages link to, and which are not in the navigation."""
+
+
+def test_every_page_but_tables_and_those_of_one_provider_is_in_the_navigation_once() -> None:
     site = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))
     listed = list(pages_of(site["project"]["nav"]))
     folder = ROOT / site["project"]["docs_dir"]
-    written = {str(page.relative_to(folder)) for page in folder.rglob("*.md")} - {"README.md"}
-    assert sorted(listed) == sorted(written)
+    written = {page.relative_to(folder).as_posix() for page in folder.rglob("*.md")}
+    unlisted = TABLES | {
+        page for page in written if re.match("providers/", page) and page != "providers/index.md"
+    }
+    assert sorted(listed) == sorted(written - unlisted)
+    linked = {
+        (page.parent / target).resolve()
+        for page in folder.rglob("*.md")
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8"))
+    }
+    assert [page for page in unlisted if (folder / page).resolve() not in linked] == []
+
+
+def test_at_most_sixty_pages_are_written_by_hand() -> None:
+    generated = re.compile("^<!-- Generated by", re.MULTILINE)
+    pages = (ROOT / "docs").rglob("*.md")
+    written = [name_of(p) for p in pages if not generated.search(p.read_text("utf-8"))]
+    assert len(written) <= 60
 
 
 async def test_the_endpoint_of_the_page_stops_when_the_browser_goes(

@@ -1,8 +1,8 @@
-"""What the pages tell their reader to type is run, in a home of its own, without a vendor.
+"""The commands of the pages are run, in a temporary home, without a vendor.
 
-The lines of a page are one script; its `swink` is a fork of one that has imported what all of them
-do, but for the first page. Installers and `make` are not run: that there is what they name
-is looked up. What cannot run here is in `NOT_RUN`, with the reason.
+The commands of a page form one script; its `swink` is a fork of a process that has imported the
+common modules, except for the first page. Installers and `make` are not run: the test checks that
+their targets exist. Commands that cannot run here are in `NOT_RUN`, with the reason.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ NOT_RUN = {
 """How lines begin that are not run, and why."""
 
 REPLACED = [
+    (r"swink check acme --mutants", "swink check --help"),  # minutes, and tests of their own
     (r"swink check acme", "swink check echo"),
     (r"swink check$", "swink check --help"),  # all providers: minutes, and tests of their own
     (r"swink demo$", "swink demo echo --speed 50"),
@@ -51,7 +52,7 @@ REPLACED = [
     (r"\bc1c8\b", "$(swink log conversations | awk 'NR == 2 {print substr($1, 1, 6)}')"),
     (r"\bd974\b", "$(swink log list | awk 'NR == 2 {print substr($1, 1, 6)}')"),
 ]
-"""What a reader would put in: their own provider, recording, conversation, call."""
+"""Replacements for placeholders: a provider, recording, conversation or call."""
 
 PRELUDE = """set -euo pipefail
 git() { echo "+ a change"; }
@@ -66,7 +67,7 @@ print(swink.complete_sync("echo/echo", "Hello").text)
     "turns.txt": "Hello.\n",
     "weather.py": "def get_weather(city: str) -> str: return city",
 }
-"""What a reader would have written."""
+"""Files that a reader would have written."""
 
 OTHERS = {"httpx2", "opentelemetry-distro", "opentelemetry-exporter-otlp", "starlette", "uvicorn"}
 """Distributions of others that pages install."""
@@ -125,7 +126,7 @@ def test_the_shell_lines_of_a_page_run(page: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_what_is_not_run_is_still_in_the_pages() -> None:
+def test_skipped_commands_are_still_in_the_pages() -> None:
     asked = [f"{name_of(page)} {line}" for page in TYPED for line in shell_lines(page)]
     gone = [start for start in NOT_RUN if not any(line.startswith(start) for line in asked)]
     assert gone == []
@@ -141,7 +142,7 @@ def ours() -> dict[str, set[str]]:
     return {p["name"]: set(p.get("optional-dependencies", ())) for p in projects}
 
 
-def test_what_pip_is_told_to_install_is_there() -> None:
+def test_packages_in_pip_commands_exist() -> None:
     known, missing = ours(), []
     for page in TYPED:
         for line in shell_lines(page):
@@ -161,7 +162,7 @@ def test_what_pip_is_told_to_install_is_there() -> None:
     assert missing == []
 
 
-def test_who_is_told_to_type_swink_was_told_to_install_it() -> None:
+def test_pages_with_swink_commands_say_how_to_install_it() -> None:
     for page in TYPED:
         lines = shell_lines(page)
         told = " ".join(line for line in lines if line.startswith("pip install "))
@@ -180,7 +181,9 @@ def test_the_readme_of_a_provider_begins_as_that_of_a_new_one(folder: Path) -> N
 
 
 def needs(folder: Path) -> tuple[str, set[str]]:
-    """Return the name of the distribution in a folder, and those of ours that it needs."""
+    """Return the name of the distribution in a folder, and the repository's distributions that it
+    needs.
+    """
     project = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]
     needed = {Requirement(each).name for each in project.get("dependencies", ())}
     return project["name"], needed & ours().keys()
@@ -197,7 +200,7 @@ def test_folders_that_pip_is_told_to_install_need_no_others() -> None:
     assert found >= 2
 
 
-def test_what_make_is_told_to_make_is_a_target() -> None:
+def test_documented_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     asked = {
         line.split()[1] for page in TYPED for line in shell_lines(page) if line.startswith("make ")

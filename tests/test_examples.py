@@ -1,4 +1,4 @@
-"""The examples do what they say, offline: programs as they are typed, the page in a browser."""
+"""The examples work offline: programs as written, the page in a browser."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ ASKED = [
 
 
 def services() -> Iterator[tuple[str, Any]]:
-    """Yield what one names for a live run, a model and the variables of its key and address."""
+    """Yield each service for a live run: name, model, the variables of its key and address."""
     catalog = swink.Client().catalog
     for provider in sorted(Judge().providers):
         models = [row for row in catalog.models(provider) if {*row.capabilities} >= NEEDED]
@@ -88,7 +88,7 @@ SERVED = [(*service, *asked) for service, asked in zip(services(), cycle(ASKED),
     SERVED,
     ids=[f"{program}-{model}" for model, _, program, *_ in SERVED],
 )
-def test_a_program_asks_a_service_with_a_key_what_it_accepts(
+def test_a_program_sends_a_service_a_request_that_it_accepts(
     model: str,
     known: Any,
     program: str,
@@ -246,7 +246,9 @@ async def ask(page: Page, url: str, question: str, stop: bool = False) -> Any:
 
 @pytest.mark.parametrize("serve", [on_aiohttp, on_starlette])
 @pytest.mark.parametrize("query", ["", "?question="])
-async def test_what_cannot_be_asked_is_the_browsers_mistake(serve: Serving, query: str) -> None:
+async def test_an_unsupported_request_is_an_error_of_the_browser(
+    serve: Serving, query: str
+) -> None:
     async with (
         serve("echo/echo") as url,
         ClientSession() as session,

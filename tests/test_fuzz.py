@@ -1,4 +1,4 @@
-"""Whatever a provider's server sends, a stream ends in one documented terminal event.
+"""For any bytes from a provider's server, a stream ends in one documented terminal event.
 
 `make fuzz` feeds a million of the same streams, half of them over HTTP; see lab/fuzz.py.
 """

@@ -1,4 +1,4 @@
-"""No provider's package is imported until somebody addresses it, with all of them installed."""
+"""No provider's package is imported before its first use, with all of them installed."""
 
 from __future__ import annotations
 

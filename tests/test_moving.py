@@ -59,7 +59,7 @@ def gateway() -> Iterator[str]:
 
 
 def run(python: str, programs: list[str], gateway: str, home: Path) -> list[str]:
-    """Return what each program printed."""
+    """Return the output of each program."""
     keys = {"OPENAI_API_KEY": "test", "ANTHROPIC_API_KEY": "test"}
     urls = {"OPENAI_BASE_URL": f"{gateway}/v1", "ANTHROPIC_BASE_URL": gateway}
     done = subprocess.run(
@@ -79,7 +79,7 @@ def run(python: str, programs: list[str], gateway: str, home: Path) -> list[str]
 
 @pytest.fixture(scope="module")
 def ours(gateway: str, tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[str]]:
-    """Return what swink's programs printed, by page."""
+    """Return the output of swink's programs, by page."""
     home = tmp_path_factory.mktemp("swink")
     programs = {page: [pair[1] for pair in programs_of(page).values()] for page in MOVING}
     flat = run(sys.executable, [one for each in programs.values() for one in each], gateway, home)

@@ -93,14 +93,14 @@ def test_a_row_costs_what_genai_prices_says(
 
 @cache
 def _counts(whole: bool) -> list[genai.Usage]:
-    """Return what is counted; not `whole`: without what is written for long."""
+    """Return the counted usage; if not `whole`, without long-lived cache writes."""
     cached = [parts for parts in CACHED if whole or not parts[2]]
     return [_counted(prompt, *parts) for prompt, parts in product(PROMPTS, cached)]
 
 
 @cache
 def _asked(pickled: bytes, whole: bool) -> list[float]:
-    """Return what all counts cost; many times, models and providers have the same prices."""
+    """Return the cost of all counts; cached, because many models have the same prices."""
     prices: genai.ModelPrice = pickle.loads(pickled)
     return [float(prices.calc_price(counted)["total_price"]) for counted in _counts(whole)]
 
@@ -141,7 +141,7 @@ PARTS = [
 
 
 @pytest.mark.parametrize(("ours", "theirs", "key"), PARTS, ids=[part[0] for part in PARTS])
-def test_what_is_billed_apart_is_priced_apart(ours: str, theirs: str, key: str) -> None:
+def test_parts_billed_separately_are_priced_separately(ours: str, theirs: str, key: str) -> None:
     at, compared = TIMES[0], 0
     for name, info, model in ROWS:
         if getattr(model.get_prices(at), key) is None or _correction(name):

@@ -1,6 +1,4 @@
-"""The tutorial of a real API, step by step: what it says is typed and written, and what it says
-comes of it.
-"""
+"""The tutorial of a real API, step by step: its commands and files have the described results."""
 
 from __future__ import annotations
 

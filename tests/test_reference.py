@@ -6,6 +6,7 @@ import inspect
 import re
 
 import generate_reference as reference
+import provider_pages
 import pytest
 import reference_parts
 
@@ -23,6 +24,12 @@ STANDARD = ("Any", "Callable", "Iterable", "Literal", "Mapping", "Sequence", "Ty
 def test_a_page_is_up_to_date(name: str) -> None:
     written = (reference.FOLDER / name).read_text("utf-8")
     assert written == reference.PAGES[name](), "run make reference"
+
+
+def test_the_pages_of_the_providers_are_up_to_date() -> None:
+    written = {page.name: page.read_text("utf-8") for page in reference.PROVIDERS.glob("*.md")}
+    assert written == provider_pages.pages(), "run make reference"
+    assert {*written} - {"index.md"} == {f"{name}.md" for name in swink.Host().provider_names()}
 
 
 def test_every_page_that_says_it_is_generated_is_one_that_make_reference_writes() -> None:
@@ -86,7 +93,7 @@ def test_bars_in_a_cell_do_not_end_it() -> None:
     assert row == "| x &#124; y | <code>int &#124; None</code> and `x` |"
 
 
-def test_what_has_no_docstring_is_refused() -> None:
+def test_a_missing_docstring_is_refused() -> None:
     with pytest.raises(ValueError, match="no docstring"):
         reference_parts.about(lambda: None)
 

@@ -23,7 +23,7 @@ HERE = {"3.11": "/usr/bin/python3.11", "3.13": "/usr/bin/python3.13"}
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, str], bool]]:
-    """What would be built on a machine of two Pythons: for which of them, with tests or not."""
+    """The wheels to build on a machine with two Python versions, and whether to test them."""
     seen: list[tuple[dict[str, str], bool]] = []
     monkeypatch.setattr(rehearsal, "interpreter", HERE.get)
     monkeypatch.setattr(
@@ -37,7 +37,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return rehearsal.main()
 
 
-def test_without_a_name_it_takes_what_is_here(
+def test_without_a_name_it_uses_the_installed_one(
     monkeypatch: pytest.MonkeyPatch, steps: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch) == 0
@@ -81,7 +81,7 @@ sys.exit(rehearsal.main())
 
 
 WINDOWS = "import os, signal; del os.killpg, signal.SIGKILL\n"
-"""What it has not."""
+"""The missing part."""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signal can be sent to one process there")

@@ -1,4 +1,4 @@
-"""What the commands that other distributions add look like on a terminal, and in a pipe.
+"""The output of commands of other distributions on a terminal, and in a pipe.
 
 Those that are always there have their screens beside `contrib/swink-cli/tests`.
 """

@@ -228,7 +228,7 @@ def test_each_place_is_checked_against_each_single_value(place: tuple[int, str])
         _require_alike(place, value)
 
 
-def test_what_is_tolerated_is_accepted_indeed() -> None:
+def test_tolerated_deviations_are_accepted() -> None:
     text = with_value(PLACES[[name for _, name in PLACES].index("text")], Word.STOP)
     keys = Context([UserMessage([TextBlock("x", {1: 2})])])  # type: ignore[dict-item]  # on purpose
     for context in (text, keys):

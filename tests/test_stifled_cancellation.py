@@ -1,7 +1,7 @@
 """A plugin's iterator that catches our cancellation and goes on takes nothing away.
 
-At every await of every provider's `exchange()`: what it yields after it should have ended is handed
-on, and then exactly one terminal follows, that of whoever cancelled.
+At every await of every provider's `exchange()`: data that it yields after cancellation is passed
+on, and then exactly one terminal event follows, that of the cancellation.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ async def left(stream: swink.EventStream, way: str, clock: ManualClock, reader: 
 
 @pytest.mark.parametrize("way", ["limit", "close", "cancel"])
 @pytest.mark.parametrize("subject", subjects(), ids=repr)
-async def test_what_a_stifled_cancellation_yields_is_kept_and_one_terminal_follows(
+async def test_events_after_a_suppressed_cancellation_are_kept_and_one_terminal_follows(
     subject: FaultSubject, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = subject.answer()

@@ -1,4 +1,4 @@
-"""The house of the tests: who knows whom, what stands beside them, and what nobody may forget."""
+"""The structure of the tests: imports, shared helpers, and rules for every test."""
 
 from __future__ import annotations
 

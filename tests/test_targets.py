@@ -34,7 +34,7 @@ def test_a_target_describes_address_model_rules_and_options_and_shows_no_secret(
     assert SECRET not in target.key
 
 
-def test_a_target_without_an_address_says_so() -> None:
+def test_a_target_without_an_address_is_reported() -> None:
     class Nowhere(Toy):
         def __init__(self, name: str) -> None:
             super().__init__(name)

@@ -1,7 +1,7 @@
 """Every variant of the template, rendered: its files, its form, and the suite that comes with it.
 
-The clean environment is a new venv into which pip installs what was rendered; what that depends on
-is within reach from this interpreter's environment, so that nothing is downloaded.
+The clean environment is a new venv into which pip installs the rendered package; its dependencies
+come from this interpreter's environment, so that nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ def test_from_swink_new_to_the_kit_and_the_demo_takes_less_than_a_minute(tmp_pat
 
 
 @pytest.mark.parametrize("name", ["Acme", "9lives", "a b"])
-def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path) -> None:
+def test_an_invalid_name_is_refused(name: str, tmp_path: Path) -> None:
     from cookiecutter.exceptions import FailedHookException
     from cookiecutter.main import cookiecutter
 
@@ -378,7 +378,7 @@ def test_the_author_is_who_was_named(tmp_path: Path) -> None:
     assert author in (folder / "LICENSE").read_text("utf-8")
 
 
-def test_what_a_package_index_shows_is_said(rendered: Mapping[str, Path]) -> None:
+def test_package_metadata_for_an_index_is_complete(rendered: Mapping[str, Path]) -> None:
     project = msgspec.toml.decode((rendered["observer"] / "pyproject.toml").read_bytes())["project"]
     pythons = [f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)]
     assert {*pythons, "Typing :: Typed"} <= {*project["classifiers"]}

@@ -210,7 +210,7 @@ def test_the_first_table_has_the_limits_and_all_of_them_the_capabilities() -> No
     assert limits.limits_of("mine", "three", [MODELS_DEV, LITELLM]) == {}
 
 
-def test_what_tables_tell_replaces_what_is_written_and_a_correction_has_the_last_word() -> None:
+def test_data_of_tables_replace_rows_and_corrections_override_both() -> None:
     text = """[provider]
 name = "deepseek"
 

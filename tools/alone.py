@@ -1,7 +1,7 @@
-"""Run each test file in a process of its own: `alone.py [FILE …]` prints those that fail alone.
+"""Run each test file in a separate process: `alone.py [FILE …]` prints those that fail alone.
 
-Without files: all that there are. What a file needs of another one shows nowhere else. One file
-at a time; a file without tests for this machine passes.
+Without arguments: all files. This shows dependencies between test files. One file at a time; a file
+without tests for this machine passes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 NO_TESTS = 5
-"""What pytest exits with where nothing was collected."""
+"""The exit code of pytest if it collected nothing."""
 
 
 def test_files() -> list[Path]:
@@ -25,7 +25,7 @@ def test_files() -> list[Path]:
 
 
 def fails(path: Path) -> str:
-    """Return what pytest says last of a file that fails alone; empty for one that passes."""
+    """Return the last output line of pytest for a file that fails alone; empty if it passes."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode in (0, NO_TESTS):

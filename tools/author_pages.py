@@ -33,7 +33,7 @@ from swink_testing.conformance.failures import listed_errors
 from swink_testing.conformance.subject import WHOLE_ANSWERS
 
 FIRST = ("HTTPProvider", "Parser", "EventWriter", "MessageConverter", "EventSource")
-"""What a provider is made of, in the order in which one is written."""
+"""The parts of a provider, in the order in which one is written."""
 
 OF_CORE = ("Failure", "Classification", "ProviderFailure", "StopReason", "ProviderInfo", "Notice")
 
@@ -45,14 +45,14 @@ def toolbox() -> str:
     functions = [n for n in names if inspect.isfunction(getattr(providers, n))]
     rest = [n for n in names if n not in (*classes, *functions, "Phase")]
     return joined(
-        "# What a provider is made of",
+        "# Provider toolbox",
         MARK,
-        "`swink_core.providers` has these names for the authors of plugins; those of\n"
+        "`swink_core.providers` exports these names for authors of plugins. `swink_core` exports\n"
         "[messages](messages.md), [events](events.md), [options](options.md) and\n"
-        "[hooks](hooks.md) are in `swink_core` itself.",
+        "[hooks](hooks.md).",
         *(_class(getattr(providers, name)) for name in FIRST),
         "## `Phase`",
-        "When a call failed, as a `Failure` says: " + words(get_args(providers.Phase)) + ".",
+        "The phase in which a call failed: " + words(get_args(providers.Phase)) + ".",
         *(_class(getattr(swink_core, name)) for name in OF_CORE),
         "## Functions",
         *_functions(functions),
@@ -105,12 +105,12 @@ def models_toml() -> str:
     return joined(
         f"# {FILE}",
         MARK,
-        f"A package of providers has a `{FILE}`, which is read without importing the plugin.\n"
-        "[Describe models](../how-to/describe-models.md) says how to write one. Unknown keys are\n"
-        "refused. `rules_of` names packages whose rules come first.",
+        f"A package of providers contains `{FILE}`, which is read without importing the plugin.\n"
+        "[Describe models](../how-to/describe-models.md) explains how to write one. Unknown keys\n"
+        "are errors. `rules_of` lists packages whose rules are applied first.",
         *(joined(f"## {name}", about(kind), keys(kind)) for name, kind in parts.items()),
         "## `[provider.dialect]`",
-        "Of providers that [speak OpenAI's format](../how-to/declare-a-dialect.md).",
+        "For [OpenAI-compatible providers](../how-to/declare-a-dialect.md).",
         about(Dialect),
         fields(Dialect),
     )
@@ -129,12 +129,12 @@ def recordings() -> str:
         section(legs.RecordedRequest),
         section(legs.RecordedLeg),
         f"## `{WHOLE_ANSWERS}/`",
-        "Recordings of answers that were asked for whole, in the same form; their body is JSON.",
+        "Recordings of answers without streaming, in the same format; their body is JSON.",
         f"## `{listed_errors.LISTED}`",
-        "What the API's errors mean, a JSON object a line.",
+        "The errors of the API and their kinds, one JSON object per line.",
         about(listed_errors.Listed),
         keys(listed_errors.Listed),
         "## `request_rules.jsonl`, `waivers.toml`, `ignored_fields.toml`",
-        "What the API refuses, which faults are waived, and which fields of answers are ignored:\n"
+        "Requests that the API rejects, waived faults, and ignored fields of answers:\n"
         "see [Check a provider](../how-to/check-a-provider.md).",
     )

@@ -1,7 +1,7 @@
 """Move the fragments of `changelog.d/` to `CHANGELOG.md`, or show what that would be.
 
-What is no version, or another one than that of the distributions, and a release of no fragments,
-it refuses, and changes nothing:
+It rejects an invalid version, one that differs from that of the distributions, and a release
+without fragments, and then changes nothing:
 
     python tools/changelog.py 0.2.0
     python tools/changelog.py --draft
@@ -26,12 +26,13 @@ TOWNCRIER = (sys.executable, "-m", "towncrier", "build")
 
 
 class ChangelogError(Exception):
-    """Why the change log stays as it is."""
+    """The reason why the change log is unchanged."""
 
 
 def released(text: str, root: Path) -> str:
-    """Return a release's version. Raises ChangelogError for what is none, is written otherwise than
-    the files of the release will have it, or is not theirs."""
+    """Return a release's version. Raises ChangelogError for an invalid or non-canonical version, or
+    one that differs from the distributions'.
+    """
     try:
         written = str(Version(text))
     except InvalidVersion:
@@ -44,13 +45,13 @@ def released(text: str, root: Path) -> str:
         said = ", ".join(sorted(theirs))
         raise ChangelogError(
             f"the distributions are {said}, not {written}: change each pyproject.toml first "
-            "(docs/explanation/versions.md)"
+            "(docs/explanation/plugin-api-level.md)"
         )
     return written
 
 
 def fragments(root: Path) -> list[Path]:
-    """Return what a release would move. Raises ChangelogError if it is nothing."""
+    """Return the fragments of a release. Raises ChangelogError if there are no fragments."""
     folder = root / "changelog.d"
     found = sorted(path for path in folder.glob("*.md") if path.name != "README.md")
     if not found:

@@ -59,7 +59,7 @@ def page() -> str:
         MARK,
         "`swink COMMAND --help` says the same in a terminal. Other distributions of this\n"
         "repository bring some of the commands; [any may](../how-to/add-a-command.md).",
-        "A shell completes commands, options, models, tools, files and what is kept:",
+        "Shell completion covers commands, options, models, tools, files and stored names:",
         COMPLETION,
         *_command(cli, context, "##"),
         "## Exit codes",

@@ -1,7 +1,7 @@
 """Draw what `swink demo` prints as docs/pictures/demo.svg: `draw_demo.py`.
 
-The command runs in a terminal of its own, as wide as the picture. What it shows while it runs is
-drawn over and over; the picture is of its last lines, the table.
+The command runs in a separate terminal, as wide as the picture. The live part is redrawn
+continually; the picture shows the last lines, the table.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ WIDTH = 84
 """Columns of the terminal."""
 
 SHOW_CURSOR = "\x1b[?25h"
-"""What a terminal is told when the live part is over."""
+"""The control sequence that ends the live part."""
 
 
 def run_in_terminal(*command: str) -> str:
-    """Return what a command prints where it believes that somebody watches."""
+    """Return the output of a command that runs on a terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(TERM="xterm-256color", COLUMNS=str(WIDTH))

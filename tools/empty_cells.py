@@ -20,7 +20,7 @@ def _reasons() -> list[dict[str, Any]]:
 
 
 def reason_of(column: str, provider: str) -> dict[str, Any]:
-    """Return why a provider's cell is empty.
+    """Return the reason why a provider's cell is empty.
 
     An entry that names the provider comes first, then one that names the column; `tuning` stands
     for every option that tunes an answer, and `*` for any column. Raises LookupError if no entry

@@ -10,37 +10,35 @@ MARK = (
 
 
 ABOUT = """\
-An answer of any provider is told to a client in the client's protocol. All that swink knows of it
-is told, but for what the protocol's published schema has no field for: these are the rows below. A
-type has the name that it has in the vendor's own SDK for Python, at which a test looks. What a
-provider wants back, where a protocol has one opaque field, goes sealed into that field and is not
-lost. A request's fields that cannot be carried are named, as paths, in the response header
-`x-swink-dropped`.
+The gateway translates the answers of all providers to the client's protocol. The tables list the
+content that is lost, because the published schema of the protocol has no field for it. Types have
+the names of the vendor's Python SDK. Opaque data that a provider needs in the next turn is
+not lost if the protocol has one opaque field: it is encrypted and stored there. The response header
+`x-swink-dropped` lists the request fields that could not be translated, as paths.
 
-The table is data: `swink_gateway.protocols.table`. A property test sends answers from each
-protocol through each other one and back, and finds nothing missing but its rows."""
+The tables come from `swink_gateway.protocols.table`. A property test translates answers from each
+protocol to each other one and back, and checks that nothing else is lost."""
 
 BETWEEN = """\
-Rows of the protocol that is spoken last, without those of the first, which could not say it either.
-A number is how many."""
+The number of rows of the target protocol (column) that the source protocol (row) can represent."""
 
 
 def page() -> str:
     """Return the page."""
     sections = [_section(name) for name in PROTOCOLS]
     between = ["## From one protocol to another", BETWEEN, _matrix()]
-    parts = ["# What the gateway carries", MARK, ABOUT, *sections, *between]
+    parts = ["# What the gateway translates, and what is lost", MARK, ABOUT, *sections, *between]
     return "\n\n".join(parts) + "\n"
 
 
 def _section(name: str) -> str:
     rows = [f"| {loss.what} | {loss.section} |" for loss in PROTOCOLS[name].losses]
     table = "\n".join(
-        ["| not carried | type or field of the schema without room for it |", "|---|---|", *rows]
+        ["| lost | type or field of the schema that cannot represent it |", "|---|---|", *rows]
     )
     source = PROTOCOLS[name].schema
     schema = f"<{source}>" if "://" in source else f"[{source}]({source.rpartition('/')[2]})"
-    return f"## {name}\n\nSchema: {schema}\n\n" + (table if rows else "Everything is carried.")
+    return f"## {name}\n\nSchema: {schema}\n\n" + (table if rows else "Nothing is lost.")
 
 
 def _matrix() -> str:

@@ -1,8 +1,8 @@
 """Write the pages of docs/reference that come from the code: `generate_reference.py`, or `--check`.
 
-Docstrings, fields and tables are the code's own; only headings and links are written here. A page
-is a function that returns its text; `PAGES` names them all, also those that tools of their own
-make, and a test compares each with its file.
+Docstrings, fields and tables come from the code; only headings and links are written here. A page
+is a function that returns its text. `PAGES` lists all pages, including those of other tools, and a
+test compares each with its file.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import failure_table
 import generate_gateway
 import generate_providers
 import other_names_page
+import provider_pages
 from reference_parts import (
     ALIASES,
     MARK,
@@ -51,6 +52,7 @@ from swink_testing.conformance.live import LIVE_CHECKS
 from swink_testing.conformance.plugins.package import HOOKS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
+PROVIDERS = FOLDER.with_name("providers")
 POLICIES = (model.Timeouts, model.RetryPolicy, model.CacheStrategy)
 
 
@@ -64,7 +66,7 @@ def checks(listed: Sequence[Check[Any]]) -> str:
         )
         for check in listed
     ]
-    return table(("check", "about", "what holds"), rows)
+    return table(("check", "about", "promise"), rows)
 
 
 # -- pages ---------------------------------------------------------------------------------------
@@ -90,12 +92,12 @@ def conformance() -> str:
     return joined(
         "# The conformance kit",
         MARK,
-        "[How to check a provider](../how-to/check-a-provider.md) says how to run it.",
+        "[Test a provider](../how-to/check-a-provider.md) explains how to run it.",
         "## Providers",
         about(ProviderConformance),
         checks(PROVIDER_CHECKS),
         "## Providers, live",
-        "`swink check PROVIDER --live` asks the real API.",
+        "`swink check PROVIDER --live` calls the real API.",
         checks(LIVE_CHECKS),
         "## Observers",
         about(observers.ObserverConformance),
@@ -135,7 +137,7 @@ def event_classes() -> str:
         *sections(),
         "## Errors by kind",
         "`Error` has a constructor for each kind of failure;\n"
-        "[Failures](failures.md) says what the kinds mean.",
+        "[Failures](failures.md) explains the kinds.",
         table(("constructor", "what it does"), makers),
     )
 
@@ -157,12 +159,10 @@ def _definition(module: str, name: str) -> str:
             bases = ", ".join(ast.unparse(base) for base in node.bases)
             own = [each.target for each in node.body if isinstance(each, ast.AnnAssign)]
             keys = words(key.id for key in own if isinstance(key, ast.Name))
-            said = f"A typed dictionary: the keys of `{bases}`, and {keys}. [The table]"
+            said = f"A typed dictionary with the keys of `{bases}`, and {keys}. [The table]"
             if bases == "TypedDict":
                 said = f"A typed dictionary with the keys {keys}. [The table]"
-            return joined(
-                about(kind), f"{said}(options.md) says what they mean.", type_links(bases)
-            )
+            return joined(about(kind), f"{said}(options.md) explains them.", type_links(bases))
         target = getattr(node, "target", None)
         if isinstance(node, ast.AnnAssign) and isinstance(target, ast.Name) and target.id == name:
             assert node.value is not None
@@ -205,14 +205,14 @@ def options() -> str:
         MARK,
         "Keyword arguments of `Client`, `stream`, `complete`, `run` and `gather`. *Set by*:\n"
         "`client` is `Client(…)`; `provider` is `Client(providers={…})`, for one provider;\n"
-        '`model` is a model of a chain, as `("acme/large", {…})`; `call` is the call. The later\n'
-        "of these wins, and `None` stands for the default. The table is also\n"
+        '`model` is a model of a chain, as `("acme/large", {…})`; `call` is the call. Later\n'
+        "ones override earlier ones, and `None` means the default. The table is also\n"
         "`swink_core.providers.OPTIONS`.",
         table(("option", "type", "default", "set by", "meaning"), _option_rows()),
-        "An option about how tokens are chosen that a provider lacks is left out, with a\n"
-        "`Notice`; one about what the answer must be refuses the call. Which provider has which\n"
-        "is on the page of [providers](providers.md); `settings` and `extra` have\n"
-        "[a page](extra-and-settings.md).",
+        "If a provider does not support a sampling option, swink omits it, with a `Notice`. If it\n"
+        "does not support an option that the answer depends on, the call fails as `unsupported`.\n"
+        "[The page of each provider](../providers/index.md) lists its options.\n"
+        "[Provider-specific parameters](extra-and-settings.md) explains `settings` and `extra`.",
         f"Types: {type_links(' '.join(option.type for option in OPTIONS.values()))}.",
         *sections(),
         "## `Transport`",
@@ -222,7 +222,7 @@ def options() -> str:
         "## `ThinkingLevel`",
         about(model.ThinkingLevel),
         words(model.ThinkingLevel),
-        "Tokens of reasoning, where a provider wants a number or a caller gives one:",
+        "The number of reasoning tokens for each level, for APIs that need a number:",
         table(("level", "tokens"), budgets),
     )
 
@@ -251,16 +251,30 @@ PAGES: dict[str, Callable[[], str]] = {
 """The pages by their file's name."""
 
 
+def texts() -> dict[Path, str]:
+    """Return the text of every generated page, by its file."""
+    providers = {PROVIDERS / name: text for name, text in provider_pages.pages().items()}
+    return {FOLDER / name: page() for name, page in PAGES.items()} | providers
+
+
 def main() -> None:
-    """Write all pages, or with `--check` tell which are stale."""
-    if sys.argv[1:] == ["--check"]:
-        stale = [n for n, page in PAGES.items() if (FOLDER / n).read_text("utf-8") != page()]
-        if stale:
-            sys.exit(f"stale: {', '.join(stale)}; run make reference")
-        return
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, page in PAGES.items():
-        (FOLDER / name).write_text(page(), "utf-8")
+    """Write all pages, or with `--check` list those that are stale."""
+    is_check = sys.argv[1:] == ["--check"]
+    written = texts()
+    stale = [
+        file
+        for file, text in written.items()
+        if not file.exists() or file.read_text("utf-8") != text
+    ]
+    stale += [file for file in PROVIDERS.glob("*.md") if file not in written]
+    if is_check and stale:
+        sys.exit(f"stale: {', '.join(file.name for file in stale)}; run make reference")
+    for file in () if is_check else stale:
+        if file in written:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(written[file], "utf-8")
+        else:
+            file.unlink()
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ NAMES = {
     "together": ["togetherai"],
     "vertex": ["google-vertex", "google-vertex-anthropic"],
 }
-"""What models.dev calls a provider, if not by its name here."""
+"""Names of providers in models.dev, if they differ."""
 
 PREFIXES = {
     "anthropic": [""],
@@ -55,7 +55,7 @@ WORDS = ("tools", "images", "documents", "audio", "thinking", "structured_output
 
 
 def tables_of(places: Iterable[str]) -> list[Table]:
-    """Return what is at each place, a file or a URL."""
+    """Return the tables at each place, a file or a URL."""
     return [json.loads(_read(place)) for place in places]
 
 
@@ -69,8 +69,8 @@ def _read(place: str) -> bytes:
 def limits_of(provider: str, model_id: str, tables: Iterable[Table]) -> dict[str, Any]:
     """Return the fields of a row that the tables tell.
 
-    Of limits the first table counts that tells one; a capability is there if any table says so,
-    since one that a row lacks is refused before anybody is asked.
+    The limit of the first table that has one is used; a capability is present if any table has it,
+    because a missing capability rejects a call before it is sent.
     """
     row: dict[str, Any] = {}
     words: set[str] = set()

@@ -50,7 +50,7 @@ WHOLE = {
     "reasoning": "output",
     "citation": "output",
 }
-"""What a part costs that has no price of its own."""
+"""The price that applies to a part without its own price."""
 SAID_BY_WORDS = {"service_tier", "processing", "speed"}
 
 

@@ -1,7 +1,7 @@
-"""What the installed providers are, and how they ask and answer: a row each, for the page of them.
+"""One row per installed provider, with the form of requests and answers, for the page of providers.
 
-Names, addresses, variables and models are those of the catalogues; features, options, framing,
-requests and headers are those of the code, which is asked for a request that is never sent.
+Names, addresses, variables and models come from the catalogues; features, options, framing,
+requests and headers from the code, by a request that is never sent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BASE, KEY = "https://base.example", "AIza-or-any-key"  # Vertex AI takes others 
 
 @define
 class Row:
-    """A provider, or another of its APIs."""
+    """A provider, or another API of the same provider."""
 
     title: str
     name: str
@@ -47,7 +47,7 @@ class Row:
 
     @property
     def takes(self) -> set[str]:
-        """What calls may need and what tunes them, of one model or another."""
+        """The features and tuning options of a provider, over its models."""
         api, found = self.api, set[str]()
         for model in (self.model, *self.models):
             refused = {name for name, taken in rule_of(model, api).takes.items() if not taken}
@@ -65,7 +65,7 @@ class Row:
 
     @property
     def api(self) -> Any:
-        """What has the features and options."""
+        """The object that has the features and options."""
         if isinstance(self.provider, HTTPProvider):
             return self.provider.api(self.model, self.options)
         return self.provider
@@ -91,14 +91,14 @@ def rows() -> Iterator[Row]:
 
 
 def asks_responses(provider: Any, model: swink.Model) -> bool:
-    """Tell whether a model is asked through the Responses API."""
+    """Return whether a model uses the Responses API."""
     if not isinstance(provider, HTTPProvider):
         return False
     return provider.api(model, swink.StreamOptions(base_url=BASE)).api_name == "responses"
 
 
 def code(words: Iterable[str]) -> str:
-    """Write names as code, or that there are none."""
+    """Format names as code, or a dash if empty."""
     return ", ".join(f"`{word}`" for word in words) or NOTHING
 
 
@@ -128,7 +128,7 @@ def sent(row: Row) -> tuple[str, str]:
 
 
 def framing(row: Row) -> str:
-    """Say how a row's answers come."""
+    """Describe the framing of a row's answers."""
     if not isinstance(row.provider, HTTPProvider):
         return NOTHING
     decoder = type(row.provider.decoder()).__name__
@@ -149,7 +149,7 @@ def credentials(info: ProviderInfo) -> str:
 
 
 def thinking(row: Row) -> str:
-    """Name the fields of the request by which the listed models are asked to think."""
+    """Return the request fields that turn on thinking for the listed models."""
     if "thinking" not in row.takes:
         return NOTHING
     fields: set[str] = set()

@@ -1,4 +1,4 @@
-"""What pages of the reference are made of: docstrings, fields and signatures as Markdown."""
+"""Format docstrings, fields and signatures as Markdown for pages of the reference."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _code(found: re.Match[str]) -> str:
 
 
 def code(text: str) -> str:
-    """Set a word in the code's type, or nothing where there is none."""
+    """Format a word as code, or return an empty text."""
     return f"`{text}`" if text else ""
 
 
@@ -163,7 +163,7 @@ def literal(value: Any) -> str:
 
 
 def written_type(kind: type, name: str) -> str:
-    """Return a field's type as it is written; attrs forgets it once it is resolved."""
+    """Return a field's type as written; attrs forgets it once it is resolved."""
     owners = map(inspect.get_annotations, kind.__mro__)
     written = next(str(annotations[name]) for annotations in owners if name in annotations)
     return written.replace("Finite", "float")  # a reader needs no name for it

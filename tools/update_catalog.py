@@ -1,17 +1,16 @@
 """Bring plugins' model rows up to date: `update_catalog.py [--table FILE]… [plugins/…]`.
 
-Between two marker comments of its `models.toml` a plugin lists the models that it wants in the
-catalogue. This script fills in, for every plugin or for those that are named, and says what it
-changed:
+Between two marker comments, a plugin's `models.toml` lists the models of the catalogue. This script
+fills in their data, for every plugin or for the named ones, and prints the changes:
 
 * from the `genai-prices` package: names, context windows, prices and the ids that a model is also
   known by (`match`);
 * from tables of limits, if they are given (see limits.py): `max_output`, `capabilities`, and
   `context_window` where genai-prices has none;
-* from `catalog.toml` beside this script, which has the last word: what a vendor's own page says
-  otherwise, each with its source, the day on which all this was so, and when models retire. Those
-  rules, with that day as their `as_of`, it writes between the markers `# >>> dates` and
-  `# <<< dates`; a model that is gone leaves the rows.
+* from `catalog.toml` beside this script, which overrides the others: corrections from a vendor's
+  pages, each with its source, the date of these facts, and when models retire. It writes those
+  rules, with that date as their `as_of`, between the markers `# >>> dates` and `# <<< dates`; a
+  retired model leaves the rows.
 
 The same sources make the same files, whoever runs it and when, but for models that retire
 meanwhile. All anew, from litellm's table (which is in its wheel) and models.dev's:
@@ -19,9 +18,9 @@ meanwhile. All anew, from litellm's table (which is in its wheel) and models.dev
     tools/update_catalog.py --table model_prices_and_context_window_backup.json \\
                             --table https://models.dev/api.json
 
-Prices that no source knows leave a row. The rest that none of them knows is kept as it is written:
-the choice of models, `provider`, `status`, `api` and `extra`. To add a model, write a row with its
-`id` (and `provider`) and run the script.
+Prices without a source are removed from a row. Other data without a source are kept unchanged: the
+choice of models, `provider`, `status`, `api` and `extra`. To add a model, write a row with its `id`
+(and `provider`) and run the script.
 
     # >>> models
     # source: bedrock = aws
@@ -80,7 +79,7 @@ KEYS = {"id", "provider", "match", "prices"}
 PRICED = {"prices", "more_cases", "long_writes"}
 
 IN_ARNS = {"bedrock"}
-"""Providers that are asked for a model by an ARN too, which ends in the model's id."""
+"""Providers that also accept a model by an ARN, which ends in the model's id."""
 
 
 def main() -> None:
@@ -120,7 +119,7 @@ def _held_against_these_prices() -> None:
 
 
 def updated(text: str, now: datetime, tables: Sequence[Table] = ()) -> tuple[str, list[str]]:
-    """Return the file's new text, and the models whose prices nobody knows."""
+    """Return the file's new text, and the models without known prices."""
     data = tomllib.loads(text)
     providers = [*data.get("providers", ()), *filter(None, [data.get("provider")])]
     head, found, rest = text.partition(BEGIN + "\n")
@@ -144,7 +143,7 @@ def updated(text: str, now: datetime, tables: Sequence[Table] = ()) -> tuple[str
 
 
 def changes(before: str, after: str) -> Iterator[str]:
-    """Say what became of each model and of each rule that ends one, a line for each field."""
+    """Describe the changes of each model and of each rule that ends one, one line per field."""
     old, new = (_named(tomllib.loads(text)) for text in (before, after))
     for key in sorted(old.keys() | new.keys()):
         name = "/".join(filter(None, key))
@@ -170,7 +169,7 @@ def _named(data: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
 def _fill(
     row: dict[str, Any], provider: str, source: Provider | None, tables: Sequence[Table]
 ) -> None:
-    """Fill in a row what is known of its model."""
+    """Fill in the known data of a row's model."""
     row.update(limits_of(provider, row["id"], tables))
     row.pop("prices", None)
     row.pop("as_of", None)
@@ -245,7 +244,7 @@ def _dated(text: str, names: set[str]) -> str:
 
 
 def _match(rows: list[dict[str, Any]], first: str, sources: Mapping[str, Provider]) -> None:
-    """Say of each row by which ids its model is known too, and nobody else's."""
+    """Return the other ids of each row's model that belong to no other row."""
     for row in rows:
         source = sources.get(row.get("provider", first))
         model = source.find_model(row["id"]) if source else None
@@ -271,7 +270,7 @@ def _match(rows: list[dict[str, Any]], first: str, sources: Mapping[str, Provide
 
 
 def _pattern(clause: object) -> str:
-    """Return what finds the ids that a clause of genai-prices matches."""
+    """Return a pattern for the ids that a clause of genai-prices matches."""
     match clause:
         case ClauseEquals(equals=text):
             return f"^{_escaped(text)}$"

@@ -1,13 +1,13 @@
 """Many prompts: `python -m lab.benchmarks.batch [--calls 100000] [--concurrency 100] [--check]`.
 
-Compares swink-batch, with its journal and its limits, with a bare aiohttp loop behind a semaphore,
-and with the same loop over swink's client, openai's and litellm's, the latter where they are
-installed in `.venv-peers/NAME` (`make scoreboard`), for answers as long as recorded ones and for
-three sizes; where uvloop is installed, the first and the last of ours on that too. Contenders take
-turns, a process each; ratios are within a round. Then: the processor's time of a call by the length
-of its answer, what a hundred times as many calls take in memory, and what a server gets that
-answers so many calls a second and refuses the rest, and one that says so in its headers, in a short
-run. Nothing leaves the machine.
+Compares swink-batch, with its journal and limits, with a bare aiohttp loop behind a semaphore, and
+with the same loop over swink's client, openai's and litellm's (if `make scoreboard` installed the
+latter in `.venv-peers/NAME`), for answers as long as recorded ones and for three sizes; if uvloop
+is installed, the first and the last of ours also run on it. Contenders take turns, in a process
+each; ratios are within a round. Then: the CPU time of a call by the length of its answer, the
+memory of a hundred times as many calls, and the share of a rate-limited server's capacity that a
+run uses, once without and, in a short run, with rate-limit headers. Nothing is sent to other
+machines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LONG_RUN = 20_000
 ROUNDS = 3
 
 RECORDED = "recorded"
-"""What asks for answers as long as recorded ones, in place of their deltas."""
+"""The model for answers as long as recorded ones, in place of their number of deltas."""
 
 LABEL, *SIZES = (3, 50, 200)
 """Deltas of an answer: a label, a sentence or two, some paragraphs."""
@@ -51,7 +51,7 @@ LENGTHS = (1, 3, 10, 20, 30, 50, 200)
 """Deltas of answers for which the processor's time is compared."""
 
 UVLOOP = "+uvloop"
-"""What a way ends in that runs on that event loop, where it is installed."""
+"""The suffix of a way that runs on that event loop, if installed."""
 
 LEAST_RATIO = 0.6
 """Calls a second against the bare loop, for labels as for answers as long as recorded ones."""
@@ -69,7 +69,7 @@ LEAST_USE = 0.95
 MOST_REFUSED = 0.01
 
 WARM_SECONDS = 5.0
-"""Until the limit is found; what it gets in them does not count as its use."""
+"""Seconds until the limit is found; calls in them do not count."""
 
 
 @contextmanager
@@ -149,7 +149,7 @@ def by_length(url: str, concurrency: int) -> None:
 def limited(rate: float, calls: int, *says: str) -> tuple[float, float]:
     """Print what a server with a limit got, and return the share of it and of refusals.
 
-    It answers a second's calls at once, and with `--headers` says what is left of them.
+    It answers a second's calls at once, and with `--headers` reports the remaining quota.
     """
     from swink_batch import Tally, run
 

@@ -1,10 +1,10 @@
-"""Ways to ask a model many times: each in a process of its own, which may not have swink.
+"""Ways to call a model many times, each in a separate process, which may not have swink.
 
     python lab/benchmarks/batch_loops.py WAY URL CALLS CONCURRENCY DELTAS
 
-asks so often for answers of so many pieces of text, or as long as `recorded` ones, writes each
-answer as a line, and prints calls a second, the CPU time of a call in microseconds, and the memory
-in use at its highest in megabytes, as JSON. A way that ends in `+uvloop` runs on that event loop.
+requests that many answers of that many pieces of text, or as long as `recorded` ones, writes each
+answer as a line, and prints calls per second, the CPU time of a call in microseconds, and the peak
+memory in megabytes, as JSON. A way that ends in `+uvloop` runs on that event loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 MODEL = "short-{}"
-"""What the benchmark's server answers in one write: so many pieces."""
+"""The benchmark server's answer in one write: that many pieces."""
 
 UVLOOP = "+uvloop"
 
@@ -123,7 +123,7 @@ WAYS = {
 
 
 def body(number: int) -> dict[str, Any]:
-    """Return what is asked."""
+    """Return the request body."""
     return {
         "model": MODEL,
         "messages": [{"role": "user", "content": f"row {number}"}],

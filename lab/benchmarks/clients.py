@@ -37,7 +37,7 @@ class Contender(Protocol):
 
 
 class _AiohttpContender:
-    """What the two contenders that are bare aiohttp share."""
+    """Shared code of the two contenders that are bare aiohttp."""
 
     async def open(self, base_url: str) -> None:
         self._url = f"{base_url}/chat/completions"
@@ -124,7 +124,7 @@ class Swink:
         self._client: Any = await self._stack.enter_async_context(client)
 
     def plugins(self) -> list[Any]:
-        """Return what stands between swink and the caller."""
+        """Return the plugins of the client."""
         return []
 
     async def settle(self) -> None:
@@ -260,7 +260,7 @@ class SwinkObservers(Swink):
 class SwinkRecorded(Swink):
     """swink with the recorder open, as in a program that runs for long.
 
-    What the recorder's thread does is part of the cost of a turn; starting and ending that thread
+    The work of the recorder's thread is part of the cost of a turn; starting and ending that thread
     for each call is not.
     """
 

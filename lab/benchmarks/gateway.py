@@ -1,4 +1,4 @@
-"""What the clients' protocols cost the gateway: `python -m lab.benchmarks.gateway`.
+"""Measure the gateway's cost of the clients' protocols: `python -m lab.benchmarks.gateway`.
 
 200 streams at a time, each as slow as a model writes, go through the gateway in swink's own
 protocol (`/v1/stream`) and in each of the others, which may cost at most 1.3 times as much. It is

@@ -1,13 +1,13 @@
 """The gateway against a byte relay and the litellm proxy: `python -m lab.benchmarks.gateways`.
 
-All stand before the same upstream, one process each, and are asked the same over OpenAI's Chat
-Completions. The relay is the least that a gateway on aiohttp can do: it reads no byte of what it
-passes on. The clients are sockets that look for nothing but the end of an answer, so that they
-cost little beside what they measure. Contenders take turns within a round, in an order that
-rotates; a ratio, or a difference, is taken within a round.
+All use the same upstream, one process each, and receive the same requests over OpenAI's Chat
+Completions. The relay is the minimum of a gateway on aiohttp: it inspects no byte of the traffic.
+The clients are sockets that only look for the end of an answer, so that they cost little beside the
+measured work. Contenders take turns within a round, in an order that rotates; a ratio, or a
+difference, is taken within a round.
 
-litellm runs in an environment of its own (`make .venv-peers/litellm-proxy/.installed`), and is left
-out where it is not.
+litellm runs in a separate environment (`make .venv-peers/litellm-proxy/.installed`), and is skipped
+without it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ Found = dict[str, Any]
 
 
 async def _relay(base: str) -> None:
-    """Serve a relay that passes bytes on as they come."""
+    """Serve a relay that passes bytes on unchanged."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -200,7 +200,7 @@ async def _requests(contender: Contender) -> Found:
 
 
 async def _first_byte(contender: Contender) -> Found:
-    """Return how long the first byte of an answer takes, on a warm connection."""
+    """Return the time to the first byte of an answer, on a warm connection."""
     socket = Socket(contender)
     await socket.ask("short-1")
     waits = []
@@ -264,7 +264,7 @@ async def _round(contenders: list[Contender]) -> dict[str, Found]:
 
 
 def measured(rounds: int) -> Found:
-    """Return what each round found, and the memory of streams that wait."""
+    """Return the results of each round, and the memory of waiting streams."""
     results: list[dict[str, Found]] = []
     with ExitStack() as stack:
         base = stack.enter_context(upstream())

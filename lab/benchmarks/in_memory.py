@@ -1,4 +1,5 @@
-"""What a delta takes without a network: `python -m lab.benchmarks.in_memory [--json FILE]`.
+"""Measure the cost of a delta without a network: `python -m lab.benchmarks.in_memory [--json
+FILE]`.
 
 Answers come from memory, so that formats, kinds of deltas, observers and lengths can be compared
 where nothing else moves. Contenders take turns within a round, a ratio is taken within a round,
@@ -90,7 +91,7 @@ def _ratio(above: list[float], below: list[float]) -> float:
 
 
 async def formats(rounds: int) -> dict[str, float]:
-    """Return what swink takes of each wire format, in its floors."""
+    """Return swink's cost for each wire format, relative to the floor."""
     ratios = {}
     for each in FORMATS:
         pieces = each.pieces(DELTAS)
@@ -174,7 +175,7 @@ def _deltas(kind: str) -> list[bytes]:
 
 
 async def kinds(rounds: int) -> dict[str, float]:
-    """Return what deltas of thinking and of tool calls take, in deltas of text."""
+    """Return the cost of thinking and tool-call deltas, relative to text deltas."""
     names = ("text", "thinking", "tool call")
     clients = {name: _client(_deltas(name), SSE) for name in names}
 
@@ -198,7 +199,9 @@ async def _read(stream: swink.EventStream) -> swink.AssistantMessage:
 
 
 async def observers(rounds: int) -> dict[str, float]:
-    """Return what observers that do nothing take: one, and each further one, in floors."""
+    """Return the cost of observers that do nothing: one, and each further one, relative to the
+    floor.
+    """
     chat = FORMATS[0]
     pieces = chat.pieces(DELTAS)
     turns: dict[str, Turn] = {}
@@ -224,7 +227,9 @@ async def observers(rounds: int) -> dict[str, float]:
 
 
 async def growth(rounds: int) -> dict[str, float]:
-    """Return what a delta of 100,000 takes, in deltas of 1,000, and with the message read."""
+    """Return the cost of one of 100,000 deltas, relative to one of 1,000, also with the message
+    read.
+    """
     small, large = FORMATS[0].pieces(1_000), FORMATS[0].pieces(100_000)
     few, many = _client(small, SSE), _client(large, SSE)
 
@@ -262,7 +267,7 @@ async def memory() -> dict[str, float]:
 
 
 async def flat(streams: int) -> dict[str, float]:
-    """Return what so many streams, one after the other, leave: MB, tasks, descriptors."""
+    """Return the growth after that many consecutive streams: MB, tasks, descriptors."""
     async with _client(FORMATS[0].pieces(3), SSE) as client:
 
         def held() -> tuple[float, int, int]:

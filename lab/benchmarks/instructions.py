@@ -1,8 +1,8 @@
 """Count the processor's instructions: `python -m lab.benchmarks.instructions [--check | --write]`.
 
-Time on a shared machine moves by half; the number of instructions of a fixed replay does not move
-at all. valgrind's cachegrind counts them. What a delta, a request and the import take is the
-difference of two runs, so that starting Python cancels out.
+Time on a shared machine varies by half; the number of instructions of a fixed replay does not vary.
+valgrind's cachegrind counts them. The costs of a delta, a request and the import are differences of
+two runs, so that starting Python cancels out.
 
 `--check` compares with the baseline of this environment (Python and the libraries that do the
 work), in `instructions.json` beside this file, and exits with 1 if anything takes more than
@@ -82,7 +82,7 @@ MEASURES = (
 PLANTS = tuple(
     ("burst" if stage in ("decoder", "writer") else "request", stage) for stage in STAGES
 )
-"""What must be noticed: a slowdown of about a twentieth in each stage, by measure."""
+"""The slowdowns that must be detected: about a twentieth in each stage, by measure."""
 
 
 def environment() -> str:
@@ -117,7 +117,7 @@ def measured(measures: tuple[Measure, ...] = MEASURES) -> dict[str, int]:
 
 
 def slower(now: dict[str, int], before: dict[str, int]) -> list[str]:
-    """Say of each measure that takes more than the tolerance allows what it took and takes."""
+    """Describe each measure that exceeds the tolerance, with the old and new value."""
     return [
         f"{name}: {now[name]:,} instructions, {now[name] / was - 1:+.1%} against {was:,}"
         for name, was in before.items()

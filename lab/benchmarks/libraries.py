@@ -1,9 +1,9 @@
 """swink beside its peers: `python -m lab.benchmarks.libraries [--rounds N] [--json FILE]`.
 
-Each library runs in a process, and an environment, of its own (`make bench` installs them; those
-that are not there are left out), and all take turns within a round: a burst, a paced answer,
-calls of one delta, and, once, 1,000 streams at a time. A ratio is to the floor of the same wire
-format within the same round.
+Each library runs in a separate process and environment (`make bench` installs them; missing ones
+are skipped), and all take turns within a round: a burst, a paced answer, calls of one delta, and,
+once, 1,000 streams at a time. A ratio is to the floor of the same wire format within the same
+round.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lab.benchmarks.rounds import server
 ROOT = Path(__file__).resolve().parents[2]
 
 FLOORS = {"anthropic": "floor, Messages", "ollama": "floor, Ollama"}
-"""Who speaks another format than Chat Completions, and the floor of that."""
+"""Contenders with a format other than Chat Completions, and the floor of that."""
 
 ENVIRONMENTS = {
     "openai": "openai",
@@ -45,7 +45,7 @@ TURNS = {
     "paced": (f"paced-{PACED}", 1, PACED),
     "one delta": ("short-1", CALLS, CALLS),
 }
-"""What is asked for in a turn, how often, and what its cost is divided by."""
+"""The requests of a turn, their number, and the divisor of the cost."""
 
 
 class Library:

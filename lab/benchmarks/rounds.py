@@ -19,7 +19,7 @@ from lab.benchmarks.wire import Wire
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a contender asks for in one round, and what the cost is divided by."""
+    """The requests of a contender in one round, and the divisor of the cost."""
 
     title: str
     kind: str
@@ -39,7 +39,7 @@ class Scenario:
 
 @dataclass
 class Row:
-    """What one contender cost in one scenario, one value a round."""
+    """The costs of one contender in one scenario, one value per round."""
 
     cpu_us: list[float] = field(default_factory=list)
     reads: list[float] = field(default_factory=list)
@@ -137,7 +137,7 @@ def _ratios(row: Row, floor: Row | None) -> list[float]:
 
 
 def summary_of(rows: dict[str, Row]) -> dict[str, dict[str, Any]]:
-    """Return what the rounds say together, by contender; a ratio is one to the floor."""
+    """Summarise the rounds by contender; a ratio is relative to the floor."""
     floor = rows.get("floor")
     summary = {}
     for name, row in rows.items():

@@ -85,7 +85,7 @@ def _print_scenario(scenario: Scenario, rounds: int, summary: dict[str, dict[str
 
 
 def _growth_ratio(growth: dict[str, dict[str, dict[str, Any]]], name: str) -> float:
-    """Return what a delta of the longest answer costs, in deltas of the answer before it."""
+    """Return the cost of a delta in the longest answer, relative to the second longest."""
     *_, before, longest = (summary[name]["cpu_us_rounds"] for summary in growth.values())
     ratio: float = statistics.median(b / a for a, b in zip(before, longest, strict=True))
     return ratio
@@ -102,7 +102,9 @@ def _print_growth(growth: dict[str, dict[str, dict[str, Any]]]) -> None:
 
 
 def _plugin_ratios(results: dict[str, dict[str, dict[str, Any]]]) -> dict[str, float]:
-    """Return what a burst costs with the plugins that have a limit, in bursts without any."""
+    """Return the cost of a burst with the plugins that have a limit, relative to bursts without
+    plugins.
+    """
     burst = next(rows for name, rows in results.items() if name.startswith("burst"))
     ratios = {}
     for name in PLUGIN_LIMITS:
@@ -121,7 +123,7 @@ def _print_plugins(results: dict[str, dict[str, dict[str, Any]]]) -> None:
 
 
 def _doubts(results: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
-    """Return why a scenario was not what it claims to be, one sentence a reason."""
+    """Return the reasons why a scenario was not as intended, one sentence each."""
     doubts = []
     for scenario, summary in results.items():
         for name, row in summary.items():
@@ -139,7 +141,7 @@ def _doubts(results: dict[str, dict[str, dict[str, Any]]]) -> list[str]:
 def _failures(
     results: dict[str, dict[str, dict[str, Any]]], growth: dict[str, dict[str, dict[str, Any]]]
 ) -> list[str]:
-    """Return what breaks the limits that `--check` enforces, one sentence each."""
+    """Return the violations of the limits that `--check` enforces, one sentence each."""
     failures = []
     for kind, limit in (("burst", BURST_LIMIT), ("paced", PACED_LIMIT)):
         summary = next(rows for name, rows in results.items() if name.startswith(kind))

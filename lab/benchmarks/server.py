@@ -1,6 +1,6 @@
 """The loopback server of the benchmark: answers of three wire formats over chunked HTTP/1.1.
 
-It runs in a process of its own (`python -m lab.benchmarks.server`), so that the CPU time of the
+It runs in a separate process (`python -m lab.benchmarks.server`), so that the CPU time of the
 client process is the client's alone. The `model` of the request's body names the scenario:
 
     burst-N   N deltas, cut into 64 KiB writes wherever that falls: many frames a network read

@@ -33,7 +33,7 @@ class Contender:
 
 
 class Answer(asyncio.Protocol):
-    """One answer after the other on one connection; `times` are those of its reads."""
+    """Sequential answers on one connection; `times` are those of its reads."""
 
     END = b"\r\n0\r\n\r\n"
 

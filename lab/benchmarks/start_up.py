@@ -1,4 +1,4 @@
-"""What the command line costs before it does anything: `python -m lab.benchmarks.start_up`.
+"""Measure the start-up cost of the command line: `python -m lab.benchmarks.start_up`.
 
 Processes are started in turn, and the CPU time of each is compared, within a round, with that of
 one that does the least. See `run` for why ratios, and rounds.

@@ -11,8 +11,8 @@ from aiohttp.client_proto import ResponseHandler
 class Wire:
     """Counts network reads and connections of everything in this process that uses aiohttp.
 
-    It stays installed while the clock runs: it adds one Python call to a network read, the same to
-    every contender, and so each measured run can be shown to be the scenario that it claims to be.
+    It is active while the clock runs: it adds one Python call to a network read, equal for all
+    contenders, and so each measured run can be verified to be the intended scenario.
     """
 
     def __init__(self) -> None:

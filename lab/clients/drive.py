@@ -100,7 +100,7 @@ class Result:
 
     @property
     def fault(self) -> str | None:
-        """What is missing in a scene that has an answer; `None` for nothing."""
+        """Return a fault in a scene with an answer, or `None`."""
         kind = SCENES[self.scene].kind if self.scene in SCENES else "answer"
         if kind == "failure":
             return None
@@ -145,7 +145,7 @@ HASTY = Limits(HASTE * 100.0, silence=HASTE * 100.0, clock=Hasty())
 
 
 def requests_at(vendor: Vendor) -> int:
-    """Return the number of answers that a vendor was asked for."""
+    """Return the number of answers requested from a vendor."""
     generating = ("POST", "WEBSOCKET")
     found = [e for e in vendor.state.record.exchanges if e.method in generating]
     return sum(b'"generate":false' not in each.body.replace(b" ", b"") for each in found)
@@ -261,7 +261,7 @@ def _shown(pair: Pair) -> Pair:
 
 
 def faults(pairs: list[Pair]) -> list[str]:
-    """Return what is wrong through the gateway, with the end of the client's output."""
+    """Return the faults through the gateway, with the end of the client's output."""
     found = []
     for direct, result in pairs:
         wrong = [] if direct is None else differences(direct, result)

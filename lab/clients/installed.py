@@ -1,8 +1,7 @@
-"""The coding agents: how each is told where to ask, and run once without a person.
+"""The coding agents: their configuration for an address, and one unattended run.
 
-What a client is told is what a how-to page of docs/ says. Each runs in a folder and a home of its
-own, with an environment that has nothing else in it, and cannot reach other machines by a proxy
-that is not there.
+A client is configured as a how-to page of docs/ says. Each runs in a separate folder and home, with
+a minimal environment, and a proxy setting without a proxy blocks other machines.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ PINS = Path(__file__).parent
 KEY = "k1"
 MODEL = "stub-model"
 RAN = "ran.txt"
-"""What the tool is told to write."""
+"""The text that the tool writes."""
 
 PATIENCE = 45.0
 PROMPT = "Say hello"
@@ -46,7 +45,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 @define
 class Run:
-    """One run of a client. `code` is `None` where it was stopped; `ran` counts runs of its tool."""
+    """One run of a client. `code` is `None` if it was stopped; `ran` counts runs of its tool."""
 
     code: int | None
     output: str
@@ -124,7 +123,7 @@ class Client:
 
 
 def codex(sockets: bool) -> Callable[[str], dict[str, str]]:
-    """Return what writes the configuration of Codex."""
+    """Return a function that writes the configuration of Codex."""
 
     def files(url: str) -> dict[str, str]:
         text = f"""\
@@ -143,7 +142,7 @@ supports_websockets = {str(sockets).lower()}
 
 
 def opencode(package: str) -> Callable[[str], dict[str, str]]:
-    """Return what writes the configuration of opencode, whose SDK of `package` asks."""
+    """Return a function that writes the configuration of opencode with the SDK `package`."""
 
     def files(url: str) -> dict[str, str]:
         own = {

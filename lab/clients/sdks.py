@@ -62,7 +62,7 @@ class Way:
 
 
 Call = Callable[[Way], Awaitable[str]]
-"""A streamed call. Returns how it ended where nothing was raised."""
+"""A streamed call. Returns how it ended if it raised no exception."""
 
 
 def _openai(way: Way) -> Any:

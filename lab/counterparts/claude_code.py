@@ -3,8 +3,8 @@
     python -m lab.counterparts.claude_code                   # installs it from npm, for this run
     python -m lab.counterparts.claude_code --command claude  # the one that is there
 
-Nothing leaves this machine but what npm fetches. Each scene is a call of the provider's; what the
-API was asked and what became of the answer are compared. Exit code 1 where a scene fails.
+Only npm uses the network. Each scene is a call through the provider; the requests to the API and
+the answer are compared. Exit code 1 if a scene fails.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ async def a_cost_is_counted(server: StandIn) -> None:
 
 
 async def a_tool_of_its_own(server: StandIn) -> None:
-    """Hold that calls of its own tools and their results are extensions."""
+    """Check that calls of built-in tools and their results are extensions."""
     server.mode = "tool"
     own = {"permission_mode": "dontAsk", "allowed_tools": ["Bash"]}
     _, message = await _ask("Say tide.", settings=own)
@@ -174,7 +174,7 @@ async def an_answer_with_a_schema(server: StandIn) -> None:
 
 
 async def a_refusal(server: StandIn) -> None:
-    """Hold that a failure that is called a success is one, and what it tried is told."""
+    """Check that a failure reported as a success is an error, and that attempts are reported."""
     server.mode = "overloaded"
     events, message = await _ask("When?", settings={"tools": []})
     assert message.error_kind is swink.StreamErrorKind.OVERLOADED, message
@@ -203,7 +203,7 @@ async def an_unknown_session(server: StandIn) -> None:
 
 
 async def an_interruption(server: StandIn) -> None:
-    """Hold that leaving the stream ends the command, whose session can be gone on with."""
+    """Check that leaving the stream ends the command, and that its session can be resumed."""
     server.mode = "hang"
     id = str(uuid4())
     async with (
@@ -256,7 +256,7 @@ def _installed(folder: str) -> str:
     """Install the command from npm."""
     npm = shutil.which("npm")
     if npm is None:
-        sys.exit("there is no npm; install one, or name the command with --command")
+        sys.exit("npm is not installed; install it, or name the command with --command")
     subprocess.run([npm, "install", "--silent", "--prefix", folder, PACKAGE], check=True)
     return str(Path(folder, "node_modules", ".bin", "claude"))
 

@@ -3,8 +3,8 @@
 * The tests of limits run against the Redis server of the distribution.
 * Two gateways of two workers share that Redis behind haproxy: a key's limit holds for both
   together, and one that drains gets nothing new and finishes what it has: no request fails.
-* Prometheus scrapes a gateway, with the key of an operator: the gateway's series must be there, all
-  of its alerts evaluate, and those fire that are given a reason to.
+* Prometheus scrapes a gateway, with the key of an operator: the gateway's series must exist, all
+  alerts evaluate, and those with a cause fire.
 * Kubernetes's own schemas (`kubernetes-validate`) read the manifests.
 * A minute of chaos (`contrib/swink-gateway/tests/chaos.py`).
 
@@ -110,7 +110,7 @@ def until_ready(port: int) -> None:
             if connection.getresponse().status == 200:
                 return
         time.sleep(0.1)
-    raise RuntimeError(f"nobody is ready at port {port}")
+    raise RuntimeError(f"no server is ready at port {port}")
 
 
 def behind_haproxy(folder: Path) -> None:
@@ -212,7 +212,7 @@ PENDING = {"GatewayConfigurationNotUsed", "GatewayCallsFail"}
 
 
 async def see_gateway(folder: Path) -> list[str]:
-    """Return what of a gateway's metrics and alerts Prometheus does not take."""
+    """Return the gateway metrics and alerts that Prometheus rejects."""
     from swink_gateway.policy.config import Source
     from swink_gateway.policy.routing import usable
     from swink_gateway.serving.metrics import Monitor

@@ -2,8 +2,9 @@
 
 Before that, the tests of the journal's engines are run with Ray in their place.
 
-Ray is not of this program's environment but of `.venv-ray`, which `make counterparts` makes. The
-rows must be those of a run on one machine, and nothing that was journalled may be asked again.
+Ray is installed in `.venv-ray`, which `make counterparts` creates, not in this program's
+environment. The rows must equal those of a run on one machine, and no journalled row may be sent
+again.
 """
 
 from __future__ import annotations

@@ -46,13 +46,13 @@ ANSWER_SECONDS = 90.0
 
 
 def free_port() -> int:
-    """Return a port that nobody listens at."""
+    """Return a free port."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
 
 
 def get(url: str, **query: str) -> Any:
-    """Return what an address answers, as data where it is JSON."""
+    """Return the response of an address, as data if it is JSON."""
     if query:
         url += "?" + urllib.parse.urlencode(query)
     with urllib.request.urlopen(url, timeout=30) as answer:
@@ -88,7 +88,7 @@ def running_tool(name: str, url: str, command: list[str], **environ: str) -> Ite
 
 
 async def eventually(check: Callable[[], list[str]]) -> list[str]:
-    """Return what a check has to complain of, when it has nothing or the time is up."""
+    """Return the complaints of a check when it has none left or the time is up."""
     deadline = time.monotonic() + ANSWER_SECONDS
     while faults := await asyncio.to_thread(check):
         if time.monotonic() > deadline:
@@ -118,7 +118,7 @@ def _tool() -> str:
 
 
 async def see_traces(folder: Path) -> list[str]:
-    """Return what Phoenix does not show of a recording's call."""
+    """Return the parts of a recording's call that Phoenix does not show."""
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -171,8 +171,9 @@ async def see_traces(folder: Path) -> list[str]:
 
 
 class Rarities:
-    """What happens to few calls: `echo/rare` is damaged and has a provider's cache, `echo/again`
-    comes from swink's own."""
+    """Rare outcomes: `echo/rare` is damaged and has a provider's cache, `echo/again` comes from
+    swink's cache.
+    """
 
     @swink.hookimpl(tryfirst=True)
     def stream(self, model: swink.Model) -> Any:
@@ -221,7 +222,7 @@ async def _call_for_ever(client: swink.Client) -> None:
 
 
 def dashboard_queries() -> list[str]:
-    """Return what the dashboard asks Prometheus, with its variables filled in."""
+    """Return the dashboard's queries to Prometheus, with variables filled in."""
     board = json.loads((files("swink_observer_prometheus") / "dashboard.json").read_text("utf-8"))
     targets = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     values = {"provider": ".*", "model": ".*", "__rate_interval": "15s"}
@@ -306,7 +307,7 @@ async def see_cassettes(folder: Path) -> list[str]:
 
 
 CHECKS = {"Phoenix": see_traces, "Prometheus": see_metrics, "cassettes": see_cassettes}
-"""What is looked at, by name; each returns what it found wanting, and has a folder to itself."""
+"""The checks, by name; each returns its complaints, and has a separate folder."""
 
 
 def main() -> int:

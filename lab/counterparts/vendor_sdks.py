@@ -104,7 +104,7 @@ def main() -> None:
         sys.exit(f"run `make counterparts`, which installs {', '.join(missing)}")
     failed = [sdk for sdk in asked if not passes(sdk, batches_alone)]
     if failed:
-        sys.exit(f"not read as it was given: by the SDK of {', '.join(failed)}")
+        sys.exit(f"rejected by the SDK of {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -82,6 +82,10 @@ _BY_STATUS = {
 }
 
 
+_VAGUE = ("ollama", "cohere", "converse", "mistral")
+"""APIs whose failures within a stream have codes for some kinds, or none."""
+
+
 def kinds_of(exchange: Exchange) -> set[str]:
     """Return the kinds that a caller may see for an exchange that did not end well."""
     if exchange.fault is None:
@@ -104,11 +108,11 @@ def kinds_of(exchange: Exchange) -> set[str]:
         made |= {"invalid_request", "auth"}  # no code that a document of theirs has
     if name in ("empty", "content_type") and not exchange.streamed:
         made |= {"protocol", "network"}  # a whole body that is empty or none of the API's
-    if exchange.ended == "failed" and exchange.api in ("ollama", "cohere", "converse"):
+    if exchange.ended == "failed" and exchange.api in _VAGUE:
         made |= {
             "network",
             "unknown",
-        }  # a failure within the stream has a code for some kinds, or none
+        }
     if exchange.ended == "failed" and name == "status":
         made |= {"invalid_request", "network"}  # within a stream there is a type, and no status
     if exchange.ended == "failed" and exchange.api == "responses":

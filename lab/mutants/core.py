@@ -1,13 +1,13 @@
 """Count how many mutants of the core its tests find: `make core-mutants`.
 
-Mutants are made by rule (`core_mutations.py`), and `--count` of all are drawn with a seed. Once,
-all tests of the core run with coverage, which learns which test executes which line; then each
-mutant is put before the tests that execute its line, the quickest first, until one fails. What
-was found is kept in `build/core-mutants`, so that a run can be broken off and goes on where it
-was. At the end the tests that failed run once without a mutant, where they have to pass.
+Mutants are created by rule (`core_mutations.py`), and `--count` of them are drawn with a seed.
+Once, all tests of the core run with coverage, which records the lines that each test executes; then
+each mutant is checked by the tests that execute its line, the fastest first, until one fails.
+Results are stored in `build/core-mutants`, so that a run can be interrupted and resumed. At the
+end, the tests that failed run once without a mutant, and must pass.
 
-Those that nobody could notice stand in `core_mutants.toml`, with the reason. The exit code is 1
-where more than `MOST_SURVIVORS` others survive.
+Equivalent mutants are listed in `core_mutants.toml`, with the reason. The exit code is 1 if more
+than `MOST_SURVIVORS` others survive.
 """
 
 from __future__ import annotations
@@ -54,17 +54,19 @@ MEMORY = 3 << 30
 
 
 class Tests(msgspec.Struct):
-    """What the tests do without a mutant: by file and line of the core, the numbers of the tests
-    that execute it, -1 for what no test does itself, such as an import; and each one's name and
-    seconds."""
+    """A test run without mutants: by file and line of the core, the numbers of the tests that
+    execute it, -1 for lines that no test executes itself, such as an import; and each test's name
+    and seconds.
+    """
 
     names: list[str]
     seconds: list[float]
     lines: dict[str, dict[int, list[int]]]
 
     def of(self, mutant: Mutant, longest: float) -> tuple[list[str], float]:
-        """Return who may notice a mutant, the module's own tests and the quickest first, as far as
-        they do not take longer together than `longest` seconds; and how long they take."""
+        """Return the tests that may detect a mutant, the module's own and the fastest first, within
+        `longest` seconds together; and their duration.
+        """
         lines = self.lines.get(mutant.file, {})
         near = max((line for line in lines if line <= mutant.line), default=0)
         found = set(lines.get(near, [-1]))
@@ -84,7 +86,7 @@ class Tests(msgspec.Struct):
 
 
 class Result(msgspec.Struct):
-    """What became of a mutant: `by` is the test that failed, `None` where it survived `tests`."""
+    """The result of a mutant: `by` is the test that failed, `None` if it survived `tests`."""
 
     name: str
     line: int
@@ -134,7 +136,7 @@ class Tree:
         return failed[1] if failed else f"exit code {code}: {said.strip().rpartition(chr(10))[2]}"
 
     def _run(self, command: list[str], seconds: float) -> tuple[int, str]:
-        """Return the exit code, -1 for one that did not end in time, and all that was said."""
+        """Return the exit code (-1 for a timeout) and all output."""
         with subprocess.Popen(
             command,
             cwd=self.folder,
@@ -179,7 +181,7 @@ def learn(folders: list[str], processes: int) -> Tests:
 
 
 def tests_of(data: Path, said: str) -> Tests:
-    """Return what coverage's data and pytest's `--durations` say of the tests."""
+    """Return the tests in coverage's data and pytest's `--durations`."""
     seconds: Counter[str] = Counter()
     for took, name in re.findall(r"^([\d.]+)s (?:call|setup|teardown) +(tests/.+)$", said, re.M):
         seconds[name] += float(took)  # type: ignore[assignment]
@@ -236,7 +238,7 @@ def tried(mutants: list[Mutant], tests: Tests, processes: int, longest: float) -
 
 
 def unreliable(tests: Iterable[str]) -> set[str]:
-    """Return those of the tests that fail without a mutant too."""
+    """Return the tests that fail without a mutant, too."""
     with TemporaryDirectory(prefix="swink-mutants-") as scratch:
         tree, failing = Tree(Path(scratch)), set()
         left = sorted(tests)
@@ -273,7 +275,7 @@ def main() -> int:
 
 
 def results() -> dict[str, Result]:
-    """Return what is known of each mutant, by its name; what was found last counts."""
+    """Return the latest result of each mutant, by name."""
     lines = RESULTS.read_bytes().splitlines() if RESULTS.exists() else []
     read = (msgspec.json.decode(line, type=Result) for line in lines)
     return {result.name: result for result in read}

@@ -1,8 +1,8 @@
-"""Mutants of a module: copies of its source with one fault each, made by rule.
+"""Mutants of a module: copies of the source with one fault each, created by rule.
 
-A mutant changes one place of the text and leaves all others as they are, so that lines keep their
-numbers. Annotations, imports, prose (texts with a space in them), what is logged and what makes up
-a message for people stay as they are.
+A mutant changes one place of the text and leaves all others unchanged, so that lines keep their
+numbers. Annotations, imports, prose (texts with a space in them), log messages and error messages
+are not mutated.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """What tells it from others, and outlives changes elsewhere in the module."""
+        """A unique name, which does not depend on changes elsewhere in the module."""
         where = f"{self.file}: {self.function}: " if self.function else f"{self.file}: "
         which = f" ({self.nth})" if self.nth > 1 else ""
         return where + " ".join(f"{self.was} → {self.now}".split()) + which
 
 
 def mutants_of(file: str, source: str) -> Iterator[Mutant]:
-    """Yield all mutants of a module, in the order of its text."""
+    """Yield all mutants of a module, in the order of the text."""
     lines = source.encode().splitlines(keepends=True)
     starts = [0]
     for line in lines:

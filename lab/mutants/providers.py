@@ -55,8 +55,9 @@ class Tried(NamedTuple):
 
     @property
     def others(self) -> Iterator[str]:
-        """The installed providers whose class it is too: what only their dialects have is theirs
-        to show, to the quick checks."""
+        """The other installed providers with this class: the parts that only their dialects use are
+        tested by the quick checks.
+        """
         found = entry_points(group="swink.providers")
         return (each.name for each in found if each.value == self.value)
 
@@ -121,7 +122,7 @@ PROVIDERS = {
         "openai",
     ),
     "services": Tried(
-        "what OpenAI's package has for single services",
+        "the parts of OpenAI's package for single services",
         "swink_provider_openai:OpenAIProvider",
         _modules(
             "swink_provider_openai", "beside", "cache_marks", "choice", "dialect", "reasoning"

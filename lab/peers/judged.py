@@ -1,10 +1,9 @@
 """The same calls through swink and its peers, judged: `python -m lab.peers.judged`.
 
-Each library is asked to make the same calls in its own words; the first request of each is caught
-where it would leave and judged by the rules of the real API (`swink_judge`). Counted are
-requests that the API refuses, calls that the library refuses itself, and values of the call that
-are not in the request without a word of it. Peers are installed beside (`make scoreboard` does it);
-those that are not there are left out.
+Each library makes the same calls in its idiom; the first request of each is intercepted and judged
+by the rules of the real API (`swink_judge`). Counted are requests that the API rejects, calls that
+the library rejects itself, and values of the call that are silently missing in the request. Peers
+are installed separately (`make scoreboard` does it); missing ones are skipped.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ VERDICTS = (SENT, SAID, SILENT, OWN, REFUSED)
 
 
 def verdict(judge: Judge, outcome: Outcome | None, plain: Outcome) -> str:
-    """Say what became of a call."""
+    """Describe the result of a call."""
     if outcome is None or outcome.asked is None:
         return OWN
     told = outcome.asked

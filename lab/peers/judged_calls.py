@@ -1,4 +1,4 @@
-"""The calls of which requests are judged, and each as data that every library can be told."""
+"""The calls whose requests are judged, as data for every library."""
 
 from __future__ import annotations
 

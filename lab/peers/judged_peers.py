@@ -1,9 +1,9 @@
 """Make calls through one library and catch its requests: `judged_peers.py LIBRARY < CALLS`.
 
-Runs in an environment that has the library and nothing of swink. Reads a call a line, as JSON, and
-answers each with a line: the first request's address and body, the exception, and what was said in
-warnings and in the log. Nothing leaves: every library here sends through httpx, whose transports
-keep the request and break off.
+Runs in an environment that has the library and no part of swink. Reads one call per line, as JSON,
+and answers each with a line: the first request's address and body, the exception, and the messages
+in warnings and the log. Nothing is sent: every library here uses httpx, whose transports store the
+request and stop.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ LIBRARIES: dict[str, tuple[str, Callable[[dict[str, Any]], Awaitable[None]]]] = 
 
 
 class Said(logging.Handler):
-    """Keeps what is said in the log."""
+    """Stores log messages."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

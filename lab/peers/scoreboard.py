@@ -87,7 +87,7 @@ BRACE = FRAMES[6].replace(b"}\n\n", b"\n\n")
 
 
 class Row(NamedTuple):
-    """What the server does, and whether the whole answer or an error is right (or either).
+    """The server's behaviour, and whether the whole answer or an error is right (or either).
 
     Of several `calls` with one client, with time to spare between them, the last one counts.
     """
@@ -129,7 +129,7 @@ ROWS = [
     Row("429 with 8,000 digits to wait, then good", [_limited("1" * 8000), Fault()], "either"),
     Row("noise between frames (`data: ping`)", [Insert(b"data: ping\n\n", (6,))], "whole"),
     Row("frames after `[DONE]`", [_says(GOOD.body + b"".join(FRAMES[1:4]))], "whole"),
-    Row("a late answer that nobody asked for, then a call", [Late(NOT_ASKED_FOR)], "whole", 2),
+    Row("a late answer without a request, then a call", [Late(NOT_ASKED_FOR)], "whole", 2),
     Row("a content frame with a control character", [_with(6, CONTROL)], "error"),
     Row("a content frame that lost its last brace", [_with(6, BRACE)], "error"),
     Row("`[DONE]` alone", [_says(DONE)], "error"),
@@ -144,7 +144,7 @@ ROWS = [
     Row("an error object in the middle", [Says(ERROR, 6)], "error"),
     Row("silent from the start", [Stall(0)], "error"),
     Row("silent in the middle", [Stall(HALF)], "error"),
-    Row("keep-alive comments for ever", [Drip(every=0.05, comments=True)], "error"),
+    Row("keep-alive comments forever", [Drip(every=0.05, comments=True)], "error"),
     Row("an empty 200", [_says(b"")], "error"),
     Row("comments and `retry:` alone", [_says(META_ONLY)], "error"),
     Row("a proxy's HTML page with a 200", [Instead(200, PAGE, "text/html")], "error"),

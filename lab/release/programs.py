@@ -23,11 +23,11 @@ _stopped_by: list[int] = []
 
 
 class Stopped(BaseException):
-    """The tool was told to stop, and has told its programs."""
+    """The tool received a signal, and has stopped its programs."""
 
     @property
     def exit_code(self) -> int:
-        """What a shell says of who ends by a signal."""
+        """The exit code that a shell reports for a process ended by a signal."""
         return 128 + _stopped_by[0]
 
 

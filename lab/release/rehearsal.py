@@ -1,10 +1,10 @@
 """Build a release and try it, and stop before anything is uploaded.
 
 Every distribution is built into `dist/` and its metadata checked. The whole set is installed into
-empty environments: on each Python that this machine has, with the newest versions of what it
-depends on, and on the oldest Python with the oldest versions that are allowed; there each
-distribution's tests run from its sdist. What they install, without what tests need, is listed in
-`dist/` as an SBOM. With a tag, it has to be that of their version, whose changes are in CHANGELOG.
+empty environments: on each Python of this machine, with the newest versions of the dependencies,
+and on the oldest Python with the oldest allowed versions; there each distribution's tests run from
+its sdist. The installed packages, without those of the tests, are listed in `dist/` as an SBOM. A
+given tag must match the version of the distributions, whose changes must be in CHANGELOG.
 
     python -m lab.release.rehearsal [--python 3.12 …] [--tag v0.2.0] [--without-tests]
 """
@@ -62,7 +62,9 @@ class Place:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What programs run with: nothing of the caller's Python, and the environment's first."""
+        """The environment of programs: without the caller's Python, and with the environment's
+        first.
+        """
         kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         path = f"{self.home / 'bin'}{os.pathsep}{kept.get('PATH', '')}"
         return {**kept, "PATH": path, "UV_PYTHON_DOWNLOADS": "never"}
@@ -85,8 +87,9 @@ def interpreter(version: str) -> str | None:
 def install(place: Place, base: str, projects: list[Project], with_tools: bool = True) -> None:
     """Install the set into an empty environment, with all extras, and load all that it offers.
 
-    What the wheels declare is named too: only what is named is taken at its oldest. The tools are
-    what the tests need, with the repository's helpers, installed from the checkout.
+    Dependencies of the wheels are named too, because only named packages are resolved to their
+    oldest versions. The tools are the dependencies of the tests, with the repository's helpers,
+    installed from the checkout.
     """
     names = [project.name for project in projects]
     own = tuple(names)
@@ -111,7 +114,7 @@ def wheel_name(project: Project) -> str:
 
 
 def built(projects: Iterable[Project]) -> None:
-    """Build all distributions into `dist/`, and check what indexes will say of their metadata."""
+    """Build all distributions into `dist/`, and check their metadata for package indexes."""
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
     with (
@@ -180,9 +183,9 @@ def inventory(place: Place, version: str) -> Path:
 
 
 def pythons_here(asked: list[str]) -> dict[str, str]:
-    """Return where the Pythons are that were asked for, or those of a release that are here.
+    """Return the paths of the requested Pythons, or of those of a release that are installed.
 
-    Raises SmokeFailure if one that was asked for is not here, or none is.
+    Raises SmokeFailure if a requested one is missing, or none is found.
     """
     versions = asked or [*PYTHONS]
     found = {version: base for version in versions if (base := interpreter(version))}
@@ -223,7 +226,7 @@ def released(projects: list[Project], found: dict[str, str], with_tests: bool) -
 
 
 def fault_of_tag(tag: str, versions: set[str], root: Path = ROOT) -> str | None:
-    """Return what is wrong with a tag for distributions of these versions; `None`: nothing."""
+    """Return the mismatch of a tag with the versions of distributions, or `None`."""
     if versions != {tag.removeprefix("v")} or not tag.startswith("v"):
         return f"the distributions are {', '.join(sorted(versions))}, which is not the tag {tag}"
     version = tag.removeprefix("v")

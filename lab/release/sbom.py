@@ -1,8 +1,8 @@
-"""Say in an SBOM what its generator cannot know of a release: which files our distributions are.
+"""Add facts to an SBOM that its generator cannot know: which files belong to our distributions.
 
-The generator sees wheels that were installed from a folder. It names that folder of the machine
-that built them, and takes none of them for a package of the index. Here each distribution gets its
-package URL and the digests of its files, and the SBOM a root: the release.
+The generator sees wheels that were installed from a folder. It records the path of that folder on
+the build machine, and does not identify them as packages of the index. This script adds package
+URLs and digests, and the release as the root of the SBOM.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build every distribution and try its wheel in an environment of its own.
+"""Build every distribution and try its wheel in a separate environment.
 
 Each environment holds one wheel and what that wheel declares, nothing else. In it every
 module is imported, every entry point is loaded, a provider's is also called with its
@@ -80,7 +80,7 @@ class Project:
     commands_with_extras: tuple[str, ...]
     tests_need: tuple[str, ...]
     needs: tuple[str, ...]
-    """What it depends on, with all of its extras."""
+    """The dependencies, with all extras."""
 
     @classmethod
     def read(cls, path: Path) -> "Project":

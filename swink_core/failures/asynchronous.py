@@ -15,7 +15,7 @@ _WITHOUT_AWAIT = "SyncClient has the same without await."
 class AsyncOnly:
     """A base of what is read with `async for`: other ways to use it raise UsageError."""
 
-    if not TYPE_CHECKING:  # a type checker finds these mistakes by itself
+    if not TYPE_CHECKING:  # type checkers find these mistakes
 
         def __await__(self) -> Any:
             raise UsageError(

@@ -14,7 +14,7 @@ from swink_core.vocabulary.outcome import StreamErrorKind as Kind
 from swink_core.vocabulary.outcome import for_every_kind
 
 Scope = Literal["request", "answer", "account", "service", "machine", "caller", "plugin", "unknown"]
-"""What a failure is about.
+"""The subject of a failure.
 
 `request`: this request, whoever sends it. `answer`: this one answer. `account`: what the
 credentials may do, so that the next request with them fails as well. `service`: the provider or the
@@ -282,7 +282,7 @@ CODES: dict[str, CodeRow] = {
         unsent=True,
     ),
 }  # fmt: skip
-"""The core's own codes, all of them; a provider's code is none of these words.
+"""The core's error codes; providers use other codes.
 
 Beside them, a failure of the kind `unsupported` has the name of the feature for its code, and what
 a plugin finds itself a code of that plugin's.

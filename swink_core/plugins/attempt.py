@@ -40,7 +40,7 @@ _NO_EVENTS: Iterator[Event] = iter(())
 TokenCounter: TypeAlias = Callable[[Model, Context], int | Awaitable[int]]
 """Counts the tokens of a conversation for a model: a tokenizer, or a provider's own count.
 
-A plain function or an async one. What it raises is logged, and the estimate used.
+A plain function or an async one. Its exceptions are logged, and the estimate is used.
 """
 
 

@@ -49,20 +49,18 @@ MOST_CODE = 100
 class Call:
     """A call and the facts about it so far.
 
-    `attempt` is the try under way, or the last one; `attempts` is how many have begun; `model`,
-    `options` and what else names the provider answer for it. `started_at` and
-    `ended_at` (`None`: it has not ended) are seconds of `clock`; further times are the attempt's.
-    `totals` sums all attempts, `shared_totals` those of all calls of the client. `counter` counts
-    the tokens of prompts, see `Client`; `None`: they are estimated. `gates` admit its
-    attempts after those of the client.
-    `size` is about how many characters of text and media `context` has, files included; 0 before
-    the first attempt.
-    `tenant` names whose call it is, where one client serves several: caches keep their answers
-    apart. `headers` go out with every request of the call and may be changed (trace context); each
-    of `taps` is called as `tap(attempt, leg, data)` with every piece of an answer's body as it was
-    read, and with an HTTP error's body once it was; `leg` is `None` for bytes that came over no
-    HTTP. `http` sends requests, `clock` tells the time and sleeps. `convert()` and `classify()` ask
-    the hooks.
+    `attempt` is the current or last attempt, and `attempts` is the number of attempts so far;
+    `model`, `options` and other attributes of the provider are those of the current attempt.
+    `started_at` and `ended_at` (`None` while the call runs) are seconds of `clock`. `totals` sums
+    all attempts, `shared_totals` those of all calls of the client. `counter` counts the tokens of
+    prompts, see `Client` (`None`: estimates). `gates` admit its attempts after those of the client.
+    `size` is the approximate number of characters of text and media in `context`, including files;
+    0 before the first attempt. `tenant` identifies the owner of the call if one client serves
+    several; caches store their answers separately. `headers` are sent with every request of the
+    call and can be changed (trace context). Each of `taps` is called as `tap(attempt, leg, data)`
+    with every piece of a response body, and with the body of an HTTP error; `leg` is `None` for
+    bytes that do not come over HTTP. `http` sends requests, `clock` tells the time and sleeps.
+    `convert()` and `classify()` ask the hooks.
     """
 
     attempt: Attempt

@@ -179,7 +179,7 @@ class Catalog:
             from pathlib import Path
 
             return PackageCatalog.read(Path(path).expanduser().read_bytes(), path)
-        except (OSError, RuntimeError) as error:  # of a `~` that is nobody's
+        except (OSError, RuntimeError) as error:  # for the `~` of an unknown user
             raise SwinkError(
                 f"{path}: {getattr(error, 'strerror', error)}",
                 title="Cannot read the model file",

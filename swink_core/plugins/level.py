@@ -1,8 +1,8 @@
 """The level of the plugin API that this core offers, and plugins that it does not fit.
 
-A plugin states the level that it was written for as a number: in its row of `models.toml`, where
-it is read before the plugin is imported, or as `api_level` on the plugin itself. One that states
-none was written for level 1. What a level promises: docs/explanation/plugin-api-level.md.
+A plugin states the level that it was written for as a number: in its row of `models.toml`, where it
+is read before the plugin is imported, or as `api_level` on the plugin itself. The default is level
+1. For the guarantees of a level, see docs/explanation/plugin-api-level.md.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Connector(aiohttp.TCPConnector):
     ) -> None:
         super()._release(key, protocol, should_close=should_close)
         if protocol.transport is not None:
-            protocol._parser = None  # what arrives is not read, and bounded
+            protocol._parser = None  # incoming data is not read, and is bounded
 
     async def _get(self, key: ConnectionKey, traces: list[Any]) -> Any:
         while connection := await super()._get(key, traces):

@@ -3,13 +3,13 @@
 `normalise` states the rules by which a conversation begun on one provider continues on another;
 no converter changes the context it is given.
 
-1. Whatever another provider marked as its own (thinking, extensions, metadata) is left out: a
-   signature is worth nothing elsewhere, and reasoning is not speech. Text and tool calls stay.
-   An extension that another gave in this one's name is not this one's.
+1. Content that another provider marked as private (thinking, extensions, metadata) is omitted: a
+   signature is invalid elsewhere, and reasoning is not part of the conversation. Text and tool
+   calls stay. An extension that another provider created in this one's name is omitted, too.
 2. An answer cut short keeps its text; its unfinished tool calls and unsigned thinking go.
 3. A tool call that was never answered gets an error result, since every API wants one.
-4. A result whose call is gone becomes the user's words, unless the API has a place for it. One
-   without a tool's name takes the name from its call.
+4. A result without its call becomes user text, unless the API has a place for it. A result without
+   a tool name takes the name from its call.
 5. Messages that end up empty are left out.
 6. An instruction inside the conversation becomes a user turn, in `<system>` marks, unless the API
    has a form for it; one between a call and its results comes after these, which APIs want to
@@ -52,15 +52,15 @@ NO_RESULT = "No result: the call was not carried out."
 
 
 def unparsed(text: str | None) -> dict[str, Any]:
-    """Return the object in which arguments travel that are no JSON, where an API takes objects.
+    """Wrap arguments that are not valid JSON in an object, for APIs that accept only objects.
 
-    Models know the name, under which a vendor documents the same.
+    Models know the key `INVALID_JSON`, which a vendor documents for this purpose.
     """
     return {"INVALID_JSON": text or ""}
 
 
 def arguments_object(call: ToolCallBlock) -> dict[str, Any]:
-    """Return a call's arguments as the object that an API wants, even where there is none."""
+    """Return the arguments of a call as a JSON object; invalid ones are wrapped in an object."""
     return call.arguments if call.state == "complete" else unparsed(call.raw_arguments)
 
 
@@ -84,7 +84,8 @@ def normalise(
 ) -> list[Turn]:
     """Return the messages as `provider` may see them, by the rules above.
 
-    `system`: instructions stay what they are; `has_place`: so does this result, whose call is gone.
+    `system` keeps system messages unchanged. `has_place` tells whether the API accepts a tool
+    result without its call; others become text of the user.
     """
     return placed_turns(context, provider, system, has_place).turns
 
@@ -211,7 +212,7 @@ MARKED_ELSEWHERE = "metadata of another provider was left out"
 
 
 def marked_system(text: str) -> UserMessage:
-    """Return an instruction as a user turn that is told from what the user says."""
+    """Return a system message as a user message, marked with `<system>`."""
     return UserMessage(f"<system>\n{text}\n</system>")
 
 

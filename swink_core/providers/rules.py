@@ -1,8 +1,8 @@
 """Calls as their API and their model take them, by rules that are data (`Rule`).
 
-What has an equivalent is mapped; what only tunes the answer is left out and said to be; a call
-that would lose its meaning is refused before a byte is sent. `rules=False` leaves a call as it
-was given, except for what the API has no place for.
+Options with an equivalent are mapped; tuning options without one are omitted with a notice; a call
+that would lose its meaning is rejected before anything is sent. `rules=False` leaves a call
+unchanged, except for content that the API has no place for.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ ROOM_TO_ANSWER = 1024
 """Tokens of the limit that thinking leaves, unless it cannot do with fewer."""
 
 NOTICE_DAYS = 90
-"""Days for which a model's end is told of before it comes."""
+"""Days before a model's retirement from which a notice announces it."""
 
 LIFTED = "Change the call, or the model; where this is out of date, rules=False sends it."
 
 SENT_ALL_THE_SAME = "Change the model; where this is out of date, retired=True sends the call."
-"""What to do about a call to a retired model."""
+"""Advice for a call to a retired model."""
 
 _JOINED = frozenset({"takes", "least", "most", "facts"})
 _NONE_REFUSED = re.compile("(?!)")
@@ -70,7 +70,7 @@ _NOT_IN_NAMES = re.compile(r"^[^a-zA-Z_]|[^a-zA-Z0-9_-]")
 
 
 def rule_of(model: Model, api: API | None = None) -> Rule:
-    """Return what the rules of a model say of every call, a later one over an earlier.
+    """Merge the rules of a model that apply to every call; later rules override earlier ones.
 
     Of rules for some APIs, those for `api`.
     """
@@ -79,7 +79,7 @@ def rule_of(model: Model, api: API | None = None) -> Rule:
 
 @lru_cache(maxsize=4096)
 def _for(rules: tuple[Rule, ...], api: str | None) -> tuple[tuple[Rule, ...], Rule]:
-    """Return those of the rules for an API that have a condition, and what the others say."""
+    """Return the conditional rules for an API, and the combined unconditional ones."""
     hold = [rule for rule in rules if not rule.apis or api in rule.apis]
     return tuple(r for r in hold if r.when), _laid_over(r for r in hold if not r.when)
 
@@ -136,14 +136,14 @@ class Fitted:
 
     @property
     def wanted_api(self) -> str | None:
-        """The API that rules want it asked over, the last of them; `None` where none says so."""
+        """The API that the rules select, the last one; `None` if no rule selects one."""
         choosing = (r for r in reversed(self.model.rules) if r.api and not r.apis)
         return next((rule.api for rule in choosing if self.meets(rule)), None)
 
     def tell(self, what: str, code: str = "option_changed", *paths: str) -> None:
-        """Say how the call goes out otherwise than it was given.
+        """Report with a `Notice` that the call is changed.
 
-        `paths` name what is left out or changed, as those of `Notice` do.
+        `paths` list the omitted or changed values, as in `Notice`.
         """
         self.notices.append(Notice(code, f"{self.model}{what}", paths))
 
@@ -196,7 +196,7 @@ class Fitted:
             wanted.add(f"{transport}_transport")
         thinks = model.info is not None and "thinking" in (model.info.capabilities or ())
         if "thinking" not in has and not thinks and self.options.thinking_budget == 0:
-            self._set("thinking", None)  # there is nothing to turn off
+            self._set("thinking", None)  # it is not turned on
         self._refuse_media(has)
         for feature in sorted(wanted - has):
             self._leave_out(feature)
@@ -345,7 +345,7 @@ class Fitted:
 
     def _plain(self, number: int, tool: Tool, refused: tuple[str, ...]) -> Tool:
         if tool.parameters.get("type", "object") != "object":
-            self.refuse("tools", f"takes no tool whose parameters are no object: {tool.name}")
+            self.refuse("tools", f"takes no tool whose parameters are not an object: {tool.name}")
         if gone := sorted(tool.parameters.keys() & set(refused)):
             what = f": {', '.join(gone)} at the root of the schema of {tool.name} went out joined"
             paths = [f"tools[{number}].parameters.{name}" for name in gone]

@@ -36,14 +36,15 @@ log = logging.getLogger(__name__)
 UNPARSABLE = (
     msgspec.DecodeError, MalformedFrame, FrameError, UnicodeDecodeError, RecursionError,
 )  # fmt: skip
-"""What a parser raises for a malformed frame: a binary one whose insides make no sense, or one
-nested too deeply, among others."""
+"""Exceptions of a parser for a malformed frame: for binary frames with invalid content, or deep
+nesting, among others.
+"""
 
 STRUCTURE = frozenset(b'{}[]"')
 """A frame whose data has none of these bytes, and is no JSON, is noise: it held no content."""
 
 SMALL_FRAME = 1024
-"""Bytes up to which a frame is read without a check of its depth.
+"""Maximum size in bytes of a frame that is read without a check of its depth.
 
 It can be at most 512 levels deep, which the JSON decoder reads, and the writer refuses deep data of
 any frame that a message would keep.
@@ -121,11 +122,11 @@ class Source(Protocol):
 class EventSource:
     """The events of one attempt, from bytes. Trusted: the writer keeps to the grammar.
 
-    `malformed` is what follows from a damaged frame: `read_on` (up to 3 in a row or 10 in all)
-    hands out the rest, and fails at the end; `skip` takes the rest for the answer; `fail` ends at
-    once. `names` are those of tools that went out under others, by these. Whoever has the loop
-    needs no generator between them and the bytes: `begin`, then `take` of each `pull`, or `fail` of
-    what it raised, until `ended`; then `aclose`.
+    `malformed` is the policy for damaged frames: `read_on` (up to 3 in a row or 10 in all) delivers
+    the rest and fails at the end; `skip` ignores them; `fail` ends the stream at once. `names` maps
+    renamed tools to their original names. A loop can also call the methods directly, without a
+    generator: `begin`, then `take` with the result of each `pull` (or `fail` with its exception)
+    until `ended`, then `aclose`.
     """
 
     def __init__(
@@ -195,7 +196,7 @@ class EventSource:
     def take(self, data: bytes) -> list[ev.Event]:
         """Return the events of a network read, perhaps none."""
         self._phase = "streaming"
-        if data:  # nothing is a sign of life of a source that is no network
+        if data:  # a source other than a network gives no sign of life
             self._attempt.count_read()
         if self._call.taps:
             self._tap(data)
@@ -279,7 +280,7 @@ class EventSource:
 
     def cut(self, failure: Failure) -> list[ev.Event]:
         """Return the last events for a failure elsewhere: ends of open blocks, then the error."""
-        # what the parser said last, and signatures that came before their blocks ended
+        # the parser's last events, and signatures that came before their blocks ended
         return [*self._rest(), self._error(failure)]
 
     async def aclose(self) -> None:
@@ -378,7 +379,7 @@ class EventSource:
         # a wrong checksum (FrameError) says more than the bytes that it is of
         if not isinstance(error, FrameError) and STRUCTURE.isdisjoint(frame):
             self._noise += 1
-            if self._noise <= MALFORMED_IN_ALL:  # endless noise is no progress
+            if self._noise <= MALFORMED_IN_ALL:  # endless noise does not count as progress
                 out.notice("noise", detail)
             return
         self._bad_run += 1

@@ -143,7 +143,7 @@ class TokenHTTP:
             failure.kind = failure.kind or (Kind.NETWORK if transient else Kind.AUTH)
         except ProviderFailure as error:
             if error.failure.kind is Kind.PROTOCOL:
-                error.failure.kind = Kind.AUTH  # what is no token stays none
+                error.failure.kind = Kind.AUTH  # other values are not tokens
             raise
         finally:
             response.close()

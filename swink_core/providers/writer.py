@@ -47,7 +47,7 @@ class EventWriter:
         self._prefix = id_prefix
         self.names: Mapping[str, str] = {}  # of tools that went out under others, by those
         self._tries = 1
-        self.voided: Usage | None = None  # what answers took that were begun anew
+        self.voided: Usage | None = None  # the usage of restarted answers
         self.cost: float | None = None
         self.failure: Failure | None = None
         self.finished = False
@@ -207,7 +207,7 @@ class EventWriter:
         numbers = (input, output, cache_read, cache_write, reasoning, total)
         for name, value in zip(TOKENS, numbers, strict=True):
             if value is not None and not seen.count(name, value):
-                self.notice("usage", f"what is said of {name} tokens is no count of them")
+                self.notice("usage", f"the usage of {name} tokens is not a valid count")
         if extra:
             self._kept += self._extra.merge(extra)
             seen.extra.update(extra)

@@ -78,7 +78,7 @@ def _nested(held: Any) -> Any:
         return replace(held, extra={})
     try:
         return _decoder(type(held))(_encode(held))
-    except Exception:  # it is no plain data
+    except Exception:  # it is not plain data
         return copy(held)
 
 

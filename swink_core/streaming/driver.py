@@ -71,7 +71,7 @@ class Driver:
         self._ended: Source | None = None  # of the last attempt, until it is closed
         self._handed_out = False  # the caller has been given events
         self._short_of_memory = False
-        self._parting: Batch = []  # how it ended, where no reader was there to be told
+        self._parting: Batch = []  # how it ended, if no reader was there
         self._moved: asyncio.Event | None = None  # for closers: the driver pauses or ends
         call.started_at = call.clock.time()
         call.turn_to(call.attempt)  # one that is never read still ends in its provider's terms
@@ -153,7 +153,7 @@ class Driver:
                     batch = self._broken(error)
                 if current is not None and source is not None and source.kept > current.limit:
                     batch, outcome = self._bounded(batch, current, outcome)
-                # a start is no event of the provider's yet
+                # a start is not yet an event of the provider
                 is_event = batch and source is not None and type(batch[0]) is not ev.Start
                 if watchdog.back(bool(is_event)):  # a plugin let a cancellation go no further
                     batch, outcome = self._stifled(batch, watchdog.recover(), outcome)
@@ -277,7 +277,7 @@ class Driver:
             return self._instead(batch, reason), _outcome_of_cut(reason)
         if batch := _unended(batch):
             self._deliver(batch)
-        raise asyncio.CancelledError  # somebody else's, whose task wants to end
+        raise asyncio.CancelledError  # a cancellation by another task
 
     def _bounded(
         self, batch: Batch, current: UnderWay, outcome: Outcome | None
@@ -309,7 +309,7 @@ class Driver:
         current = self._under_way
         if current is not None and current.source is not None:
             return current.source.cut(failure)
-        if current is None and self.call.attempts:  # what the last one learnt is void
+        if current is None and self.call.attempts:  # facts learned by the last attempt are lost
             self._turn_to(self._retries.target)
         return [ev.Start(), self.call.error(failure)]
 

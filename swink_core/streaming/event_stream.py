@@ -51,7 +51,7 @@ class EventStream(AsyncOnly):
 
     @property
     def message(self) -> AssistantMessage:
-        """What has arrived so far; complete after the terminal event."""
+        """The message received so far; complete after the terminal event."""
         return self._driver.message
 
     @property

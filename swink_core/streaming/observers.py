@@ -28,7 +28,7 @@ class Observers:
         self._call = call
         # by name: shared plugins are bound to every target's provider, and observe once
         self.bound: dict[str, Observer] = {}
-        self._others: set[str] = set()  # whose plugins take events that are none of a stream's
+        self._others: set[str] = set()  # whose plugins receive events other than a stream's
         for binding in bindings:
             for impl in reversed(binding.hook.on_event.get_hookimpls()):
                 self.bound.setdefault(impl.plugin_name, _bind(impl.function, impl.argnames, call))

@@ -36,9 +36,9 @@ class Watchdog:
         self.waiting: asyncio.Task[object] | None = None
         self._call_started: float | None = None
         self._left = 0.0  # when the last wait ended
-        self._away = 0.0  # what the consumer has taken
+        self._away = 0.0  # the events that the consumer has taken
         self._stage: Stage = "between"
-        self._fired_unheard = False  # the timer fired while nobody waited
+        self._fired_unheard = False  # the timer fired while no wait was in progress
         self._settle: float | None = None
         self._cancel_timer: Callable[[], None] | None = None
 
@@ -83,7 +83,7 @@ class Watchdog:
         self._left = self.clock.time()
         if has_events:
             self._progress = self._left - self._away
-            if self._stage != "streaming":  # the wait for the first event has a limit of its own
+            if self._stage != "streaming":  # the wait for the first event has a separate limit
                 self._stage = "streaming"
                 self._window_began = self._progress
         return self.reason is not None or (
@@ -109,7 +109,7 @@ class Watchdog:
         if reason is None or task is None:
             return None
         self.reason = None
-        # somebody else cancelled as well: theirs wins
+        # another cancellation arrived as well, and takes precedence
         return reason if task.uncancel() <= self._cancelling else None
 
     def stop(self) -> None:

@@ -15,7 +15,7 @@ from attrs import define, fields, has
 
 @cache
 def annotations_of(kind: Any) -> dict[str, Any]:
-    """Return what each field of a struct or an attrs class may hold, by its name."""
+    """Return the possible types of each field of a struct or an attrs class, by name."""
     hints = get_type_hints(kind, include_extras=True)
     is_struct = isinstance(kind, msgspec.StructMeta)
     names = kind.__struct_fields__ if is_struct else [field.name for field in fields(kind)]
@@ -46,8 +46,7 @@ class LayeredExtra(dict[str, Any]):
 def held_to(annotation: Any, value: Any) -> Any:
     """Return a value as an annotation has it: a word as its enum's member, a list as a tuple.
 
-    Raises ValueError, which says what is wanted, and of the value nothing but a word that is none
-    of those wanted.
+    Raises ValueError with the expected values; of the actual value, it shows at most a word.
     """
     classes, kept = _known(annotation)
     if classes and not isinstance(value, annotation):  # msgspec takes mappings for them
@@ -70,8 +69,9 @@ def held_to(annotation: Any, value: Any) -> Any:
 
 @cache
 def _known(annotation: Any) -> tuple[list[str], set[Any]]:
-    """Return the classes of an annotation, and types of which it takes any value as it is:
-    msgspec would read the annotation anew for each, which takes ten times as long."""
+    """Return the classes of an annotation, and types that accept any value unchanged: msgspec would
+    inspect the annotation again for each, which takes ten times as long.
+    """
     parts = (annotation, *get_args(annotation))
     alone = parts if get_origin(annotation) in (Union, UnionType) else (annotation,)
     classes = [part.__name__ for part in parts if isinstance(part, msgspec.StructMeta) or has(part)]
@@ -79,7 +79,7 @@ def _known(annotation: Any) -> tuple[list[str], set[Any]]:
 
 
 def _meant(annotation: Any) -> str | None:
-    """Return what an annotation's pattern stands for, where it says so."""
+    """Return the description of an annotation's pattern, if it has one."""
     if isinstance(annotation, msgspec.Meta):
         return annotation.description
     return next(filter(None, map(_meant, get_args(annotation))), None)
@@ -108,7 +108,7 @@ class Checked:
     """
 
     none_is_default: ClassVar[bool] = False
-    """Whether `None` stands for the default where it is no value of its own."""
+    """Whether `None` stands for the default because it is not a valid value."""
 
     def __attrs_post_init__(self) -> None:
         kind: Any = type(self)

@@ -7,9 +7,9 @@
     terminal = Done | Error
 
 A block's `content_index` is the number of blocks started before it in the attempt; blocks may
-overlap. `RULES` says for each event in which phases it may come and what it does; the runtime
-guard, the documentation and the tests' strategies all read it. `SHAPES` says of what type those
-fields are that would break the core if a plugin filled them with something else.
+overlap. `RULES` defines for each event the phases in which it is allowed, and its effect; the
+runtime checks, the documentation and the tests read it. `SHAPES` defines the types of the fields
+that the core depends on, to check events of plugins.
 """
 
 from __future__ import annotations

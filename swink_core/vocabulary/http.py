@@ -29,7 +29,7 @@ class ResponseHead:
 
 
 class HTTPResponse(Protocol):
-    """A response, with an iterator over the pieces of its body.
+    """An HTTP response. Iterate over it to read its body in pieces.
 
     `status` is the HTTP status. `headers` are looked up without regard to case. Iterate over it
     (`async for data in response`) for the pieces of the body, each at least a byte; that raises

@@ -426,7 +426,7 @@ def _messages_of(pieces: Sequence[Any]) -> list[Message]:
 
 
 Prompt: TypeAlias = Context | Piece | Mapping[str, Any] | Sequence[Piece | Mapping[str, Any]]
-"""What a call takes for a conversation.
+"""The conversation that a call accepts.
 
 A string is a user message. In a list, strings and blocks that follow one another are one user
 message; messages stand for themselves. Mappings are messages or blocks in their JSON form.

@@ -23,9 +23,9 @@ class ModelInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `capabilities` names features (`tools`, `images`, `documents`, `audio`, `thinking`,
     `structured_output`, `json`); `api` chooses among a provider's endpoints; `as_of` is the ISO
-    date of the figures; limits are in tokens. An id that no row has, and in which the expression
-    `match` is found, is this model's too: an alias, a dated one. `typical_output` are the tokens to
-    reserve for an answer without `max_tokens`, `output_rate` the tokens that it writes in a second.
+    date of the figures; limits are in tokens. `match` is a regular expression for other ids of the
+    model, such as aliases and dated versions. `typical_output` is the number of tokens to reserve
+    for an answer without `max_tokens`, and `output_rate` the number of output tokens per second.
     """
 
     id: str
@@ -114,13 +114,13 @@ class Rule(msgspec.Struct, frozen=True, eq=False, forbid_unknown_fields=True, kw
 class ProviderInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The data of a provider's package, available without importing the plugin.
 
-    `api_key_env` and `base_url_env` name environment variables, first found wins; `auth` is
-    `key`, `optional`, `none`, or a word of the provider's own; `portal` is where keys are made, and
-    `key_prefixes` are beginnings that keys of this provider alone have;
-    `settings` are what `StreamOptions.settings` may hold (`*`: any others too); `continues` names
-    fields of `extra` by which a call goes on with what the provider keeps of a conversation;
-    `required_env` are variables without which the plugin refuses every call; `media` are the rules
-    for tokens of images, sound and documents.
+    `api_key_env` and `base_url_env` list environment variables; the first that is set is used.
+    `auth` is `key`, `optional`, `none`, or a provider-specific word. `portal` is the page to create
+    API keys, and `key_prefixes` are prefixes that only keys of this provider have. `settings` are
+    the keys and types of `StreamOptions.settings` (`*` allows others). `continues` lists fields of
+    `extra` by which a call continues a conversation that the provider stores. `required_env` lists
+    variables that every call needs. `media` contains the rules for the tokens of images, audio and
+    documents.
     """
 
     name: str

@@ -42,9 +42,10 @@ class StreamErrorKind(StrEnum):
     TIMEOUT = "timeout"
     """A time limit passed: connect, first event, idle, no progress, throughput, total."""
     PROTOCOL = "protocol"
-    """What came is not the wire format: no event stream (a proxy's page), a frame that was damaged
-    and may have held content, malformed frames beyond the bound, a frame beyond its limit, a
-    redirect, a broken event grammar."""
+    """The answer is not in the wire format: not an event stream (a proxy's page), a damaged frame
+    that may have had content, malformed frames beyond the bound, a frame beyond its limit, a
+    redirect, a broken event grammar.
+    """
     AUTH = "auth"
     """Credentials are missing, invalid, expired or not enough: HTTP 401, 403."""
     QUOTA_EXHAUSTED = "quota_exhausted"

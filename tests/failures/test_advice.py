@@ -1,4 +1,4 @@
-"""What people are told: a title and something to do for every kind of failure."""
+"""Error messages: a title and advice for every kind of failure."""
 
 from __future__ import annotations
 
@@ -110,11 +110,11 @@ WAITS = [
 
 
 @pytest.mark.parametrize(("seconds", "words"), WAITS)
-def test_a_wait_is_told_in_its_largest_units(seconds: float, words: str) -> None:
+def test_a_wait_is_formatted_in_its_largest_units(seconds: float, words: str) -> None:
     assert duration_text(seconds) == words
 
 
-def test_what_a_plugin_says_itself_comes_before_general_advice() -> None:
+def test_advice_of_a_plugin_precedes_general_advice() -> None:
     failure = Failure("connect", title="No paper", resolution="Fill the {tray}.")
     assert advise(StreamErrorKind.INTERNAL, failure, MODEL, INFO) == (
         "No paper",

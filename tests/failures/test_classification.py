@@ -1,4 +1,4 @@
-"""What failures mean, and how long a provider asks to wait."""
+"""The classification of failures, and the retry delay that a provider requests."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_status_means_what_http_says_it_means(status: int | None, kind: Kind) 
     assert classify_default(Failure("request", status, type="bad")).code == "bad"
 
 
-def test_what_the_core_itself_found_outranks_the_status() -> None:
+def test_findings_of_the_core_outrank_the_status() -> None:
     failure = Failure("request", 200, kind=Kind.PROTOCOL, code="content_type", retry_after=2.0)
     assert classify_default(failure) == Classification(Kind.PROTOCOL, 2.0, "content_type")
     assert classify_default(Failure("request", kind=Kind.TIMEOUT)).code is None

@@ -49,7 +49,7 @@ def test_exceptions_stand_where_the_tree_shows_them(cls: type[Exception]) -> Non
     assert cls.__bases__ == TREE[cls]
 
 
-def test_a_message_is_followed_by_what_to_do() -> None:
+def test_a_message_is_followed_by_advice() -> None:
     assert str(SwinkError("It broke.", resolution="Mend it.")) == "It broke.\nMend it."
     assert str(SwinkError("It broke.")) == "It broke."
 

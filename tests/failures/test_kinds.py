@@ -1,4 +1,4 @@
-"""What each kind of failure means for a call: attempts made again, the next model, the circuit."""
+"""The effect of each kind of failure on a call: retries, fallback, circuit breaker."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize(("title", "resolution"), [r[1:] for r in TOLD], ids=[r[0] for r in TOLD])
-def test_people_are_told_of_each_what_happened_and_what_to_do(title: str, resolution: str) -> None:
+def test_each_failure_has_a_message_and_advice(title: str, resolution: str) -> None:
     assert title
     assert title[-1] not in ".!"
     assert resolution.endswith(".")

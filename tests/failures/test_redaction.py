@@ -1,4 +1,4 @@
-"""What of a request and its address is secret, and what of both is shown."""
+"""The secret parts of requests and addresses, and the parts that are shown."""
 
 from __future__ import annotations
 
@@ -107,9 +107,7 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize(("url", "bare", "credentials"), ADDRESSES)
-def test_user_information_is_taken_for_basic_credentials(
-    url: str, bare: str, credentials: str
-) -> None:
+def test_user_information_becomes_basic_credentials(url: str, bare: str, credentials: str) -> None:
     assert basic_credentials(url) == (bare, credentials)
 
 
@@ -149,7 +147,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("url", "fault"), FAULTS)
-def test_what_is_wrong_with_an_address_is_said_without_it(url: str, fault: str) -> None:
+def test_the_problem_of_an_address_is_reported_without_the_address(url: str, fault: str) -> None:
     assert address_fault(url) == fault
 
 

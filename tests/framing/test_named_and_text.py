@@ -116,7 +116,7 @@ def test_text_is_cut_between_characters_and_nothing_of_it_is_lost(
 
 
 @pytest.mark.parametrize("body", [b"\xff", b"ok \xc3(", b"\xed\xa0\x80"])
-def test_what_is_not_utf8_is_no_text(body: bytes) -> None:
+def test_invalid_utf8_is_not_text(body: bytes) -> None:
     with pytest.raises(FrameError, match="not UTF-8"):
         fed(TextDecoder, [body])
 

@@ -1,4 +1,4 @@
-"""What hooks and observers learn from a call, and how it tells people of a failure."""
+"""The information that hooks and observers get from a call, and how it reports a failure."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ HEADERS = [
 
 
 @pytest.mark.parametrize(("name", "value", "secret"), HEADERS)
-def test_what_credential_headers_hold_is_a_secret(name: str, value: str, secret: bool) -> None:
+def test_values_of_credential_headers_are_secret(name: str, value: str, secret: bool) -> None:
     call = call_with()
     call.hide({name: value})
     error = call.error(Failure("request", message=f"cannot use {value}"))
@@ -179,7 +179,7 @@ def test_a_call_answers_for_its_attempt() -> None:
     assert (call.attempt.number, call.endpoint, call.response_id) == (2, None, None)
 
 
-def test_what_an_attempt_answers_for_cannot_be_set_on_the_call() -> None:
+def test_fields_of_an_attempt_cannot_be_set_on_the_call() -> None:
     with pytest.raises(AttributeError):
         call_with().model = Model("acme", "small")  # type: ignore[misc]  # on purpose
 
@@ -198,7 +198,7 @@ class Odd:
         return {"of": [model.id, len(context.messages), options.temperature]}
 
 
-def test_what_is_no_classification_is_logged_and_the_core_classifies(
+def test_an_invalid_classification_is_logged_and_the_core_classifies(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     classified = call_of(Odd(), "large").classify(Failure("request", 429))
@@ -268,5 +268,5 @@ def test_the_providers_own_figure_is_the_total() -> None:
     assert attempt.price(Usage(M, M), Cost(1.0, 1.0, total=2.0)) == Cost(1.0, 1.0, total=0.75)
 
 
-def test_what_cannot_be_priced_has_no_cost() -> None:
+def test_usage_without_prices_has_no_cost() -> None:
     assert call_of(Acme(), "large").attempt.price(Usage(M, M)) is None

@@ -171,7 +171,7 @@ def test_a_users_file_that_cannot_be_read_is_named(package: Path, tmp_path: Path
     assert "SWINK_MODELS" in caught.value.resolution
 
 
-def test_a_users_file_in_a_home_that_nobody_has_is_named(package: Path) -> None:
+def test_a_users_file_in_an_unknown_home_is_named(package: Path) -> None:
     catalog = catalog_of("acme", SWINK_MODELS="~nobody-here/mine.toml")
     with pytest.raises(SwinkError, match=r"~nobody-here/mine\.toml: .* home directory"):
         catalog.provider("acme")
@@ -253,7 +253,7 @@ def test_a_package_without_a_catalogue_knows_nothing(package: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["no_such_package", "", "json"])
-def test_what_is_no_package_has_no_catalogue(name: str) -> None:
+def test_a_name_that_is_not_a_package_has_no_catalogue(name: str) -> None:
     assert not package_catalog(name).providers
 
 

@@ -35,7 +35,7 @@ async def test_a_class_takes_the_place_of_an_installed_provider() -> None:
 
 
 @pytest.mark.parametrize("given", ["a text", AcmeProvider("mine")])
-def test_what_is_no_class_is_refused(given: Any) -> None:
+def test_an_object_that_is_not_a_class_is_refused(given: Any) -> None:
     with pytest.raises(swink.PluginError, match="is an object of type"):
         swink.Host(providers={"mine": given})
 

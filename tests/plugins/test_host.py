@@ -98,7 +98,7 @@ def install(folder: Path, name: str) -> Path:
 
 
 @pytest.mark.parametrize("name_on_path", ["its own", ""])
-def test_what_is_installed_while_a_process_runs_is_there_and_what_is_removed_is_not(
+def test_installs_and_removals_during_a_process_are_noticed(
     name_on_path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def toys() -> list[str]:
@@ -127,7 +127,7 @@ def test_what_is_installed_while_a_process_runs_is_there_and_what_is_removed_is_
     assert toys() == ["toy-of-another-folder"]
 
 
-def test_what_is_installed_is_read_once_for_all_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_plugins_are_read_once_for_all_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     names = Host().provider_names()
     monkeypatch.setattr(importlib_metadata, "entry_points", None)
     assert Host().provider_names() == names
@@ -454,7 +454,7 @@ NO_PLUGINS = [(None, "NoneType"), ("a", "str"), (Observer, "type"), (Plain(), "P
 
 
 @pytest.mark.parametrize(("given", "name"), NO_PLUGINS)
-def test_what_is_no_plugin_is_refused_when_the_client_is_made(given: Any, name: str) -> None:
+def test_an_invalid_plugin_is_refused_when_the_client_is_created(given: Any, name: str) -> None:
     with pytest.raises(PluginError, match=f'plugin "{name}" implements no hook') as caught:
         swink.Client(plugins=[given])
     assert "give an object, no class" in str(caught.value.resolution)

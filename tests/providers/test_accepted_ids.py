@@ -30,7 +30,7 @@ def test_an_id_changes_only_where_it_is_refused(id: str, longest: int | None, st
     assert (accepted_id(id, REFUSED, longest) == id) is stays
 
 
-def test_what_can_be_read_of_an_id_stays_before_what_makes_it_its_own() -> None:
+def test_the_readable_part_of_an_id_precedes_its_unique_suffix() -> None:
     assert re.fullmatch("call_1_[0-9a-f]{12}", accepted_id("call-1", REFUSED))
     assert re.fullmatch("x{40}_[0-9a-f]{12}", accepted_id("x" * 400, REFUSED, 399))
     assert re.fullmatch("x{7}_[0-9a-f]{12}", accepted_id("x" * 400, REFUSED, 20))

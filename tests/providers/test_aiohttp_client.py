@@ -91,7 +91,7 @@ async def test_each_write_of_the_server_is_a_read_as_it_comes() -> None:
 
 
 class Ready:
-    """What aiohttp has of an answer that is there already: no read of it waits."""
+    """The part of aiohttp's response that is already complete: no read waits."""
 
     status, headers = 200, dict[str, str]()
 
@@ -218,7 +218,7 @@ async def test_the_environments_proxy_is_used(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("_proxied")
 @pytest.mark.parametrize("url", DIRECT)
-def test_this_machine_is_never_asked_through_a_proxy(
+def test_localhost_is_never_reached_through_a_proxy(
     monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://proxy.invalid")
@@ -297,7 +297,9 @@ async def test_a_certificate_that_is_not_accepted_is_not_the_proxys_fault(
         ("localhost:8080/?key=S3CRET", "it does not begin with https://"),
     ],
 )
-async def test_what_is_wrong_with_an_address_is_said_without_it(url: str, why: str) -> None:
+async def test_the_problem_of_an_address_is_reported_without_the_address(
+    url: str, why: str
+) -> None:
     failure = await failure_of(url)
     assert (failure.kind, failure.code) == (Kind.INVALID_REQUEST, "url")
     assert failure.message == f"not an address: [hidden] ({why})"
@@ -344,7 +346,7 @@ async def test_a_name_that_does_not_resolve_is_a_dns_failure() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://", "http://[::1", "http://:80/", "nonsense"])
-async def test_what_is_no_address_is_an_invalid_request(url: str) -> None:
+async def test_an_invalid_address_is_an_invalid_request(url: str) -> None:
     failure = await failure_of(url)
     assert (failure.kind, failure.code) == (Kind.INVALID_REQUEST, "url")
 
@@ -435,7 +437,7 @@ async def test_a_body_that_breaks_is_named_and_what_came_before_is_not_lost(
     assert first == (b"" if answer is break_compression else b"x")
 
 
-async def test_what_came_before_a_failure_and_was_not_read_yet_is_not_lost() -> None:
+async def test_unread_events_before_a_failure_are_not_lost() -> None:
     reset = asyncio.Event()
 
     async def answer(exchange: Exchange) -> None:
@@ -492,9 +494,7 @@ RAISED: list[tuple[BaseException, Kind, str]] = [
 
 
 @pytest.mark.parametrize(("error", "kind", "code"), RAISED, ids=lambda value: repr(value)[:40])
-def test_what_the_system_raises_has_a_kind_and_a_code(
-    error: BaseException, kind: Kind, code: str
-) -> None:
+def test_system_errors_have_a_kind_and_a_code(error: BaseException, kind: Kind, code: str) -> None:
     from swink_core.providers.network import failure_of
 
     failure = failure_of(error, "connect")
@@ -503,7 +503,7 @@ def test_what_the_system_raises_has_a_kind_and_a_code(
     assert failure.exception is error
 
 
-def test_what_the_system_raises_is_told_in_its_words_or_by_its_name() -> None:
+def test_system_errors_are_reported_with_their_message_or_name() -> None:
     from swink_core.providers.network import failure_of
 
     raised = (ConnectionResetError("the cable is out"), ConnectionResetError())

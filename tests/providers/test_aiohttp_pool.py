@@ -115,7 +115,7 @@ async def test_without_a_poll_a_connection_that_spoke_while_idle_is_not_used_eit
 
 
 class Idle:
-    """What aiohttp has of a pooled connection over this socket."""
+    """A pooled connection of aiohttp over this socket."""
 
     should_close = False
 
@@ -168,7 +168,7 @@ async def test_a_connection_that_spoke_while_idle_is_never_used(
         assert len({id(exchange._connection) for exchange in server.exchanges}) == 2
 
 
-async def test_what_a_server_says_to_an_idle_connection_is_not_kept() -> None:
+async def test_data_on_an_idle_connection_is_discarded() -> None:
     beyond = 2**27 // len(answer(b"wrong"))  # more than a system lets two sockets hold
     with LateServer(answer(b"wrong") * beyond) as server:
         async with client_of() as client:

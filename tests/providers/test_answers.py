@@ -1,4 +1,4 @@
-"""What becomes of an answer's head and of an error's body, whatever server wrote it."""
+"""The handling of a response's head and of an error's body, from any server."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_of_an_error_so_much_is_read_that_its_beginning_is_there() -> None
     assert [*response.pieces] == [b"z"]
 
 
-async def test_what_one_read_brings_beyond_that_is_cut_off() -> None:
+async def test_data_of_one_read_beyond_the_limit_is_truncated() -> None:
     assert len((await failure_of(b"x" * BODY_CAP + b"yz")).body) == BODY_CAP
 
 
@@ -73,7 +73,7 @@ async def test_an_error_without_a_body_has_its_status_alone() -> None:
     assert (failure.status, failure.body, failure.message) == (503, b"", None)
 
 
-async def test_what_is_quoted_of_a_body_is_its_beginning_without_secrets() -> None:
+async def test_an_excerpt_of_a_body_is_its_beginning_without_secrets() -> None:
     failure = await failure_of(b"canary-secret" + b"x" * 500)
     assert failure.message is not None
     assert failure.message.startswith("HTTP 500: '")
@@ -97,7 +97,7 @@ NO_ANSWERS: list[tuple[int, dict[str, str], bytes, Kind | None, str | None, str]
 
 
 @pytest.mark.parametrize(("status", "headers", "body", "kind", "code", "message"), NO_ANSWERS)
-async def test_a_response_that_is_no_answer_says_why(
+async def test_a_response_without_an_answer_has_a_reason(
     status: int, headers: dict[str, str], body: bytes, kind: Any, code: Any, message: str
 ) -> None:
     failure = await failure_of(body, status=status, **headers)
@@ -134,7 +134,7 @@ def test_an_error_is_read_in_the_shapes_that_most_apis_use(
     assert (failure.code, failure.type, failure.message) == (code, type, message)
 
 
-def test_what_is_known_already_outranks_the_body() -> None:
+def test_known_facts_outrank_the_body() -> None:
     body = b'{"error": {"code": "a", "type": "b", "message": "c"}, "request_id": "d"}'
     failure = Failure("request", 400, body=body)
     read_error(failure)

@@ -141,7 +141,7 @@ def test_values_with_the_same_fate_are_one_notice_with_all_their_paths() -> None
     assert notice.detail == f"toy/one: {detail}"
 
 
-def test_a_change_outside_a_conversion_is_reported_to_nobody() -> None:
+def test_a_change_outside_a_conversion_is_not_reported() -> None:
     report_change("messages[0]", "lost")
     with gathered_changes(MODEL) as notices:
         pass
@@ -172,7 +172,7 @@ class Careful(MessageConverter):
         return block.text if isinstance(block, TextBlock) else NO_SOUND
 
 
-def test_what_a_converter_has_no_place_for_is_reported_with_its_path() -> None:
+def test_content_that_a_converter_omits_is_reported_with_its_path() -> None:
     sound = ExtensionBlock("toy", "sound", {})
     context = Context(
         [

@@ -494,7 +494,7 @@ def test_arguments_that_are_none_travel_as_they_came(
 
 
 class Turns(MessageConverter):
-    """Says of each message what it is."""
+    """Identifies the kind of each message."""
 
     native_system = True
 

@@ -246,7 +246,7 @@ async def left(toy: swink.Client, way: str, service: Service, clock: ManualClock
 
 
 @pytest.mark.parametrize("way", ["leave", "cancel", "limit"])
-async def test_what_is_left_is_ended_on_its_server(way: str) -> None:
+async def test_abandoned_work_is_cancelled_on_its_server(way: str) -> None:
     service, clock = Service(), ManualClock()
     async with client(service, clock=clock) as toy:
         await left(toy, way, service, clock)
@@ -266,7 +266,7 @@ async def test_what_is_left_is_ended_on_its_server(way: str) -> None:
     ],
     ids=["no connection", "an error", "cut", "dropped"],
 )
-async def test_what_failed_is_ended_on_its_server_before_a_retry(stream: Any) -> None:
+async def test_failed_work_is_cancelled_on_its_server_before_a_retry(stream: Any) -> None:
     answers = iter([stream, Pipe(*WORDS)])
     service = Service(stream=lambda: next(answers))
     policy = swink.RetryPolicy(base=0.0, restart_after_output=True)

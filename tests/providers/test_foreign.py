@@ -1,4 +1,4 @@
-"""What wrappers and hand-written iterators hand on: their events come as they were, whenever."""
+"""Wrappers and hand-written iterators pass events on unchanged, at any time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def streamed(*plugins: Any, pieces: tuple[bytes, ...] = (ALL_AT_ONCE,)) ->
 
 
 class Turnstile:
-    """Lets a wrapper hand one event on each time it is told to."""
+    """A wrapper that passes one event on whenever the test allows it."""
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(0)
@@ -109,7 +109,7 @@ async def test_events_of_one_read_for_which_a_wrapper_does_not_wait_come_togethe
     assert batches == bare == [1, 5]
 
 
-async def test_what_a_wrapper_made_before_it_raised_is_handed_on() -> None:
+async def test_events_of_a_wrapper_before_its_exception_are_passed_on() -> None:
     async def raising(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for event in inner:
             if event.type == "text_end":
@@ -123,7 +123,7 @@ async def test_what_a_wrapper_made_before_it_raised_is_handed_on() -> None:
     assert "oops" in events[-1].error_message
 
 
-async def test_what_a_wrapper_holds_back_when_the_stream_is_closed_is_no_more_lost() -> None:
+async def test_events_held_by_a_wrapper_at_close_are_counted() -> None:
     """It has handed two events of a read on and waits for the third: the caller gets the two."""
     observer, turnstile = Observer(), Turnstile()
     http = PipeClient(Pipe(ALL_AT_ONCE))
@@ -141,7 +141,7 @@ async def test_what_a_wrapper_holds_back_when_the_stream_is_closed_is_no_more_lo
 
 
 async def test_a_wrapper_may_end_the_answer_before_its_provider_does() -> None:
-    """What it made with one network read ends with an end; the stream is not closed twice."""
+    """Events from one network read are passed on as a whole; the stream is not closed twice."""
 
     async def short(inner: AsyncIterator[Any]) -> AsyncIterator[Any]:
         async for event in inner:
@@ -239,7 +239,7 @@ async def test_the_size_of_an_answer_is_counted_anew_from_a_restart_on() -> None
     ],
     ids=["data", "metadata", "id", "name"],
 )
-async def test_what_stands_in_whole_events_counts_for_the_size_of_an_answer(whole: Any) -> None:
+async def test_content_of_whole_events_counts_towards_the_size_of_an_answer(whole: Any) -> None:
     class Wide:
         async def batches(self) -> AsyncIterator[list[Any]]:
             yield [Start(), whole]

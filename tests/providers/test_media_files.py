@@ -90,7 +90,7 @@ def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
         check_file(_closed(tmp_path / "a.png"))
 
 
-def test_what_the_system_says_of_a_file_counts(
+def test_the_file_type_of_the_system_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.png").write_bytes(PNG)

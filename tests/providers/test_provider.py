@@ -1,4 +1,4 @@
-"""The template of HTTP providers: features, credentials, requests, answers that are no stream."""
+"""The base class of HTTP providers: features, credentials, requests, whole answers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_a_text_is_fitted_once_until_more_is_known_and_sent_as_it_is() -> 
     assert all(said in json.dumps(body) for said, body in zip("abcde", bodies, strict=False))
 
 
-async def test_every_such_text_is_told_what_was_left_out() -> None:
+async def test_every_such_text_mentions_the_omission() -> None:
     class Plain(Toy):
         knobs = frozenset[str]()
 
@@ -438,7 +438,7 @@ async def test_hooks_may_add_headers_such_as_a_trace_context() -> None:
 
 
 class Asked:
-    """An observer that looks at what was asked, when a call has ended."""
+    """An observer that stores the requests when a call has ended."""
 
     @swink.hookimpl
     def on_event(self, event: Any, call: swink.Call) -> None:
@@ -449,7 +449,7 @@ class Asked:
 @pytest.mark.parametrize(
     "pipe", [Pipe(*HELLO), answered(b"", 400), Failure("connect", kind=Kind.NETWORK)]
 )
-async def test_observers_know_what_was_asked_and_where_whatever_came_of_it(
+async def test_observers_get_request_and_address_for_any_outcome(
     pipe: Pipe | Failure,
 ) -> None:
     asked, http = Asked(), PipeClient(pipe)
@@ -527,7 +527,7 @@ NO_STREAM: list[tuple[str, Pipe, Kind, str, str]] = [
     [case[1:] for case in NO_STREAM],
     ids=[case[0] for case in NO_STREAM],
 )
-async def test_an_answer_that_is_no_stream_is_an_error_of_its_kind(
+async def test_an_answer_that_is_not_a_stream_is_a_classified_error(
     pipe: Pipe, kind: Kind, code: str | None, message: str
 ) -> None:
     error = await error_of(pipe)
@@ -905,7 +905,7 @@ def test_a_provider_that_says_nothing_has_what_nearly_all_have() -> None:
 
 
 @pytest.mark.parametrize("name", ["convert", "parser"])
-async def test_what_a_provider_has_left_unwritten_is_named(name: str) -> None:
+async def test_a_missing_method_of_a_provider_is_named(name: str) -> None:
     unwritten = type("Unwritten", (Toy,), {name: getattr(HTTPProvider, name)})
     http = PipeClient(Pipe(*HELLO, end=True))
     async with client_of(providers={"toy": unwritten}, api_key="k", http=http) as client:
@@ -922,7 +922,7 @@ async def test_a_provider_need_not_know_what_failures_mean() -> None:
     assert (end.error_kind, end.code) == (Kind.THROTTLED, "busy")
 
 
-async def test_a_call_that_has_no_http_client_says_so() -> None:
+async def test_a_call_without_an_http_client_is_reported() -> None:
     toy = Toy("toy")
     call = call_of(toy, "large", options=StreamOptions(api_key="key"))
     exchange = Exchange(toy, call.model, call.options, call)

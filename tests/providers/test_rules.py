@@ -186,7 +186,7 @@ REFUSED: list[tuple[str, Context, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("rule", "context", "options", "code"), REFUSED)
-def test_what_would_lose_its_meaning_is_refused_unless_rules_are_lifted(
+def test_a_call_that_would_lose_its_meaning_is_refused_unless_rules_are_off(
     rule: str, context: Context, options: dict[str, Any], code: str
 ) -> None:
     refused = fit(ruled(rule), context, **options).failure
@@ -247,7 +247,7 @@ LACKED: list[tuple[str, Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("feature", "said", "options"), LACKED, ids=[case[0] for case in LACKED])
-def test_what_the_catalogue_says_that_a_model_lacks_is_refused(
+def test_features_that_a_model_lacks_are_refused(
     feature: str, said: Any, options: dict[str, Any]
 ) -> None:
     class All(Acme):
@@ -382,7 +382,7 @@ def test_a_schema_is_changed_only_where_its_root_says_what_is_refused() -> None:
     assert call.failure is None  # a schema that says no type is an object's
 
 
-def test_what_alternatives_have_stays_sayable_when_they_are_joined() -> None:
+def test_joined_alternatives_still_accept_their_values() -> None:
     schema = {
         "allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}],
         "anyOf": [{"$ref": "#/$defs/B"}, {"properties": {"b": {"const": 2}}}, True],

@@ -169,7 +169,7 @@ async def test_a_notice_of_the_attempts_comes_with_the_read_at_which_it_is_made(
     assert types(events)[1:4] == ["notice", "text_start", "text_delta"]
 
 
-async def test_what_is_said_of_an_answer_is_known_while_it_goes_on() -> None:
+async def test_facts_of_an_answer_are_available_while_it_streams() -> None:
     known: list[Any] = []
 
     def tap(attempt: Any, leg: Any, data: bytes) -> None:
@@ -319,13 +319,13 @@ async def test_a_stream_without_its_completing_frame_was_damaged_if_a_frame_was(
     assert events[-1].code == code
 
 
-async def test_what_was_damaged_in_an_answer_that_is_begun_anew_is_void() -> None:
+async def test_damage_before_a_restart_is_discarded() -> None:
     events = await events_of(frame(text="a"), BAD, frame(restart="again"), *HELLO)
     assert isinstance(events[-1], Done)
     assert fold(events).text == "Hello"
 
 
-async def test_what_is_repaired_is_what_was_meant() -> None:
+async def test_repaired_arguments_have_the_intended_value() -> None:
     events = await events_of(b'data: {"text": "a\\ud83e\\udd8ab\\ud83e"}\n\n', END)
     assert fold(events).text == "a🦊b\N{REPLACEMENT CHARACTER}"
 

@@ -410,7 +410,7 @@ async def test_what_refuses_a_token_is_the_grants_to_say() -> None:
         (200, b" " * (TOKEN_BYTES + 1), Kind.AUTH),
     ],
 )
-async def test_what_is_no_token_is_a_failure_of_a_kind(
+async def test_an_invalid_token_is_a_classified_failure(
     status: int, body: bytes, kind: Kind
 ) -> None:
     service = Service()

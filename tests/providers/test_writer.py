@@ -1,4 +1,4 @@
-"""What a parser says, and the blocks that the writer makes of it. Restarts: another file."""
+"""The events of a parser, and the blocks that the writer makes of them. Restarts: another file."""
 
 from __future__ import annotations
 
@@ -431,7 +431,7 @@ SAYINGS = st.one_of(
 
 
 @given(st.lists(SAYINGS, max_size=25))
-def test_whatever_is_said_in_whatever_order_the_events_keep_to_the_grammar(
+def test_events_follow_the_grammar_for_any_sequence_of_writer_calls(
     sayings: list[tuple[str, dict[str, Any]]],
 ) -> None:
     out = EventWriter("toy", "1", "toy/large")
@@ -441,7 +441,7 @@ def test_whatever_is_said_in_whatever_order_the_events_keep_to_the_grammar(
 
 
 @given(st.lists(SAYINGS.filter(lambda saying: saying[0] != "restart"), max_size=25))
-def test_nothing_that_is_said_gets_lost(sayings: list[tuple[str, dict[str, Any]]]) -> None:
+def test_no_reported_content_is_lost(sayings: list[tuple[str, dict[str, Any]]]) -> None:
     out = EventWriter("toy", "1")
     for what, how in sayings:
         getattr(out, what)(**how)
@@ -522,7 +522,7 @@ def test_metadata_of_a_call_is_merged_and_comes_with_its_end() -> None:
     assert message_of(out).content == [ToolCallBlock("a", "f", {}, "{}", metadata={"a": 1, "b": 2})]
 
 
-def test_what_the_parser_passed_in_is_not_changed_later() -> None:
+def test_data_from_the_parser_is_not_changed_later() -> None:
     metadata = {"a": 1}
     out = EventWriter()
     out.text("x", metadata=metadata)
@@ -558,7 +558,7 @@ def test_a_call_that_was_ended_stays_so_while_others_go_on() -> None:
     ]
 
 
-def test_what_completed_a_call_under_another_key_completes_it_once() -> None:
+def test_a_fragment_under_another_key_completes_a_call_once() -> None:
     out = EventWriter("toy", "call_1")
     out.tool_call(0, "a", "weather", '{"city": ')
     out.tool_call(1, arguments='"Paris"}')
@@ -657,9 +657,7 @@ USAGES: list[tuple[str, list[dict[str, Any]], swink.Usage | None]] = [
 @pytest.mark.parametrize(
     ("sayings", "usage"), [case[1:] for case in USAGES], ids=[case[0] for case in USAGES]
 )
-def test_usage_is_what_was_said_of_it(
-    sayings: list[dict[str, Any]], usage: swink.Usage | None
-) -> None:
+def test_usage_is_as_reported(sayings: list[dict[str, Any]], usage: swink.Usage | None) -> None:
     out = EventWriter()
     for saying in sayings:
         out.usage(**saying)
@@ -667,7 +665,7 @@ def test_usage_is_what_was_said_of_it(
 
 
 @pytest.mark.parametrize("count", [-1, 10**13, 1e300, float("inf"), float("-inf"), float("nan")])
-def test_what_is_no_count_of_tokens_is_not_taken_for_one(count: Any) -> None:
+def test_an_invalid_token_count_is_ignored(count: Any) -> None:
     out = EventWriter()
     out.usage(input=3, output=count)
     assert out.usage_seen

@@ -1,4 +1,4 @@
-"""What an answer may cost: its blocks are bounded, all that is kept is counted, work is linear."""
+"""The cost of an answer: blocks are bounded, stored data is counted, work is linear."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_all_that_is_kept_of_an_answer_is_counted(
     assert out.kept == size
 
 
-def test_what_is_void_is_not_kept() -> None:
+def test_discarded_blocks_are_not_kept() -> None:
     out = EventWriter("toy", "1", "toy/large")
     out.text("hello", metadata={"a": 1})
     out.restart("anew")

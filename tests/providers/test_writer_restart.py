@@ -1,4 +1,4 @@
-"""An answer that begins anew in the same body: everything before it is void, and says so."""
+"""An answer that restarts in the same body: the earlier part is discarded, with an event."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _restarted() -> tuple[EventWriter, list[AssistantMessageEvent]]:
     return out, [Start(), *out.take()]
 
 
-def test_what_came_before_a_restart_is_closed_and_void() -> None:
+def test_blocks_before_a_restart_are_closed_and_discarded() -> None:
     _, events = _restarted()
     builder = MessageBuilder("acme", "large")
     builder.feed(events)
@@ -63,7 +63,7 @@ def test_a_restart_before_any_tool_call_forgets_that_there_was_an_answer() -> No
     assert (out.stop_reason, out.has_answer) == (StopReason.STOP, False)
 
 
-def test_what_a_voided_answer_took_is_kept_apart() -> None:
+def test_usage_of_a_discarded_answer_is_counted_separately() -> None:
     out, _ = _restarted()
     assert out.usage_seen is None
     assert out.voided == Usage(input=5, output=1, reported=True)

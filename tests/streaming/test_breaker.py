@@ -58,7 +58,7 @@ async def test_a_circuit_opens_after_failures_in_a_row_and_half_opens_after_its_
     assert await lets_in(breaker) is allowed
 
 
-async def test_who_is_passed_over_is_told_as_a_target_that_could_not_be_reached() -> None:
+async def test_a_skipped_target_is_reported_as_unreachable() -> None:
     breaker, _ = await broken(3)
     with pytest.raises(ProviderFailure) as caught:
         await breaker.enter(FIRST)
@@ -100,7 +100,7 @@ async def test_the_last_target_of_a_chain_is_let_in_however_open_its_circuit() -
     assert await lets_in(breaker, last)
 
 
-async def test_a_stale_connection_counts_against_nobody() -> None:
+async def test_a_stale_connection_is_not_counted_as_a_failure() -> None:
     breaker, _ = await broken(2)
     breaker.leave(first(), Error(error_kind=Kind.NETWORK, code="stale"), None)
     assert await lets_in(breaker)

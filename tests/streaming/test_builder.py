@@ -44,7 +44,7 @@ def built(*events: Any) -> AssistantMessage:
 
 
 @pytest.mark.parametrize("inner", [[1], object()], ids=["data", "anything"])
-def test_what_an_event_carries_may_be_changed_and_the_message_stays(inner: Any) -> None:
+def test_changes_to_an_event_do_not_change_the_message(inner: Any) -> None:
     data = {"q": inner}
     event = swink.Extension(0, "toy", "search", data)
     message = built(Start(), event, Done(StopReason.STOP))

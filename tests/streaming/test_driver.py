@@ -191,7 +191,7 @@ RAISED: list[tuple[str, Callable[[], Any], Kind, str]] = [
 @pytest.mark.parametrize(
     ("make", "kind", "message"), [case[1:] for case in RAISED], ids=[case[0] for case in RAISED]
 )
-async def test_what_a_stream_hook_raises_travels_in_the_stream(
+async def test_an_exception_of_a_stream_hook_becomes_an_error_event(
     make: Callable[[], Any], kind: Kind, message: str
 ) -> None:
     events = await run_of(make)
@@ -216,7 +216,7 @@ async def test_a_trace_is_logged_of_a_fault_and_not_of_a_failure_that_was_report
     assert ("Traceback" in caplog.text) is logged
 
 
-async def test_what_a_plugin_raises_while_it_is_closed_is_logged_and_changes_nothing(
+async def test_an_exception_in_a_plugins_close_is_only_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def stream() -> AsyncIterator[Any]:
@@ -665,9 +665,7 @@ EVERY_BLOCK = [
 
 @pytest.mark.parametrize("who", ["an observer", "the caller"])
 @pytest.mark.parametrize("end", ["done", "error"])
-async def test_who_changes_events_changes_no_message_and_takes_no_end_away(
-    who: str, end: str
-) -> None:
+async def test_changing_events_does_not_change_the_message_or_the_end(who: str, end: str) -> None:
     class Meddler:
         @swink.hookimpl
         def on_event(self, event: Any) -> None:
@@ -728,7 +726,7 @@ async def test_a_wrapper_that_breaks_the_grammar_is_named() -> None:
     assert "address" not in events[-1].resolution
 
 
-async def test_where_nothing_tells_who_broke_the_grammar_all_that_may_have_are_named() -> None:
+async def test_all_possible_plugins_are_named_for_a_grammar_violation() -> None:
     class Elsewhere(list[Any]):
         """Events that no plugin's own code makes."""
 
@@ -767,7 +765,7 @@ async def test_a_provider_that_raises_is_named_with_the_place() -> None:
     )
 
 
-async def test_an_observer_finds_what_is_known_of_the_call() -> None:
+async def test_an_observer_gets_the_facts_of_the_call() -> None:
     seen: dict[str, tuple[Any, ...]] = {}
 
     class Looking:
@@ -854,7 +852,7 @@ async def test_usage_and_cost_of_voided_attempts_are_in_the_calls_sums_only() ->
     assert stream.call.cost.total == 1.0
 
 
-async def test_usage_that_nobody_reported_is_unknown_and_not_zero() -> None:
+async def test_unreported_usage_is_unknown_and_not_zero() -> None:
     async with client_of(http=PipeClient(Pipe(*HELLO[:3], HELLO[-1]))) as client:
         stream = client.stream(PRICED, "Hi")
         message = await stream.result()

@@ -30,7 +30,7 @@ import swink_core as swink
 from swink_core import Done, Error, Retry, StopReason, StreamErrorKind
 
 BEGUN = [frame(id="r1"), frame(text="Hel"), frame(usage={"input": 3})]
-"""The beginning of an answer; what follows does not come."""
+"""The beginning of an answer whose rest does not arrive."""
 
 CLOSE_WITHIN_TURNS = 20
 """Turns of the event loop, which client and server share; a timer takes thousands."""
@@ -221,7 +221,7 @@ async def test_however_a_stream_is_left_observers_get_one_terminal_event_and_it_
 
 
 @pytest.mark.parametrize("leave", [leave for leave in LEAVES if leave is not break_and_forget])
-async def test_what_had_arrived_stays_readable_on_the_stream(
+async def test_the_partial_message_stays_readable_on_the_stream(
     leave: Callable[[Scene], Awaitable[None]],
 ) -> None:
     scene = Scene()
@@ -842,7 +842,9 @@ async def test_usage_of_a_voided_attempt_counts_once_when_the_wait_after_it_is_l
     assert stream.message.response_id is None
 
 
-async def test_what_a_restart_voided_counts_once_when_the_stream_is_left_at_the_retry() -> None:
+async def test_usage_discarded_by_a_restart_counts_once_when_the_stream_is_left_at_the_retry() -> (
+    None
+):
     busy = frame(error={"kind": StreamErrorKind.OVERLOADED, "retry_after": 30.0})
     begun_anew = [frame(usage={"input": 5}), frame(restart="lost"), frame(usage={"input": 3})]
     http = PipeClient(Pipe(*begun_anew, busy))

@@ -28,7 +28,7 @@ CHAIN: list[Any] = [MODEL, ("spare/small", {"api_key": "k"})]
 
 
 class Logging:
-    """A gate that writes down what it is asked and told, and refuses one model."""
+    """A gate that logs its calls, and rejects one model."""
 
     def __init__(self, log: list[Any], name: str, refuses: str = "") -> None:
         self.log, self.name, self.refuses = log, name, refuses
@@ -45,7 +45,7 @@ class Logging:
 
 
 class Broken:
-    """A gate that raises what it should not, when it is asked or when it is told."""
+    """A gate that raises an unexpected error on entry or exit."""
 
     def __init__(self, at: str) -> None:
         self.at = at
@@ -111,7 +111,7 @@ async def test_a_refusal_ends_the_call_where_there_is_nobody_else_and_sends_noth
     ]
 
 
-async def test_a_refused_target_is_passed_over_and_told_of() -> None:
+async def test_a_refused_target_is_skipped_with_an_event() -> None:
     log: list[Any] = []
     gates = [Logging(log, "first"), Logging(log, "second", "large")]
     events, http = await asked(gates, models=CHAIN)

@@ -163,7 +163,7 @@ async def test_an_interrupt_goes_on_to_whoever_pressed_the_keys_and_the_stream_i
 
 
 class Closing(Observer):
-    """A plugin whose `aclose()` does what it is told."""
+    """A plugin with a scripted `aclose()`."""
 
     def __init__(self, close: Callable[[], Any]) -> None:
         super().__init__()

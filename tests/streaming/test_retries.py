@@ -1,4 +1,4 @@
-"""What is tried again, where, after what wait, and what people are told about it."""
+"""Retries: which failures, of which model, after which wait, and the messages about them."""
 
 import asyncio
 import json
@@ -605,7 +605,7 @@ async def test_attempts_are_counted_anew_on_each_target() -> None:
     assert numbered == [*large, ("spare/small", 1), ("spare/small", 2), ("spare/small", 3)]
 
 
-async def test_what_was_seen_of_one_attempt_does_not_make_the_end_of_another_final() -> None:
+async def test_output_of_one_attempt_does_not_make_the_failure_of_another_final() -> None:
     restarts = RetryPolicy(base=0.0, retries={Kind.NETWORK: 0}, restart_after_output=True)
     models = [(MODEL, {"api_key": "a", "retry": restarts}), chain()[1]]
     answers = [cut_after(frame(text="Hel")), refused(503), good()]
@@ -654,7 +654,7 @@ async def test_missing_credentials_of_the_first_are_final_and_send_nothing() -> 
     assert "https://toy.invalid/keys" in caught.value.resolution
 
 
-async def test_after_output_was_seen_there_is_no_falling_back() -> None:
+async def test_there_is_no_fallback_after_output() -> None:
     client, http = chain_client(cut_after(frame(text="Hel")), good())
     async with client.stream(chain(), "Hi") as stream:
         events = await collect(stream)

@@ -1,4 +1,4 @@
-"""Time limits: each ends the wait, closes the connection, and blames nobody else's slowness."""
+"""Time limits: each ends the wait, closes the connection, and counts only the provider's time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NONE = Timeouts(connect=None, first_event=None, idle=None, no_progress=None)
 
 
 class Watched:
-    """A stream under a clock that the test turns, read by a task of its own."""
+    """A stream with a test-controlled clock, read by a separate task."""
 
     def __init__(self, stream: swink.EventStream, pipe: Pipe, clock: ManualClock) -> None:
         self.stream, self.pipe, self.clock = stream, pipe, clock
@@ -366,7 +366,7 @@ async def starting_alone(*rest: swink.AssistantMessageEvent) -> AsyncIterator[An
 @pytest.mark.parametrize(
     ("name", "events"), [("first_event", []), ("no_progress", [swink.TextStart(0)])]
 )
-async def test_what_the_consumer_took_is_not_counted_while_the_stream_waits(
+async def test_consumer_time_does_not_count_as_waiting(
     name: str, events: list[swink.AssistantMessageEvent]
 ) -> None:
     clock = ManualClock()
@@ -565,7 +565,7 @@ async def test_a_connection_that_is_not_accepted_ends_within_the_connect_limit()
 
 
 class Exits(BaseException):
-    """Ends a program, like SystemExit, which event loops treat in a way of their own."""
+    """Ends a program, like SystemExit, which event loops handle specially."""
 
 
 class Exiting(PipeClient):

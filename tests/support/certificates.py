@@ -9,7 +9,7 @@ import pytest
 
 
 def openssl_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate that nobody has signed, made now; skips where openssl is missing."""
+    """A new self-signed certificate; skips the test if openssl is missing."""
     import shutil
     import subprocess
 

@@ -13,9 +13,13 @@ from swink_judge import Judge
 from swink_judge.strict import StrictServer
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PAGES = [
+PAGES = [  # of the generated pages of providers, which are all of one form, one
     ROOT / "README.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted(
+        page
+        for page in (ROOT / "docs").rglob("*.md")
+        if page.parent.name != "providers" or page.stem in ("echo", "index")
+    ),
     *sorted((ROOT / "contrib").glob("*/README.md")),
     *sorted((ROOT / "plugins").glob("*/README.md")),
 ]
@@ -28,6 +32,7 @@ COMPARED = ROOT / "docs/explanation/programs-compared.md"
 
 _FENCED = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLED = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+_PYTHON = re.compile(r'^```python(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _MODEL = re.compile(r"[\"' ]([a-z][a-z-]*)/[\w]")
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
@@ -36,7 +41,7 @@ PROGRAMS = {
     *("cd", "eval", "export", "git", "make", "npm", "opentelemetry-instrument"),
     *("pip", "pytest", "python", "rm", "swink"),
 }
-"""What a shell line begins with; other indented blocks are something else."""
+"""The prefix of shell lines; other indented blocks are something else."""
 
 
 def name_of(page: Path) -> str:
@@ -47,6 +52,18 @@ def name_of(page: Path) -> str:
 def python_blocks(page: Path) -> list[str]:
     """Return the Python blocks of a page, in order."""
     return [text for kind, text in _FENCED.findall(page.read_text("utf-8")) if kind == "python"]
+
+
+def python_programs(page: Path) -> dict[str, str]:
+    """Return the Python programs of a page by name, in order.
+
+    Blocks with the same title are the parts of one file; any other block is a program.
+    """
+    found: dict[str, str] = {}
+    for number, (title, text) in enumerate(_PYTHON.findall(page.read_text("utf-8"))):
+        name = title or f"block {number}"
+        found[name] = f"{found[name]}\n\n{text}" if name in found else text
+    return found
 
 
 def files_of(page: Path) -> dict[str, str]:
@@ -75,7 +92,7 @@ def programs_by_library(page: Path) -> dict[str, dict[str, str]]:
 
 
 def shell_lines(page: Path) -> list[str]:
-    """Return what a page tells its reader to type, in order, without prompts and remarks."""
+    """Return the commands of a page, in order, without prompts and comments."""
     lines = _FENCED.sub("", page.read_text("utf-8")).splitlines()
     indented = [line[4:].removeprefix("$ ") for line in lines if re.match(r"    \S", line)]
     return [re.sub(r"  +(#.*|[a-z].*)$", "", line) for line in indented if _is_typed(line)]
@@ -92,7 +109,7 @@ def _is_typed(line: str) -> bool:
 
 @contextmanager
 def vendors(text: str, environment: dict[str, str]) -> Iterator[None]:
-    """Set the addresses and keys of the providers that a text names to strict servers of ours."""
+    """Set the addresses and keys of the providers in a text to local strict servers."""
     catalog = swink.Client().catalog
     with ExitStack() as servers:
         for provider in sorted({*_MODEL.findall(text)} & Judge().providers):

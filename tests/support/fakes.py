@@ -1,7 +1,7 @@
 """A made-up provider, its wire format, and servers and connections that obey a test.
 
-The toy wire format is server-sent events whose payloads are JSON objects; each key of one is a
-thing for the writer to be told, in the order of `_TELL`:
+The toy wire format is server-sent events whose payloads are JSON objects; each key is one call of
+the writer, in the order of `_TELL`:
 
     data: {"text": "Hel"}
     data: {"call": {"key": 0, "id": "a", "name": "f", "arguments": "{}"}}
@@ -101,7 +101,7 @@ def _failure(kind: str | None = None, **facts: Any) -> swink.Failure:
 
 
 class Toy(HTTPProvider):
-    """A provider whose frames say outright what the writer is to be told."""
+    """A provider whose frames are calls of the writer."""
 
     features = frozenset({"tools", "tool_choice", "stop", "images"})
     buffered = True
@@ -199,7 +199,7 @@ class Observer:
 
 
 def broken_rules(events: Iterable[swink.AssistantMessageEvent]) -> list[str]:
-    """What the grammar has against these events; a missing terminal is one such thing."""
+    """The grammar rules that these events break, such as a missing terminal event."""
     automaton = Automaton()
     broken = [rule for event in events if (rule := automaton.step(event)) is not None]
     if automaton.phase != "ended":
@@ -297,7 +297,7 @@ class PipeClient:
 
 
 def dropped() -> swink.ProviderFailure:
-    """What an `HTTPResponse` raises when the connection breaks."""
+    """The exception of an `HTTPResponse` when the connection breaks."""
     return swink.ProviderFailure(
         swink.Failure("streaming", kind=swink.StreamErrorKind.NETWORK, code="connection")
     )

@@ -16,7 +16,7 @@ HANGS_AFTER = 180
 """Seconds after which a test that still runs shows what all threads do, once."""
 
 ARMED_FOR = 5
-"""Seconds in which no test that starts arms that anew: so much sooner it may be shown."""
+"""Seconds within which the timer must be restarted by another test, before a report."""
 
 
 class Watch:
@@ -34,7 +34,7 @@ class Watch:
             self._armed = now
 
     def pytest_exception_interact(self) -> None:
-        """Arm it for the next test: pytest disarms it here, for somebody may look around."""
+        """Restart the timer for the next test: pytest cancels it here, in case of debugging."""
         self._armed = -float(ARMED_FOR)
 
     def pytest_enter_pdb(self) -> None:

@@ -1,6 +1,6 @@
 """Runs programs one after another: reads JSON of their texts, prints JSON of what each printed.
 
-Whatever Python there is runs it, with nothing but the standard library.
+Any Python runs it, with only the standard library.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import traceback
 
 
 def printed(program: str) -> str:
-    """Return what a program printed, and how it failed if it did."""
+    """Return the output of a program, and its failure if it failed."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         try:

@@ -463,7 +463,7 @@ def test_keys_that_this_version_does_not_know_are_ignored() -> None:
     )
 
 
-def test_what_is_loaded_shares_nothing_with_the_data() -> None:
+def test_loaded_values_share_nothing_with_the_data() -> None:
     data = {"type": "tool_call", "id": "a", "name": "f", "arguments": {"x": 1}}
     block = load(Block, data)
     block.arguments["y"] = 2

@@ -69,7 +69,7 @@ _TAKEN = "with content_index 0, expected 1"
 
 
 def _inside(block: str, kind: str) -> dict[str, str | None]:
-    """What one open block forbids: everything of other blocks, and the ends of the attempt."""
+    """Events that one open block forbids: those of other blocks, and the ends of the attempt."""
     others = {"text", "thinking", "tool_call"} - {kind}
     return (
         {"start": "start inside an attempt", "extension": f"extension {_TAKEN}"}
@@ -213,7 +213,7 @@ MISSHAPEN: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("event", "rule"), MISSHAPEN)
-def test_what_an_event_carries_is_of_its_type(event: Any, rule: str) -> None:
+def test_fields_of_an_event_have_their_types(event: Any, rule: str) -> None:
     automaton = Automaton()
     automaton.step(Start())
     assert rule in (automaton.step(event) or "")

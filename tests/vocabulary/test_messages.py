@@ -132,7 +132,7 @@ def test_strings_among_the_blocks_of_a_user_are_blocks(content: Any, blocks: Any
 
 
 @pytest.mark.parametrize("value", [None, 5, {"messages": []}, b"Hi"])
-def test_what_is_no_conversation_is_refused(value: Any) -> None:
+def test_an_invalid_conversation_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=type(value).__name__):
         Context.of(value)
 
@@ -152,7 +152,7 @@ def test_a_file_may_be_named_by_its_path() -> None:
     assert FileSource(Path("a") / "b.png") == FileSource(str(Path("a") / "b.png"))
 
 
-def test_what_a_whole_call_took_makes_no_other_message() -> None:
+def test_totals_of_a_call_do_not_change_its_message() -> None:
     one = AssistantMessage([TextBlock("a")], total_usage=Usage(1), total_cost=Cost(total=1.0))
     assert one == AssistantMessage([TextBlock("a")], total_usage=Usage(2))
     assert one != AssistantMessage([TextBlock("b")], total_usage=Usage(1))

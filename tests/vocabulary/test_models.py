@@ -1,4 +1,4 @@
-"""Names of models, and what is known of them."""
+"""Names of models, and their known properties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_models_name_is_split_at_its_first_slash(name: str, provider: str, mod
 
 
 @pytest.mark.parametrize("name", ["", "large", "/large", "acme/", "/"])
-def test_what_is_no_models_name_is_refused(name: str) -> None:
+def test_an_invalid_model_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="is not a model name: write provider/id"):
         Model.parse(name)
 
@@ -43,7 +43,7 @@ def test_a_model_lacks_only_what_the_catalogue_says_it_lacks() -> None:
 
 
 @pytest.mark.parametrize("known", [ModelInfo("large"), Rule(name="large")], ids=["info", "rule"])
-def test_what_a_catalogue_says_is_the_same_for_every_call(known: ModelInfo | Rule) -> None:
+def test_facts_of_a_catalogue_are_shared_by_all_calls(known: ModelInfo | Rule) -> None:
     with pytest.raises(AttributeError):
         known.api = "another"  # type: ignore[misc]
     assert known.api is None

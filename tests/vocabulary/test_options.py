@@ -23,7 +23,7 @@ from swink_core.vocabulary.checks import annotations_of
 from swink_core.vocabulary.options import THINKING_BUDGETS
 
 BESIDE = {"system_prompt", "timeout", "tools"}
-"""Keyword arguments that are no fields of their own."""
+"""Keyword arguments that are not fields themselves."""
 
 
 def test_the_typed_keyword_arguments_are_the_options() -> None:
@@ -33,14 +33,14 @@ def test_the_typed_keyword_arguments_are_the_options() -> None:
 PERSONAL = {"api_key", "base_url", "headers", "settings", "extra"}
 
 
-def test_what_is_one_providers_is_no_option_of_a_client() -> None:
+def test_options_of_one_provider_are_not_client_options() -> None:
     assert set(ClientOptions.__annotations__) == StreamOptions.names() - PERSONAL | {"timeout"}
 
 
 @pytest.mark.parametrize("name", sorted(StreamOptions.names()))
 def test_an_option_is_typed_as_what_is_kept_of_it_and_may_be_none(name: str) -> None:
     def plain(annotation: Any) -> set[Any]:
-        """Return what may be given, without bounds, and numbers for those that count as them."""
+        """Return the accepted types without bounds, and numbers for types that count as such."""
         if get_origin(annotation) is Annotated:
             return plain(annotation.__origin__)
         if isinstance(annotation, UnionType) or get_origin(annotation) is Union:

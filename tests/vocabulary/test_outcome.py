@@ -48,7 +48,7 @@ def test_nothing_is_reported_before_the_provider_has_reported_it() -> None:
     ("tokens", "kept"),
     [(0, 0), (3.0, 3), (10**12, 10**12), (10**12 + 1, None), (-1, None), (float("nan"), None)],
 )
-def test_what_is_no_count_of_tokens_is_not_taken_for_one(tokens: float, kept: int | None) -> None:
+def test_an_invalid_token_count_is_ignored(tokens: float, kept: int | None) -> None:
     usage = Usage()
     assert usage.count("input", tokens) is (kept is not None)
     assert usage.input == kept
@@ -68,7 +68,7 @@ def test_any_number_of_usages_and_costs_are_summed() -> None:
         sum([Cost(total=1.0)], start=1)
 
 
-def test_totals_are_nobodys_event() -> None:
+def test_totals_are_not_an_event() -> None:
     taken = Usage(input=1)
     totals = Totals()
     totals.add(taken, None)

@@ -1,4 +1,4 @@
-"""What an answer costs, by how it was asked for and answered."""
+"""The cost of an answer, by request and usage."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_the_callers_lifetime_counts_where_the_answer_names_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["searches", "file_searches"])
-def test_what_has_no_price_leaves_the_sum_unknown(name: str) -> None:
+def test_a_part_without_a_price_makes_the_sum_unknown(name: str) -> None:
     cost = cost_of(Usage(M, M, extra={name: 1}), Prices(2.0, 10.0), SATURDAY)
 
     assert cost is not None

@@ -2,13 +2,13 @@
 
     python kills.py [--kills 200] [--rows 20000] [--engine files|sqlite] [--seed N]
 
-Each run is a process of its own that is ended by SIGKILL: from outside, at a random microsecond
-after some more requests; or by itself, after a random byte of a write of journal or output, before
-or after the rename that puts an output in its place, or at a random call into SQLite. A server in
-another process counts the requests for each row. Afterwards:
+Each run is a separate process that is ended by SIGKILL: from outside, at a random microsecond after
+some more requests; or by itself, after a random byte of a write of journal or output, before or
+after the rename that replaces an output, or at a random call into SQLite. A server in another
+process counts the requests for each row. Afterwards:
 
 * every row has one answer, in the output and in the journal;
-* no row was asked again whose answer was in the journal when a run began;
+* no row was sent again whose answer was in the journal when a run began;
 * no run asked a row twice, and no kill cost more requests than were under way.
 """
 
@@ -48,7 +48,7 @@ SERVER = Path(__file__).with_name("row_server.py")
 
 @contextmanager
 def row_server(*arguments: str) -> Iterator[str]:
-    """Start the server in a process of its own, and yield its address."""
+    """Start the server in a separate process, and yield its address."""
     with subprocess.Popen(
         [sys.executable, str(SERVER), *arguments],
         stdin=subprocess.PIPE,
@@ -71,7 +71,7 @@ def fetched(url: str) -> Any:
 
 @define
 class Found:
-    """What a series of kills came to."""
+    """The results of a series of kills."""
 
     kills: Counter[str]
     runs: int

@@ -1,11 +1,12 @@
-"""A chat server on loopback that counts how often each row is asked, and may be hostile.
+"""A chat server on loopback that counts the requests for each row, and may be hostile.
 
     python row_server.py [--hostile SEED] [--rate N [--headers]]
 
 The first line on stdout is the port; it ends when its stdin closes. A prompt ends in the row's id;
-the answer is `answer to ID`. `GET /counts` tells how often each id was asked, `GET /told` for how
-many an answer was sent whole. A hostile server throttles, stalls, resets, cuts answers short and
-lies in its headers; with a rate it refuses what is above it, and perhaps says what is left.
+the answer is `answer to ID`. `GET /counts` returns how often each id was requested, `GET /told` for
+how many an answer was sent completely. A hostile server throttles, stalls, resets, truncates
+answers and sends wrong headers; with a rate it rejects requests above it, and may report the
+remaining quota.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ LIES = (
 
 
 class Rows:
-    """What the server has been asked, and how it answers."""
+    """The requests that the server received, and how it answers."""
 
     def __init__(self, hostile: int | None, rate: float | None, latency: float) -> None:
         self.asked: Counter[str] = Counter()

@@ -27,7 +27,7 @@ def rows(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_file_is_answered_and_a_second_run_asks_nothing(
+def test_a_file_is_answered_and_a_second_run_sends_nothing(
     swink: Any, rows: Path, tmp_path: Path
 ) -> None:
     output, report = tmp_path / "out.jsonl", tmp_path / "report.json"
@@ -37,7 +37,7 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
     assert "2 answered, 1 failed" in done.stderr
     found = [json.loads(line) for line in output.read_bytes().splitlines()]
     assert [line.get("text") for line in found] == ["Say one", "Say two", None]
-    assert "line 3 is no JSON" in found[2]["error"]["message"]
+    assert "line 3 is not JSON" in found[2]["error"]["message"]
     assert json.loads(report.read_bytes())["kinds"] == {"bad_row": 1}
     again = swink(*asked, "--prompt", "Say {text}", "--resume")
     assert "0 answered, 0 failed" in again.stderr
@@ -47,20 +47,20 @@ def test_a_file_is_answered_and_a_second_run_asks_nothing(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--report", "x.pdf"], "x.pdf says no form of report"),
-        (["--shard", "3/2"], "there is no shard 3 of 2"),
-        (["--shard", "half"], "'half' is not I/N"),
+        (["--report", "x.pdf"], "x.pdf is not a supported form of report"),
+        (["--shard", "3/2"], "shard 3 of 2 does not exist"),
+        (["--shard", "half"], "'half' is not of the form I/N"),
         (["--max-cost", "-1"], "-1.0 is not in the range"),
         (["--rpm", "nan"], "rpm is nan"),
-        (["--prompt", "{"], "the prompt is no template"),
+        (["--prompt", "{"], "the prompt is not a valid template"),
         (["--limits", "redis://127.0.0.1:9"], "Limits cannot be shared"),
-        (["-o", "-"], "answers are not written to standard output"),
-        (["--cancel"], "there is nothing to cancel"),
-        (["--id", "nope"], "the row has no 'nope', by which rows are known; it has id, text"),
+        (["-o", "-"], "answers cannot be written to standard output"),
+        (["--cancel"], "--cancel applies only to submitted batches"),
+        (["--id", "nope"], "the row has no id field 'nope'; it has id, text"),
         (["--limits", "foo"], "limits cannot be shared at 'foo'"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_asked(
+def test_mistakes_are_reported_before_any_request(
     swink: Any, rows: Path, tmp_path: Path, arguments: list[str], said: str
 ) -> None:
     output = tmp_path / "out.jsonl"
@@ -70,16 +70,14 @@ def test_what_is_wrong_is_said_before_anything_is_asked(
     assert not [*tmp_path.glob("out.jsonl*")]
 
 
-def test_what_is_likely_a_mistake_and_may_be_meant_is_said(
-    swink: Any, rows: Path, tmp_path: Path
-) -> None:
+def test_a_likely_mistake_gets_a_warning(swink: Any, rows: Path, tmp_path: Path) -> None:
     output, none = str(tmp_path / "out.jsonl"), tmp_path / "none.jsonl"
     none.write_text("")
     same = swink("batch", str(rows), "-o", output, "-m", "echo/echo", "--prompt", "Say {{text}}")
-    assert "the prompt names no field of a row, as {text} does: all rows" in same.stderr
+    assert "the prompt contains no field of a row, such as {text}: all rows" in same.stderr
     empty = swink("batch", str(none), "-o", f"{output}.2", "-m", "echo/echo", "--prompt", "{text}")
-    assert (empty.returncode, "there was no row to ask" in empty.stderr) == (0, True)
-    assert "names no field" not in empty.stderr
+    assert (empty.returncode, "there were no rows" in empty.stderr) == (0, True)
+    assert "contains no field" not in empty.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is full")
@@ -89,7 +87,10 @@ def test_an_output_on_a_full_disk_is_named(swink: Any, rows: Path, tmp_path: Pat
         "batch", str(rows), "-o", "/dev/full", "-m", "echo/echo", "--prompt", "x", *journal
     )
     assert done.returncode == 1
-    assert "/dev/full: No space left on device\nCheck that it may be there, has room" in done.stderr
+    assert (
+        "/dev/full: No space left on device\nCheck that the path is valid, that the disk has room"
+        in done.stderr
+    )
 
 
 def test_a_prompt_in_a_file_begins_behind_a_mark_of_byte_order(
@@ -134,7 +135,7 @@ def test_a_run_that_a_person_ends_tells_so_and_is_gone_on_with(
         time.sleep(0.01)
     running.send_signal(signal.SIGINT)
     told = running.communicate(timeout=30)[1]
-    assert "calls under way go on to their end" in told
+    assert "waiting for calls in progress" in told
     assert "stopped: interrupted" in told
     assert running.returncode == 130
     answered = len(output.read_bytes().splitlines())
@@ -159,7 +160,7 @@ def test_a_place_where_no_file_can_be_is_named(
 
 
 @pytest.mark.parametrize("option", ["--output", "--report"])
-def test_a_file_in_a_folder_that_is_not_there_is_told_before_anything_is_asked(
+def test_a_file_in_a_missing_folder_is_reported_before_any_request(
     option: str, swink: Any, rows: Path, tmp_path: Path
 ) -> None:
     places = {"--output": tmp_path / "out.jsonl", option: tmp_path / "nowhere" / "report.json"}
@@ -168,8 +169,8 @@ def test_a_file_in_a_folder_that_is_not_there_is_told_before_anything_is_asked(
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "Error: A file cannot be used",
-        f"{places[option]}: there is no folder {tmp_path / 'nowhere'}",
-        "Make it, or name another file.",
+        f"{places[option]}: the folder {tmp_path / 'nowhere'} does not exist",
+        "Create it, or pass another file.",
     ]
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".jsonl"] == ["rows.jsonl"]
 
@@ -231,7 +232,7 @@ def test_the_report_tells_the_first_failure_of_a_kind_as_one_of_them() -> None:
     ("dollars", "said"),
     [(0.0, "$0"), (4.2e-05, "$0.000042"), (0.5, "$0.50"), (1234.5, "$1,234.50")],
 )
-def test_money_is_told_as_elsewhere(dollars: float, said: str) -> None:
+def test_money_is_formatted_as_elsewhere(dollars: float, said: str) -> None:
     state = Tally(0.0, now=1.0)
     state.add(Answer(id="x", usage={"total": 2}, cost=dollars), 1.0)
     assert f"cost: {said}" in lines(state)
@@ -247,5 +248,5 @@ def test_the_chart_is_svg() -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.25, "250 ms"), (5, "5.0 s"), (90, "2 min"), (3600 * 26, "26 h 0 min")]
 )
-def test_times_are_told_as_people_say_them(seconds: float, text: str) -> None:
+def test_durations_are_formatted_for_people(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -1,4 +1,4 @@
-"""Jobs: what is asked, kept, written and asked again."""
+"""Jobs: requests, stored answers, output and retries."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_th
     tally = await run("echo/echo", path, output, prompt="{text}", order="input")
     told = [line.get("text") or line["error"]["message"] for line in written(output)]
     assert told[0::3] == ["one", long]
-    assert "line 3 has 3 fields, and the first line 2: put what has a comma in it in" in told[1]
-    assert "line 4 has 1 fields, and the first line 2" in told[2]
+    assert "line 3 has 3 fields, but the header 2: put values that contain commas in" in told[1]
+    assert "line 4 has 1 fields, but the header 2" in told[2]
     assert told[4] == "of two\nlines"
     assert (tally.answered, tally.kinds) == (3, {"bad_row": 2})
 
@@ -96,7 +96,7 @@ async def test_a_line_of_csv_is_as_long_as_it_likes_and_has_as_many_fields_as_th
         ),
     ],
 )
-async def test_a_line_that_is_not_utf_8_is_not_asked(
+async def test_a_line_that_is_not_utf_8_is_not_sent(
     name: str, lines: bytes, tmp_path: Path
 ) -> None:
     path, output = tmp_path / name, tmp_path / "answers.jsonl"
@@ -124,7 +124,7 @@ async def test_a_csv_whose_names_are_not_utf_8_is_refused(encoding: str, tmp_pat
 async def test_a_csv_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.csv", tmp_path / "answers.jsonl"
     path.write_text("id,text,id\na,one,b\n")
-    with pytest.raises(MediaError, match=r"rows\.csv: its first line names 'id' twice"):
+    with pytest.raises(MediaError, match=r"rows\.csv: the header names 'id' twice"):
         await run("echo/echo", path, output, prompt="{text}")
     assert not output.exists()
     path.write_text("id,text,,\na,one,,\n")  # as of a sheet with columns to spare
@@ -146,7 +146,7 @@ async def test_a_run_knows_how_many_rows_a_csv_file_has(end: str, tmp_path: Path
 
 
 IDS = [1, "2", 3.5, 10**30, -4, "", True, None, ["a"]]
-"""What may stand in a row as its id."""
+"""Valid ids of a row."""
 
 
 @pytest.mark.parametrize("journal", ["journal", "journal.sqlite"])
@@ -170,7 +170,7 @@ async def test_a_number_and_its_digits_are_one_id_and_what_is_no_number_in_json_
     found = [answer async for answer in answers("echo/echo", rows, concurrency=1)]
     assert [answer.id for answer in found] == [1, "row 2", "nan", "inf"]
     assert found[1].error is not None
-    assert "the row has the id of an earlier one, '1'" in found[1].error.message
+    assert "the row has the same id as an earlier one, '1'" in found[1].error.message
 
 
 async def test_a_value_that_is_more_than_text_goes_out_as_json() -> None:
@@ -197,7 +197,7 @@ async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path)
     tally = await run("echo/echo", path, output, prompt="{text}", order="input")
     assert [line["id"] for line in written(output)] == [0, 1, "row 3", 3, 4, 6]
     assert (tally.answered, tally.kinds) == (4, {"bad_row": 2})
-    assert "the row's 'text', which the prompt names, is null" in output.read_text()
+    assert "the row's 'text', used in the prompt, is null" in output.read_text()
 
 
 @pytest.mark.parametrize(
@@ -208,13 +208,22 @@ async def test_a_line_that_cannot_be_read_takes_no_other_rows_id(tmp_path: Path)
         ([1], "row 2 is neither a mapping nor a string"),
         (({"id": 1},), "row 2 is neither a mapping nor a string"),
         (b"text", "row 2 is neither a mapping nor a string"),
-        ({"id": 1, "text": "\ud800"}, "the row has no JSON form: 'utf-8' codec can't encode"),
-        ({"id": "\ud800", "text": "one"}, "the row has no JSON form: 'utf-8' codec can't encode"),
-        ({"id": 1, "text": "one", ("a",): 2}, "the row has no JSON form: Only dicts with str keys"),
+        (
+            {"id": 1, "text": "\ud800"},
+            "the row cannot be converted to JSON: 'utf-8' codec can't encode",
+        ),
+        (
+            {"id": "\ud800", "text": "one"},
+            "the row cannot be converted to JSON: 'utf-8' codec can't encode",
+        ),
+        (
+            {"id": 1, "text": "one", ("a",): 2},
+            "the row cannot be converted to JSON: Only dicts with str keys",
+        ),
     ],
     ids=ascii,
 )
-async def test_what_is_no_row_ends_no_run(bad: Any, why: str, tmp_path: Path) -> None:
+async def test_an_invalid_row_does_not_end_the_run(bad: Any, why: str, tmp_path: Path) -> None:
     output = tmp_path / "answers.jsonl"
     rows: list[Any] = [{"id": 0, "text": "zero"}, bad, {"id": 2, "text": "two"}]
     tally = await run("echo/echo", rows, output, prompt="{text}", order="input")
@@ -230,7 +239,7 @@ async def test_what_is_no_row_ends_no_run(bad: Any, why: str, tmp_path: Path) ->
     assert (again.done, again.kept, again.kept_failed) == (0, 2, 1)
 
 
-async def test_a_mark_of_byte_order_before_the_first_line_is_none_of_it(tmp_path: Path) -> None:
+async def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
     for begin in ("", "\n"):
         path.write_text(begin + "\n".join(map(json.dumps, some(2))), "utf-8-sig")
@@ -266,7 +275,7 @@ async def test_the_prompt_of_a_row_is_a_prompt_of_any_form(tmp_path: Path) -> No
     assert "prompt is of type int" in by_id["number"]["error"]["message"]
 
 
-async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_path: Path) -> None:
+async def test_failures_are_stored_with_their_kind_and_retried_on_demand(tmp_path: Path) -> None:
     rows = [{"id": "good", "prompt": "Hi"}, {"id": "empty", "prompt": ""}, {"id": "none"}]
     output = tmp_path / "answers.jsonl"
     tally = await run("echo/echo", rows, output)
@@ -282,7 +291,7 @@ async def test_failures_are_kept_with_their_kind_and_asked_again_on_demand(tmp_p
 
 
 @pytest.mark.parametrize("models", ["nobody/large", ["echo/echo", "nobody/large"], "large"])
-async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
+async def test_an_unknown_model_ends_the_run_before_it_begins(
     models: str | list[str], tmp_path: Path
 ) -> None:
     output = tmp_path / "answers.jsonl"
@@ -296,16 +305,16 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"prompt": "{txt}"}, "the row has no 'txt', which the prompt names"),
-        ({"prompt": "{text"}, "the prompt is no template"),
-        ({"rows": "nowhere.jsonl"}, r"nowhere\.jsonl: there is no such file"),
+        ({"prompt": "{txt}"}, "the row has no 'txt', used in the prompt"),
+        ({"prompt": "{text"}, "the prompt is not a valid template"),
+        ({"rows": "nowhere.jsonl"}, r"nowhere\.jsonl: no such file"),
         (
             {"models": "openai/rows", "limits": Limits(cost=1.0)},
-            "the price of openai/rows is not known",
+            "the price of openai/rows is unknown",
         ),
         ({"limits": 5.0}, "limits is of type float"),
         ({"limits": Limits(turns=5)}, "limits.turns is set"),
-        ({"models": ["echo/echo", "echo/think"], "via": "batch"}, "a batch has one model"),
+        ({"models": ["echo/echo", "echo/think"], "via": "batch"}, "a batch uses one model"),
         ({"models": []}, "the chain of models is empty"),
         ({"models": ()}, "the chain of models is empty"),
         ({"models": None}, "not one of type NoneType"),
@@ -314,20 +323,23 @@ async def test_a_model_that_nobody_has_ends_the_run_before_it_begins(
         ({"models": [["echo/echo"]]}, "not one of type list"),
         ({"models": [("echo/echo", "echo/think")]}, "not one of type tuple"),
         ({"models": {"echo/echo": {}}}, "not one of type dict"),
-        ({"limits": Limits(cost=1.0), "via": "batch"}, "no limit stops a batch"),
+        ({"limits": Limits(cost=1.0), "via": "batch"}, "limits cannot stop a batch"),
         ({"via": "foo"}, "via is 'foo'\n.*'calls' or 'batch'"),
         ({"via": ["batch"]}, r"via is \['batch'\]"),
         ({"order": "foo"}, "order is 'foo'\n.*'completion' or 'input'"),
-        ({"turns": "redis://x"}, "turns are of type str"),
+        ({"turns": "redis://x"}, "turns must have the methods of Turns, unlike str"),
         ({"options": {"temprature": 1}}, "no option 'temprature'; did you mean 'temperature'"),
-        ({"options": {"model": "echo/echo"}}, "no option 'model'\nModels and a type are the job's"),
+        (
+            {"options": {"model": "echo/echo"}},
+            "no option 'model'\nModels and a type are set on the job",
+        ),
         ({"options": {"type": int}}, "no option 'type'"),
         ({"options": {"self": 1}}, "no option 'self'"),
         ({"options": {"temperature": "x"}}, "temperature='x': expected"),
         ({"options": {"settings": {"no": 1}}}, "echo has no setting 'no'"),
         ({"models": [("echo/echo", {"top": 1})]}, "no option 'top'"),
         ({"type": range}, "JSON schema"),
-        ({"cancel": True}, "there is nothing to cancel: rows are not handed over"),
+        ({"cancel": True}, "--cancel applies only to submitted batches"),
     ],
     ids=str,
 )
@@ -352,9 +364,9 @@ async def test_a_run_that_cannot_begin_touches_nothing_and_can_be_corrected(
 @pytest.mark.parametrize("journal", [None, "journal"])
 @pytest.mark.parametrize(
     ("place", "why"),
-    [("no folder/answers.jsonl", "there is no folder .*no folder"), (".", "it is a folder")],
+    [("no folder/answers.jsonl", "the folder .*no folder does not exist"), (".", "it is a folder")],
 )
-async def test_an_output_that_cannot_be_is_told_before_anything_is_asked(
+async def test_an_impossible_output_is_reported_before_any_request(
     order: Literal["completion", "input"],
     journal: str | None,
     place: str,
@@ -390,7 +402,7 @@ async def test_a_disk_that_fills_in_the_last_line_ends_the_run(
     assert (again.kept, output.read_bytes()) == (3, whole)
 
 
-async def test_all_rows_are_asked_anew_on_demand(tmp_path: Path) -> None:
+async def test_all_rows_are_sent_again_on_demand(tmp_path: Path) -> None:
     output = tmp_path / "answers.jsonl"
     async with server() as (asked, settings):
         for resume in (True, False, True):
@@ -401,19 +413,19 @@ async def test_all_rows_are_asked_anew_on_demand(tmp_path: Path) -> None:
     assert set(asked.asked.values()) == {2}
 
 
-async def test_rows_that_are_known_by_another_field_now_are_not_asked_again(tmp_path: Path) -> None:
+async def test_a_changed_id_field_is_refused(tmp_path: Path) -> None:
     output = tmp_path / "answers.jsonl"
     rows = [{"text": "a", "name": "first"}, {"text": "b", "name": "second"}]
     async with server() as (asked, settings):
         named: dict[str, Any] = {"prompt": "{text}", **settings}
         await run("openai/rows", rows, output, id_field="name", **named)
-        with pytest.raises(UsageError, match=r"id_field was 'name' .* and is 'id' now"):
+        with pytest.raises(UsageError, match=r"id_field was 'name' .* but is 'id' now"):
             await run("openai/rows", rows, output, **named)
         assert len(written(output)) == 2
     assert set(asked.asked.values()) == {1}
 
 
-async def test_others_have_their_turn_while_earlier_answers_are_taken_up(tmp_path: Path) -> None:
+async def test_other_tasks_run_while_earlier_answers_are_read(tmp_path: Path) -> None:
     seen: set[int] = set()
     tallies: list[Tally] = []
 
@@ -512,8 +524,8 @@ async def test_a_run_that_is_stopped_leaves_those_that_wait_for_their_turn(tmp_p
 
 
 @pytest.mark.parametrize("template", ["{", "{text!r}", "{text:>5}", "{text.x}", "{0}", "{}"])
-async def test_a_template_that_is_none_is_refused(template: str) -> None:
-    with pytest.raises(UsageError, match="the prompt is no template"):
+async def test_an_invalid_template_is_refused(template: str) -> None:
+    with pytest.raises(UsageError, match="the prompt is not a valid template"):
         _ = [answer async for answer in answers("echo/echo", some(1), prompt=template)]
 
 
@@ -521,13 +533,13 @@ async def test_a_template_that_is_none_is_refused(template: str) -> None:
     "field",
     ["{text!r}", "{text:>5}", "{text.x}", "{text[1]}", "{[1]}", '{"text": [1]}', "{text:{n}}"],
 )
-def test_what_is_no_fields_name_is_told_as_it_was_written(field: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(f"{field} is no field's name")):
+def test_an_invalid_field_name_is_reported_as_written(field: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"{field} is not a field name")):
         Job(models="echo/echo", prompt=f"Say {{{{so}}}} {field}")
 
 
 @pytest.mark.parametrize("order", ["completion", "input"])
-async def test_a_row_that_repeats_an_id_has_a_line_of_its_own(
+async def test_a_row_with_a_repeated_id_has_a_separate_line(
     order: Literal["completion", "input"], tmp_path: Path
 ) -> None:
     ids = ["a", "row 4", "a", "a", "row 3"]
@@ -540,9 +552,9 @@ async def test_a_row_that_repeats_an_id_has_a_line_of_its_own(
     assert told == {
         "a": "row 1",
         "row 4": "row 2",
-        "row 3": "the row has the id of an earlier one, 'a': give each row its own",
-        "row row 4": "the row has the id of an earlier one, 'a': give each row its own",
-        "row 5": "the row has the id of an earlier one, 'row 3': give each row its own",
+        "row 3": "the row has the same id as an earlier one, 'a': give each row a unique id",
+        "row row 4": "the row has the same id as an earlier one, 'a': give each row a unique id",
+        "row 5": "the row has the same id as an earlier one, 'row 3': give each row a unique id",
     }
     assert len(written(output)) == len(rows)
     again = await run("echo/echo", rows, output, order=order)
@@ -551,14 +563,14 @@ async def test_a_row_that_repeats_an_id_has_a_line_of_its_own(
     assert len(written(output)) == len(rows)
 
 
-async def test_a_line_that_cannot_be_read_tells_why_whatever_its_name(tmp_path: Path) -> None:
+async def test_an_unreadable_line_has_a_reason_for_any_file_name(tmp_path: Path) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "answers.jsonl"
     path.write_text('{"id": "row 2", "prompt": "one"}\nnot json\n{"id": "row 2"}')
     await run("echo/echo", path, output, order="input")
     told = {line["id"]: line.get("text") or line["error"]["message"] for line in written(output)}
     assert [*told] == ["row 2", "row row 2", "row 3"]
     assert told["row 2"] == "one"
-    assert "line 2 is no JSON" in told["row row 2"]
+    assert "line 2 is not JSON" in told["row row 2"]
     assert "neither prompt nor messages" in told["row 3"]
 
 
@@ -578,7 +590,7 @@ async def test_a_hostile_server_leaves_no_row_without_an_answer_or_a_reason(
     assert asked.asked.total() > 40  # there was something to get over
 
 
-async def test_what_came_of_a_broken_answer_is_kept(tmp_path: Path) -> None:
+async def test_the_partial_text_of_a_broken_answer_is_kept(tmp_path: Path) -> None:
     async def broken(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         whole = reply("200 OK", stream_of("half of it"), "text/event-stream")
@@ -619,7 +631,7 @@ async def test_the_answers_of_a_type_come_as_values() -> None:
     assert told.error.kind == "bad_answer"
 
 
-async def test_an_iterator_takes_no_more_than_it_is_asked_for() -> None:
+async def test_an_iterator_sends_requests_only_as_answers_are_consumed() -> None:
     taken = 0
 
     def rows() -> Any:
@@ -709,7 +721,7 @@ async def test_a_budget_that_pays_for_no_call_says_so_and_how_to_go_on(tmp_path:
 
 
 async def test_a_budget_needs_a_price() -> None:
-    with pytest.raises(UsageError, match="the price of openai/rows is not known"):
+    with pytest.raises(UsageError, match="the price of openai/rows is unknown"):
         _ = [a async for a in answers("openai/rows", ["Hi"], limits=Limits(cost=1.0))]
 
 
@@ -769,7 +781,7 @@ async def test_an_answer_without_usage_is_kept_with_an_estimated_cost(tmp_path: 
 
 
 @pytest.mark.parametrize("wrap", [lambda pair: pair, lambda pair: [pair], lambda pair: (pair,)])
-async def test_a_model_with_options_of_its_own_tells_no_key_of_it(
+async def test_the_journal_contains_no_key_from_options_of_a_model(
     wrap: Any, tmp_path: Path
 ) -> None:
     output = tmp_path / "answers.jsonl"
@@ -787,7 +799,7 @@ async def test_a_model_with_options_of_its_own_tells_no_key_of_it(
 
 
 @pytest.mark.parametrize("via", ["calls", "batch"])
-async def test_a_run_without_a_key_is_refused_and_keeps_what_earlier_ones_answered(
+async def test_a_run_without_a_key_is_refused_and_keeps_earlier_answers(
     via: Literal["calls", "batch"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
@@ -813,12 +825,12 @@ ENDS = {
     "quota_exhausted": ("429 Slow", {"message": "no credit", "code": "insufficient_quota"}),
     "model_not_found": ("404 Gone", {"message": "no such model", "code": "model_not_found"}),
 }
-"""What a server may say of every row from some moment on."""
+"""Failures that a server returns for every row from some moment on."""
 
 
 @pytest.mark.parametrize("answered", [0, 5])
 @pytest.mark.parametrize("kind", ENDS)
-async def test_what_every_row_would_fail_by_ends_a_run_and_is_asked_again(
+async def test_a_failure_of_every_row_ends_the_run_and_is_retried(
     kind: str, answered: int, tmp_path: Path
 ) -> None:
     left, asked = answered, 0
@@ -845,7 +857,7 @@ async def test_what_every_row_would_fail_by_ends_a_run_and_is_asked_again(
     assert tally.stopped is not None
     why, remedy = tally.stopped.split("\n")
     first = next(line for line in written(output) if "error" in line)["error"]
-    assert why == f"10 rows in a row failed so: {first['message']}"
+    assert why == f"10 consecutive rows failed with: {first['message']}"
     assert remedy == f"{first['resolution']} A run that is started again asks them again."
     left = 500
     again = await run("openai/rows", some(500), output, **settings)
@@ -866,12 +878,12 @@ async def test_a_server_that_throttles_for_ever_ends_the_run(tmp_path: Path) -> 
     tally = await run("openai/rows", rows, tmp_path / "o", client={**client, "retry": False})
     listening.close()
     assert tally.stopped is not None
-    assert "10 rows in a row failed so: Rate limited" in tally.stopped
+    assert "10 consecutive rows failed with: Rate limited" in tally.stopped
     assert tally.kinds == {"throttled": tally.failed}
     assert tally.failed < 20
 
 
-async def test_a_fallback_answers_what_the_first_model_cannot(tmp_path: Path) -> None:
+async def test_a_fallback_answers_if_the_first_model_cannot(tmp_path: Path) -> None:
     client = {"retry": IMPATIENT, "providers": {"openai": {"base_url": "http://127.0.0.1:9"}}}
     models = ["openai/rows", "echo/echo"]
     tally = await run(

@@ -44,7 +44,7 @@ def text(journal: Journal, id: str, check: int) -> str:
     return read_answer(kept.line).text
 
 
-def test_what_was_added_is_there_when_it_is_opened_again(path: Path) -> None:
+def test_added_lines_are_there_after_reopening(path: Path) -> None:
     journal = opened(path)
     add(journal, Answer(id="a", text="line\nbreak ü", cost=0.5), 7)
     add(journal, Answer(id="b", error=Failed("timeout", "late"), cost=0.25), 8)
@@ -73,7 +73,7 @@ def test_a_later_answer_takes_the_place_of_an_earlier_one(path: Path) -> None:
     again.close()
 
 
-def test_writers_see_what_the_others_wrote_before_them(path: Path) -> None:
+def test_writers_see_earlier_lines_of_other_writers(path: Path) -> None:
     first = opened(path, "1-of-2")
     add(first, Answer(id="a", text="first"), 1)
     second = opened(path, "2-of-2")
@@ -119,9 +119,7 @@ def test_a_journal_that_stays_open_counts_at_each_reading_what_was_added(path: P
         each.close()
 
 
-def test_a_journal_needs_nothing_that_windows_has_not(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_does_not_need_posix(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "pread", raising=False)
     monkeypatch.setitem(sys.modules, "fcntl", None)
     for number in range(2):
@@ -170,7 +168,7 @@ def test_a_file_that_was_cut_at_any_byte_has_all_whole_lines(tmp_path: Path) -> 
         third.close()
 
 
-def test_a_journal_without_an_answer_is_no_jobs(path: Path) -> None:
+def test_a_journal_without_answers_belongs_to_no_job(path: Path) -> None:
     Journal(engine_of(path), {"models": ["echo/ehco"]}).close()
     journal = opened(path)
     add(journal, Answer(id="a"), 7)
@@ -179,7 +177,7 @@ def test_a_journal_without_an_answer_is_no_jobs(path: Path) -> None:
         Journal(engine_of(path), {"models": ["echo/ehco"]})
 
 
-def test_of_a_new_folder_that_nothing_was_kept_in_nothing_stays(tmp_path: Path) -> None:
+def test_an_empty_new_folder_is_removed(tmp_path: Path) -> None:
     new, shared, own = tmp_path / "new", tmp_path / "shared", tmp_path / "own"
     FileEngine(new).close()
     with closing(FileEngine(shared, "1-of-2")), closing(FileEngine(shared, "2-of-2")) as second:

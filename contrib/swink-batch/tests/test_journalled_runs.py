@@ -95,7 +95,7 @@ def on_ray(rows: Rows, job: Job, journal: Path) -> list[str]:
 
 @pytest.fixture
 def counted(url: str) -> Callable[[Rows], list[int]]:
-    """Tells how often each row was asked."""
+    """Return how often each row was requested."""
 
     def counts(rows: Rows) -> list[int]:
         asked = fetched(f"{url}/counts")
@@ -111,7 +111,7 @@ def rows(way: str, request: pytest.FixtureRequest) -> Rows:
     return [{"id": f"{name}-{n}", "prompt": f"row {name}-{n}"} for n in range(15)]
 
 
-def test_a_second_run_asks_nothing_and_a_longer_one_the_rest(
+def test_a_second_run_sends_nothing_and_a_longer_one_the_rest(
     ask: Any, counted: Any, rows: Rows
 ) -> None:
     for count in (10, 10, 15):
@@ -122,7 +122,7 @@ def test_a_second_run_asks_nothing_and_a_longer_one_the_rest(
         assert counted(rows) == [1] * count + [0] * (15 - count)
 
 
-def test_a_row_that_says_something_else_is_asked_again(ask: Any, counted: Any, rows: Rows) -> None:
+def test_a_changed_row_is_sent_again(ask: Any, counted: Any, rows: Rows) -> None:
     ask(rows)
     changed = [*rows]
     changed[3] = {**rows[3], "prompt": f"something else than {rows[3]['id']}"}
@@ -130,7 +130,7 @@ def test_a_row_that_says_something_else_is_asked_again(ask: Any, counted: Any, r
     assert counted(rows) == [1 + (n == 3) for n in range(15)]
 
 
-def test_a_row_that_failed_is_asked_again_on_demand(ask: Any, counted: Any, rows: Rows) -> None:
+def test_a_failed_row_is_retried_on_demand(ask: Any, counted: Any, rows: Rows) -> None:
     broken = [*rows[:4], {**rows[4], "prompt": ""}]
     for _ in range(2):
         kinds = {id: line["error"]["kind"] for id, line in ask(broken).items() if "error" in line}
@@ -145,7 +145,7 @@ def test_another_job_does_not_take_the_answers_of_this_one(ask: Any, rows: Rows)
         ask(rows[:2], model="openai/others")
 
 
-def test_what_another_process_wrote_of_its_shard_is_not_asked_again(
+def test_rows_answered_by_another_process_are_not_sent_again(
     ask: Any, counted: Any, rows: Rows
 ) -> None:
     part = ask(rows, way="shard", shard=(1, 2))
@@ -156,5 +156,5 @@ def test_what_another_process_wrote_of_its_shard_is_not_asked_again(
 
 @pytest.mark.parametrize("way", [WITH_RAY], indirect=True)
 def test_a_row_on_ray_has_an_id(ask: Any) -> None:
-    with pytest.raises(Exception, match="has no 'id', by which it is known"):
+    with pytest.raises(Exception, match="has no id field 'id'"):
         ask([{"prompt": "Hi"}])

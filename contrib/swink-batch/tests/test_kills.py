@@ -7,7 +7,7 @@ from kills import Kills, row_server
 
 
 @pytest.mark.parametrize("engine", ["files", "sqlite"])
-def test_killed_runs_lose_nothing_and_ask_nothing_twice(tmp_path: Path, engine: str) -> None:
+def test_killed_runs_lose_nothing_and_send_nothing_twice(tmp_path: Path, engine: str) -> None:
     with row_server("--latency", "0.002") as url:
         found = Kills(tmp_path, url, rows=80, engine=engine, seed=24).run(kills=4)
     assert found.kills.total() == 4

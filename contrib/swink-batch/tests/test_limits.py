@@ -23,7 +23,7 @@ from swink_core.providers import LoopClock
 LATENCY = 0.3
 
 Answer = Callable[[float], tuple[Error | None, dict[str, str]]]
-"""What a server says at a moment: an error or not, and headers."""
+"""A server's answer at a moment: whether it is an error, and headers."""
 
 
 def bucket(rate: float, size: float, headers: bool = False) -> Answer:
@@ -45,7 +45,7 @@ def bucket(rate: float, size: float, headers: bool = False) -> Answer:
 
 
 def period(calls: int, seconds: float) -> Answer:
-    """Return a server that counts calls in periods and says in headers what is left of one."""
+    """Return a server that counts calls in periods and reports the remaining quota in headers."""
     used, number = 0, 0
 
     def answer(now: float) -> tuple[Error | None, dict[str, str]]:
@@ -63,8 +63,9 @@ def period(calls: int, seconds: float) -> Answer:
 
 
 def mute_window(calls: int, seconds: float, slides: bool = False, says: bool = False) -> Answer:
-    """Return a server that counts the calls of a period, or of the time before each one, and tells
-    of it by refusals alone, which may say when to come back."""
+    """Return a server that counts the calls of a period, or of the time before each call, and
+    reports it only by rejections, which may include a retry time.
+    """
     past: deque[float] = deque()
     period = -1
 
@@ -205,7 +206,7 @@ def test_a_limit_that_refusals_alone_tell_is_used_and_hardly_passed(
 
 
 @pytest.mark.parametrize("refusal", [0.005, 3.0])
-def test_a_server_that_refuses_the_first_calls_of_all_is_asked_until_it_answers(
+def test_a_server_that_rejects_the_first_calls_is_retried_until_it_answers(
     refusal: float,
 ) -> None:
     shut = 20.0
@@ -228,7 +229,7 @@ def test_a_server_that_refuses_the_first_calls_of_all_is_asked_until_it_answers(
     ),
     st.integers(1, 9),
 )
-def test_whatever_a_server_says_the_next_call_has_its_turn_within_a_minute(
+def test_the_next_call_waits_at_most_a_minute_whatever_a_server_requests(
     said: list[tuple[float, Done | Error, dict[str, str]]], at_once: int
 ) -> None:
     lane, now = Lane(at_once, 0.0), 0.0
@@ -304,7 +305,7 @@ def test_headers_that_lie_do_not_shut_a_lane_for_good() -> None:
         ({"x-ratelimit-remaining-requests": "5", "x-ratelimit-reset-requests": "soon"}, []),
     ],
 )  # fmt: skip
-def test_headers_are_read_whatever_they_are_called(
+def test_rate_limit_headers_are_read_under_any_name(
     headers: dict[str, str], found: list[tuple[bool, float, float]]
 ) -> None:
     assert [tuple(each) for each in allowances(headers)] == found
@@ -316,7 +317,7 @@ def test_a_lane_waits_for_a_place_without_a_time() -> None:
     assert lane.wait(0.0) == inf
 
 
-async def test_a_retry_goes_before_those_who_have_not_begun() -> None:
+async def test_a_retry_precedes_new_calls() -> None:
     limiter, went = Limiter(LoopClock(), 1), list[str]()
     async with Client() as client:
         streams = [client.stream("echo/echo", "Hi") for _ in range(4)]

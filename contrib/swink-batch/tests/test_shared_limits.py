@@ -50,7 +50,7 @@ def two(request: pytest.FixtureRequest) -> tuple[Turns, Turns]:
         ("redis://host?nobody=1", "'redis://host'"),
     ],
 )
-def test_what_is_no_servers_address_is_told_without_its_secrets(url: str, told: str) -> None:
+def test_an_invalid_server_address_is_reported_without_secrets(url: str, told: str) -> None:
     pytest.importorskip("redis", reason="redis is not installed")
     with pytest.raises(UsageError) as raised:
         RedisTurns(url)
@@ -61,7 +61,7 @@ def test_what_is_no_servers_address_is_told_without_its_secrets(url: str, told: 
 
 @pytest.mark.parametrize(
     ("url", "told"),
-    [("foo", "at 'foo': it begins with none of"), ("redis://host", "not installed")],
+    [("foo", "at 'foo': the address must begin with one of"), ("redis://host", "not installed")],
 )
 def test_an_address_is_looked_at_before_what_reaches_it(
     url: str, told: str, monkeypatch: pytest.MonkeyPatch

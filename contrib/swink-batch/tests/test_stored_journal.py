@@ -16,7 +16,7 @@ JOURNAL = Path(__file__).parent / "stored" / "journal"
 ROWS = [{"id": "a", "text": "Oslo"}, {"id": "b", "text": "Rome"}, {"id": "d", "text": "Bern"}]
 
 
-async def test_answers_of_an_earlier_version_are_kept_and_the_rest_is_asked(
+async def test_answers_of_an_earlier_version_are_kept_and_the_rest_is_sent(
     tmp_path: Path,
 ) -> None:
     journal = shutil.copytree(JOURNAL, tmp_path / "journal")

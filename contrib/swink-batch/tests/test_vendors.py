@@ -146,7 +146,7 @@ async def failing(self: Any, id: str) -> None:
 async def handed_over(
     tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]], **more: Any
 ) -> None:
-    """Hand rows over, and end before anything is known of them."""
+    """Submit rows, and end before any result is known."""
     with pytest.MonkeyPatch.context() as context:
         context.setattr(via_batch.Vendor, "poll", failing)
         with pytest.raises(SwinkError, match="gone"):
@@ -154,7 +154,7 @@ async def handed_over(
 
 
 def prompts(vendor: tuple[str, VendorServer, dict[str, Any]]) -> list[list[str]]:
-    """Return what was asked in each batch."""
+    """Return the prompts of each batch."""
     return [[prompt for _, prompt in each["requests"]] for each in vendor[1].batches.values()]
 
 
@@ -238,7 +238,7 @@ async def test_each_shard_comes_back_to_its_own_batch(
     assert (tally.done, tally.kept, len(lines)) == (0, 4, 6)
 
 
-async def test_a_run_without_shards_fetches_what_shards_handed_over(
+async def test_a_run_without_shards_fetches_batches_of_shards(
     tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
 ) -> None:
     for number in (1, 2):
@@ -249,7 +249,7 @@ async def test_a_run_without_shards_fetches_what_shards_handed_over(
     assert (tally.answered, len(lines), len(vendor[1].batches)) == (4, 6, 2)
 
 
-async def test_a_run_that_was_killed_before_the_ledgers_last_line_asks_nothing_again(
+async def test_a_run_killed_before_the_ledgers_last_line_sends_nothing_again(
     tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
 ) -> None:
     _, lines = await asked(tmp_path, vendor)
@@ -268,11 +268,11 @@ async def test_a_ledger_that_something_else_wrote_to_is_named(
     await asked(tmp_path, vendor)
     ledger = tmp_path / "answers.jsonl.journal.batches" / "all.journal"
     ledger.write_bytes(ledger.read_bytes() + b"what is this\n")
-    with pytest.raises(SwinkError, match=r"journal\.batches: line 4 is no batch"):
+    with pytest.raises(SwinkError, match=r"journal\.batches: line 4 is not a batch"):
         await asked(tmp_path, vendor)
 
 
-async def test_what_was_handed_over_can_be_cancelled(
+async def test_submitted_batches_can_be_cancelled(
     tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
 ) -> None:
     vendor[1].polls = 1000
@@ -285,7 +285,7 @@ async def test_what_was_handed_over_can_be_cancelled(
     assert (again.done, len(lines), len(vendor[1].batches)) == (0, 6, 1)
 
 
-async def test_cancelling_ends_what_rows_said_before_and_nothing_that_has_ended(
+async def test_cancelling_ends_batches_of_changed_rows_but_no_finished_ones(
     tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
 ) -> None:
     vendor[1].polls = 1000
@@ -326,7 +326,7 @@ async def test_the_vendors_sdk_sends_what_swink_sends_and_reads_the_same(
     assert seen.cancelled == cancelled
 
 
-async def test_a_refusal_of_the_whole_batch_is_told(
+async def test_a_rejection_of_the_whole_batch_is_reported(
     tmp_path: Path, vendor: tuple[str, VendorServer, dict[str, Any]]
 ) -> None:
     for own in vendor[2]["client"]["providers"].values():
@@ -336,12 +336,12 @@ async def test_a_refusal_of_the_whole_batch_is_told(
 
 
 async def test_a_provider_without_batches_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing here knows a batch API of echo"):
+    with pytest.raises(UsageError, match="no batch API is available for echo"):
         await run("echo/echo", ["Hi"], tmp_path / "o.jsonl", via="batch")
 
 
 async def test_a_chain_cannot_be_handed_over(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a batch has one model"):
+    with pytest.raises(UsageError, match="a batch uses one model"):
         await run(["echo/echo", "echo/think"], ["Hi"], tmp_path / "o.jsonl", via="batch")
 
 

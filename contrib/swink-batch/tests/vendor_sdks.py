@@ -25,8 +25,9 @@ Rows = list[tuple[str, dict[str, Any]]]
 
 @define
 class Seen:
-    """What an SDK made of a batch: texts and refusals by the ids of rows, and what it said of the
-    batch that was cancelled."""
+    """The results of an SDK for a batch: texts and failures by the ids of rows, and the status of
+    the cancelled batch.
+    """
 
     texts: dict[str, str]
     refused: list[str]
@@ -221,7 +222,9 @@ SDKS: dict[str, tuple[Drive, str]] = {
     "gemini": (gemini, "JobState.JOB_STATE_CANCELLED"),
     "bedrock": (bedrock, "Stopped"),
 }
-"""By provider: what drives its SDK, and what that says of a batch that was cancelled."""
+"""By provider: the function that drives its SDK, and the status that it reports for a cancelled
+batch.
+"""
 
 
 def rows_of(server: VendorServer) -> Rows:
@@ -258,7 +261,7 @@ def told(server: VendorServer) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def body_of(exchange: Exchange) -> dict[str, Any]:
-    """Return what a request's body says."""
+    """Return a request's body as JSON data."""
     kind = exchange.headers.get("content-type", "")
     if kind.startswith("multipart/"):
         parts = exchange.body.split(b"--" + kind.partition("boundary=")[2].encode())

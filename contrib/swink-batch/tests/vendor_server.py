@@ -1,4 +1,4 @@
-"""What the stand-ins of vendors' batch APIs have in common: rows, looks and ends.
+"""Shared code of the stand-ins of vendors' batch APIs: rows, checks and ends.
 
 A request that the documentation does not have is refused with the status 400 and kept in `faults`.
 A batch takes `polls` looks to end. A row whose prompt ends in `bad` is answered by an error, one

@@ -54,7 +54,7 @@ def busy() -> MemoryResponse:
 
 
 class Service(MemoryHTTPClient):
-    """Answers in order, each when it is told to (`go`), and counts what it was asked."""
+    """Answers in order, each when the test allows it (`go`), and counts the requests."""
 
     def __init__(self, *answers: Any) -> None:
         super().__init__(*answers)
@@ -82,7 +82,7 @@ def path(tmp_path: Path) -> Path:
 async def batches_of(
     path: Path, *answers: Any, prompt: Any = "Hi", cache: dict[str, Any] | None = None, **more: Any
 ) -> list[list[Any]]:
-    """What a program's only call is answered; one with no answers left fails if it is asked."""
+    """Return the events of a program's only call; a call without remaining answers fails."""
     given = {name: more.pop(name) for name in ("key",) if name in more}
     plugin = SwinkCache(path, **(cache or {}))
     client = client_of(MemoryHTTPClient(*answers), plugin, **given)
@@ -290,7 +290,7 @@ async def test_a_caller_whose_credentials_the_provider_finds_is_nobody_s_other(
     info = swink.ProviderInfo("acme", "acme", auth=auth, api_key_env=("ACME_KEY_OF_TESTS",))
 
     class Finds(AcmeProvider):
-        """A provider that has credentials of its own."""
+        """A provider that finds its credentials itself."""
 
         def __init__(self, name: str) -> None:
             super().__init__(name)

@@ -1,7 +1,7 @@
 """A server that is not ours in the shape of Chat Completions, which does what a test tells it.
 
-An answer is a list of steps: text to say, a `delta` of its own, a `Gate` to wait at, `CUT` to
-break off, or an `HTTPError` for the whole answer. The last answer serves all further requests.
+An answer is a list of steps: text to send, a `delta`, a `Gate` to wait at, `CUT` to reset the
+connection, or an `HTTPError` for the whole answer. The last answer serves all further requests.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Gate:
 
 @define
 class HTTPError:
-    """An answer that is no stream."""
+    """An answer that is an HTTP error."""
 
     status: int
     message: str = "no"
@@ -61,7 +61,7 @@ class ChatService(LoopbackServer):
 
     @property
     def base_url(self) -> str:
-        """What a client needs as its base URL."""
+        """The base URL for a client."""
         return f"{self.url}/v1"
 
     @property

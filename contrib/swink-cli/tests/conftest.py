@@ -31,7 +31,7 @@ SECONDS = 30
 
 
 class Running:
-    """A command that runs, on pipes or on a terminal of its own (then all output is `output`)."""
+    """A running command, on pipes or on a separate terminal (then all output is `output`)."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Running:
 
     @property
     def stderr(self) -> str:
-        """What was written to standard error, after the end."""
+        """The content of standard error, after the end."""
         assert self.process.stderr is not None
         return self.process.stderr.read().decode()
 

@@ -1,4 +1,4 @@
-"""What a person sees of a terminal program's output: as much of ECMA-48 as ours use."""
+"""Render the output of a terminal program, with the part of ECMA-48 that swink uses."""
 
 from __future__ import annotations
 

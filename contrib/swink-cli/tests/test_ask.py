@@ -49,7 +49,7 @@ def test_stdout_has_the_answer_and_nothing_else(swink: Any) -> None:
     assert 'tool call: look {"at": "sky"}' in done.stderr
 
 
-def test_the_end_tells_model_tokens_cost_and_speed(swink: Any) -> None:
+def test_the_summary_has_model_tokens_cost_and_speed(swink: Any) -> None:
     gate = "-o", "settings.script.delay=0.02"
     done = swink("ask", "-m", "echo/think", *gate, "one two three")
     last = done.stderr.splitlines()[-1]
@@ -63,13 +63,13 @@ def test_the_end_names_the_model_that_answered(swink: Any) -> None:
     assert "openai/any (any-2) · 3 tokens in, 5 out" in done.stderr
 
 
-def test_nothing_is_styled_where_nobody_looks(swink: Any) -> None:
+def test_output_outside_a_terminal_has_no_styles(swink: Any) -> None:
     done = swink("ask", "-m", "echo/think", "**bold**")
     assert "\x1b" not in done.stdout + done.stderr
     assert done.stdout == "**bold**\n"
 
 
-def test_text_that_the_output_has_no_letters_for_does_no_harm(swink: Any) -> None:
+def test_text_outside_the_output_encoding_is_escaped(swink: Any) -> None:
     done = swink("ask", "-m", "echo/echo", "naïve 🌊", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stdout) == (0, "na?ve ?\n")
 
@@ -92,7 +92,7 @@ def test_piped_input_alone_is_a_prompt(swink: Any) -> None:
 OPTIONS: list[tuple[str, list[str], dict[str, Any]]] = [
     ("temperature", ["--temperature", "0.5"], {"temperature": 0.5}),
     ("system prompt", ["-s", "Be brief"], {}),
-    ("most tokens", ["--max-tokens", "7"], {"max_completion_tokens": 7}),
+    ("Maximum number", ["--max-tokens", "7"], {"max_completion_tokens": 7}),
     ("thinking", ["--thinking", "low"], {"reasoning_effort": "low"}),
     ("JSON", ["--json"], {"response_format": {"type": "json_object"}}),
     ("any option", ["-o", "top_p=0.9", "-o", "seed=4"], {"top_p": 0.9, "seed": 4}),
@@ -204,7 +204,7 @@ def test_the_next_model_of_a_chain_answers(swink: Any) -> None:
     assert "trying echo/echo now" in done.stderr
 
 
-def test_text_that_was_written_is_not_begun_again(swink: Any) -> None:
+def test_printed_text_is_not_restarted(swink: Any) -> None:
     with ChatService(["One", CUT], ["Two"]) as service:
         done = swink(*to(service, "-o", "retry.base=0", "Hi"))
     assert (done.returncode, done.stdout) == (1, "One\n")
@@ -217,7 +217,7 @@ def test_with_restart_only_the_answer_that_counts_is_written(swink: Any) -> None
     assert (done.returncode, done.stdout) == (0, "Two\n")
 
 
-def test_notices_are_told(swink: Any) -> None:
+def test_notices_are_shown(swink: Any) -> None:
     done = swink("ask", "-m", "echo/echo", "-o", "seed=3", "Hi")
     assert "notice: echo/echo has no option seed" in done.stderr
 
@@ -237,16 +237,14 @@ RETRIES = [
 
 
 @pytest.mark.parametrize(("retries", "option"), RETRIES, ids=[option for _, option in RETRIES])
-def test_how_often_a_failed_call_is_tried_again_can_be_said(
-    swink: Any, retries: int, option: str
-) -> None:
+def test_the_number_of_retries_can_be_set(swink: Any, retries: int, option: str) -> None:
     at_once = ["-o", "retry.base=0"] if retries else []
     done = swink("ask", "-m", "echo/fail-overloaded", *at_once, "-o", option, "Hi")
     assert done.returncode == 1
     assert done.stderr.count("trying echo/fail-overloaded") == retries
 
 
-def test_a_misspelt_model_is_pointed_out_but_asked(swink: Any) -> None:
+def test_a_misspelt_model_is_reported_but_used(swink: Any) -> None:
     done = swink("ask", "-m", "echo/ecko", "Hi")
     assert "notice: echo/ecko is not in the catalogue; did you mean echo/echo?" in done.stderr
     assert "notice" not in swink("ask", "-m", "echo/fail-auth-after-1", "Hi").stderr
@@ -286,7 +284,7 @@ def test_ctrl_c_ends_a_wait_before_a_retry(start: Any) -> None:
     assert running.finish() == 130
 
 
-def test_a_reader_that_leaves_is_no_failure_to_speak_of(start: Any) -> None:
+def test_a_closed_pipe_is_not_reported_as_a_failure(start: Any) -> None:
     gate = Gate()
     with ChatService(["first ", gate, "second ", "third"]) as service:
         running = start(*to(service, "Hi"))
@@ -299,16 +297,14 @@ def test_a_reader_that_leaves_is_no_failure_to_speak_of(start: Any) -> None:
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no file that is always full")
 @pytest.mark.parametrize("command", ["ask", "events"])
-def test_a_full_disk_is_told_and_is_no_fault_of_ours(command: str, start: Any) -> None:
+def test_a_full_disk_is_reported_as_such(command: str, start: Any) -> None:
     running = start(command=redirected(f">{FULL}", command))
     assert running.process.wait(30) == 1
     assert running.stderr == "Error: The output cannot be written\nNo space left on device\n"
 
 
 @pytest.mark.parametrize("command", ["ask", "events"])
-def test_an_answer_that_is_lost_since_the_output_was_closed_is_told(
-    command: str, start: Any
-) -> None:
+def test_an_answer_lost_to_a_closed_output_is_reported(command: str, start: Any) -> None:
     running = start(command=redirected(">&-", command))
     assert running.process.wait(30) == 1
     assert running.stderr == "Error: The output cannot be written\nBad file descriptor\n"
@@ -363,11 +359,11 @@ def test_events_of_an_interrupted_answer_end_with_aborted(start: Any) -> None:
     ("line", "stdin", "said"),
     [
         (["Hi"], "", "Hi\n"),
-        ([], "all this", "all this\n"),
+        ([], "Send nothing", "Send nothing\n"),
         (["Hello there"], "", "Hello there\n"),
         (["-m", "echo/echo", "Hello"], "", "Hello\n"),
         (["--debug", "Hello there"], "", "Hello there\n"),
-        (["summarise"], "all this", "all this\n\nsummarise\n"),
+        (["summarise"], "Send nothing", "Send nothing\n\nsummarise\n"),
         (["help", "me"], "", "help me\n"),
     ],
     ids=[
@@ -385,7 +381,7 @@ def test_a_question_needs_no_command(swink: Any, line: list[str], stdin: str, sa
     assert (done.returncode, done.stdout) == (0, said)
 
 
-def test_what_is_nearly_a_command_is_no_question(swink: Any) -> None:
+def test_a_misspelt_command_is_not_a_question(swink: Any) -> None:
     done = swink("modles", stdin="some text", SWINK_MODEL="echo/echo")
     assert (done.returncode, done.stdout) == (2, "")
     assert "Did you mean 'models'?" in done.stderr
@@ -398,7 +394,7 @@ def test_help_is_a_word_too(swink: Any, command: list[str]) -> None:
     assert done.stdout == swink(*command, "--help").stdout
 
 
-def test_the_version_is_told_in_a_letter(swink: Any) -> None:
+def test_the_version_has_a_short_option(swink: Any) -> None:
     assert swink("-V").stdout == swink("--version").stdout != ""
 
 
@@ -407,18 +403,18 @@ TOOLS = ["-y", "--functions", "def f(): ..."]
 # options, how the answer ended, the exit code, what the last line says of that
 ENDS: list[tuple[list[str], str, int, list[str]]] = [
     ([], "stop", 0, []),
-    ([], "tool-use", 0, ["waits for its tools"]),
-    ([], "length", 3, ["cut off at the token limit"]),
+    ([], "tool-use", 0, ["waiting for its tools"]),
+    ([], "length", 3, ["truncated at the token limit"]),
     ([], "content-filter", 3, ["stopped by a content filter"]),
-    ([], "pause", 3, ["paused by the provider: ask again to go on"]),
+    ([], "pause", 3, ["paused by the provider: ask again to continue"]),
     (TOOLS, "stop", 0, []),
-    (TOOLS, "length", 3, ["cut off at the token limit"]),
+    (TOOLS, "length", 3, ["truncated at the token limit"]),
     (TOOLS, "content-filter", 3, ["stopped by a content filter"]),
 ]
 
 
 @pytest.mark.parametrize(("given", "reason", "code", "said"), ENDS)
-def test_an_answer_that_ended_early_is_no_success_and_says_why(
+def test_a_truncated_answer_fails_with_the_reason(
     swink: Any, given: list[str], reason: str, code: int, said: list[str]
 ) -> None:
     done = swink("ask", "-m", f"echo/stop-{reason}", *given, "Hi")
@@ -426,7 +422,7 @@ def test_an_answer_that_ended_early_is_no_success_and_says_why(
     assert (done.returncode, [*dict.fromkeys(told)]) == (code, said)
 
 
-def test_a_schema_is_given_as_it_stands(swink: Any) -> None:
+def test_an_inline_schema_is_used_unchanged(swink: Any) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     with ChatService(["{}"]) as service:
         assert swink(*to(service, "--schema", json.dumps(schema), "Hi")).returncode == 0
@@ -434,7 +430,7 @@ def test_a_schema_is_given_as_it_stands(swink: Any) -> None:
     assert body["response_format"]["json_schema"]["schema"]["properties"] == schema["properties"]
 
 
-def test_a_system_prompt_is_read_from_a_file(swink: Any, tmp_path: Path) -> None:
+def test_a_system_prompt_can_come_from_a_file(swink: Any, tmp_path: Path) -> None:
     file = tmp_path / "role.txt"
     file.write_text("Be brief.\n")
     with ChatService(["Hi"]) as service:
@@ -463,7 +459,7 @@ KINDS: list[tuple[str, str | None, bytes, str]] = [
 @pytest.mark.parametrize(
     ("name", "data", "kind"), [row[1:] for row in KINDS], ids=[row[0] for row in KINDS]
 )
-def test_what_a_file_holds_decides_before_its_name_and_before_text(
+def test_the_content_of_a_file_decides_before_its_name(
     swink: Any, tmp_path: Path, name: str | None, data: bytes, kind: str
 ) -> None:
     options = [] if name is None else ["-a", str(tmp_path / name)]

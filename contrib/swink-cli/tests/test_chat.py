@@ -128,7 +128,7 @@ def test_a_key_goes_with_its_provider_wherever_it_stands_in_a_chain(swink: Any) 
     assert service.exchanges[1].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_an_option_that_is_wrong_is_refused_at_once(swink: Any) -> None:
+def test_an_invalid_option_is_refused_at_once(swink: Any) -> None:
     done = swink("chat", "-m", "echo/echo", "-o", "temperature=hot", stdin="Hi\n")
     assert (done.returncode, done.stdout) == (2, "")
     assert "temperature='hot': expected" in done.stderr
@@ -148,7 +148,7 @@ def test_a_failed_turn_can_be_asked_again(swink: Any) -> None:
     with ChatService(["One."], HTTPError(400, "no"), ["Two."]) as service:
         done = swink(*to(service), stdin="first\nsecond\n/retry\n")
     assert done.stdout == "One.\nTwo.\n"
-    assert "the conversation is kept: /retry asks again" in done.stderr
+    assert "the conversation is kept: /retry sends the message again" in done.stderr
     assert turns(service.requests[2]) == turns(service.requests[1])
 
 
@@ -165,7 +165,7 @@ def test_a_part_of_an_answer_is_kept_until_it_is_asked_again(swink: Any) -> None
         assert turns(service.requests[1]) == [("user", "one")]
 
 
-def test_a_question_that_cannot_be_answered_is_taken_back(swink: Any, tmp_path: Path) -> None:
+def test_a_question_without_an_answer_is_removed(swink: Any, tmp_path: Path) -> None:
     (tmp_path / "dot.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     with ChatService(["One."], HTTPError(400, "no images"), ["Two."]) as service:
         done = swink(
@@ -180,16 +180,16 @@ def test_a_question_that_cannot_be_answered_is_taken_back(swink: Any, tmp_path: 
     ]
 
 
-def test_there_must_be_something_to_ask_again(swink: Any) -> None:
+def test_retry_needs_a_question(swink: Any) -> None:
     done = swink("chat", "-m", "echo/echo", stdin="/retry\n")
-    assert done.stderr.startswith("Error: Nothing to ask again\n")
+    assert done.stderr.startswith("Error: Nothing to retry\n")
 
 
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
         ("/sytem x", "no command /sytem; did you mean /system?"),
-        ("/image", "no file was named"),
+        ("/image", "no file given"),
         ("/image absent.png", "absent.png: No such file"),
         ("/load absent.json", "absent.json: No such file"),
         ("/save /no/such/folder/x", "/no/such/folder/x: No such file"),
@@ -244,7 +244,7 @@ def test_a_saved_conversation_goes_on_with_another_provider(swink: Any, tmp_path
     ]
 
 
-def test_a_corrupt_file_leaves_the_conversation_as_it_was(swink: Any, tmp_path: Path) -> None:
+def test_a_corrupt_file_does_not_change_the_conversation(swink: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"messages": [{"role": "cook"}]}')
     with ChatService(["ok"]) as service:
         done = swink(*to(service), stdin=f"one\n/load {tmp_path / 'bad.json'}\ntwo\n")
@@ -252,7 +252,7 @@ def test_a_corrupt_file_leaves_the_conversation_as_it_was(swink: Any, tmp_path: 
     assert turns(service.requests[1])[0] == ("user", "one")
 
 
-def test_saving_replaces_only_its_own_file_unless_told_to(swink: Any, tmp_path: Path) -> None:
+def test_saving_overwrites_other_files_only_with_f(swink: Any, tmp_path: Path) -> None:
     other, own = tmp_path / "other.txt", tmp_path / "own.json"
     other.write_text("precious")
     done = swink(
@@ -270,7 +270,7 @@ def test_help_names_every_command_and_quit_leaves(swink: Any) -> None:
     done = swink("chat", "-m", "echo/echo", stdin="/help\n/quit\nnever\n")
     for name in ("/model", "/system", "/image", "/attach", "/retry", "/save", "/load", "/quit"):
         assert name in done.stderr
-    assert "write the conversation as JSON" in done.stderr
+    assert "save the conversation as JSON" in done.stderr
     assert done.stdout == ""
 
 
@@ -279,7 +279,7 @@ def test_help_names_every_command_and_quit_leaves(swink: Any) -> None:
 
 def test_a_person_is_prompted_and_leaves_with_ctrl_d(start: Any, tmp_path: Path) -> None:
     running = start("chat", "-m", "echo/echo", size=TERMINAL)
-    running.wait_for("Ctrl-D leaves")
+    running.wait_for("Ctrl-D exits")
     running.wait_for(PROMPT)
     running.type("hello **there**\n")
     running.wait_for("tokens in")
@@ -322,7 +322,7 @@ def test_ctrl_c_at_the_prompt_drops_the_line_only(start: Any, until: Any) -> Non
     running.wait_for("half a li")
     until(running.is_waiting)  # Python sees a signal at the prompt only while it waits for a key
     running.interrupt()
-    running.wait_for("(Ctrl-D or /quit leaves)")
+    running.wait_for("(Ctrl-D or /quit exits)")
     running.wait_for(PROMPT)
     running.type("whole\n")
     running.wait_for("1 token in")
@@ -364,7 +364,7 @@ def test_the_history_comes_back(start: Any) -> None:
     assert seen(running.output).count("remember me") == 1
 
 
-def test_there_is_none_of_a_chat_of_which_nothing_is_kept(start: Any, tmp_path: Path) -> None:
+def test_there_is_no_last_answer_if_nothing_was_stored(start: Any, tmp_path: Path) -> None:
     running = start("chat", "-m", "echo/echo", "--plain", "--no-log", size=TERMINAL)
     running.wait_for(PROMPT)
     running.type("a secret\n")
@@ -381,5 +381,5 @@ def test_a_history_that_cannot_be_kept_is_a_notice(start: Any, tmp_path: Path) -
     running.wait_for(PROMPT)
     running.type("\x04")
     assert running.finish() == 0
-    assert b"notice: the history is not kept" in running.output
+    assert b"notice: the input history was not saved" in running.output
     assert b"Traceback" not in running.output

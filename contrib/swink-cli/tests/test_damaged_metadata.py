@@ -96,7 +96,7 @@ def test_doctor_and_plugins_name_each_damaged_file(swink: Swink, site: Path) -> 
         [finding] = [each for each in doctor.stdout.split("\n\n") if path in each]
         assert f"{path} ({name})" in finding
         assert problem in finding
-        assert f"Install {name} again." in finding
+        assert f"Reinstall {name}." in finding
         [line] = [line for line in plugins.stderr.splitlines() if path in line]
         assert name in line
         assert problem in line

@@ -107,7 +107,7 @@ def test_a_provider_without_recordings_borrows_those_of_its_wire_format(
     assert done.returncode == 0
     bravo = next(line for line in rows(done.stdout) if line.startswith("bravo lines"))
     assert bravo.endswith(" 12/14 stop $0.00025")
-    assert "bravo: recorded from alpha, whose wire format they speak" in done.stderr
+    assert "bravo: replayed from alpha, which has the same wire format" in done.stderr
 
 
 def test_a_provider_without_requests_gets_the_recorded_bytes(swink: Any, site: Path) -> None:
@@ -130,7 +130,7 @@ def test_all_recordings_of_a_named_provider_are_shown(swink: Any, site: Path) ->
     assert any(line.startswith("alpha cut lines ") and " network " in line for line in lines)
 
 
-def test_what_is_broken_is_a_row_that_says_why(swink: Any, site: Path) -> None:
+def test_a_broken_plugin_is_a_row_with_the_reason(swink: Any, site: Path) -> None:
     done = swink("demo", PYTHONPATH=str(site), **only("alpha", "broken", "corrupt", "silent"))
     assert done.returncode == 1
     lines = rows(done.stdout)

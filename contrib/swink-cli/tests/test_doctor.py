@@ -25,7 +25,7 @@ NAMED = {
 
 
 class Site:
-    """A folder with one distribution, and what `examine` says of it."""
+    """A folder with one distribution, and the findings of `examine` for it."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = folder
@@ -79,11 +79,11 @@ def test_an_entry_point_of_a_misspelt_group_is_found(site: Site, group: str) -> 
     [found] = site.findings()
 
     assert found.where == "lines (swink-provider-lines 1.0)"
-    assert f'"{group}", where nobody looks' in found.what
+    assert f'"{group}", which swink does not read' in found.what
     assert '[project.entry-points."swink.' in found.advice
 
 
-def test_groups_of_others_are_nobodys_business(site: Site) -> None:
+def test_entry_point_groups_of_other_projects_are_ignored(site: Site) -> None:
     for version, group in enumerate(("console_scripts", "swing.providers.of_music", "pytest11")):
         site.add(group=group, package="doctored_other", version=str(version))
 
@@ -96,7 +96,7 @@ def test_a_row_of_another_name_is_found(site: Site) -> None:
     [found] = site.findings()
 
     assert found.where == "models.toml of doctored_row"
-    assert found.what == 'there is no row of the provider "lines"; it has line'
+    assert found.what == 'the provider "lines" has no row; it has line'
 
 
 def test_a_row_without_an_entry_point_is_found(site: Site) -> None:
@@ -104,7 +104,7 @@ def test_a_row_without_an_entry_point_is_found(site: Site) -> None:
 
     [found] = site.findings()
 
-    assert found.what == 'the provider "other" has no entry point, so that nobody can ask it'
+    assert found.what == 'the provider "other" has no entry point, so no model can use it'
 
 
 def test_a_hook_without_its_mark_is_found_with_its_line(site: Site) -> None:
@@ -113,7 +113,7 @@ def test_a_hook_without_its_mark_is_found_with_its_line(site: Site) -> None:
     [found] = site.findings()
 
     assert found.where.endswith("doctored_hook/__init__.py:3")
-    assert found.what == "stream has no @hookimpl, so that nobody calls it"
+    assert found.what == "stream has no @hookimpl, so it is never called"
 
 
 def test_a_method_that_overrides_nothing_is_found(site: Site) -> None:
@@ -129,7 +129,7 @@ def test_a_method_that_overrides_nothing_is_found(site: Site) -> None:
 @pytest.mark.parametrize(
     ("method", "what"),
     [
-        ("on_event", "on_event has no @hookimpl, so that nobody calls it"),
+        ("on_event", "on_event has no @hookimpl, so it is never called"),
         ("on_events", "Watch.on_events overrides nothing"),
     ],
 )
@@ -160,7 +160,7 @@ class Watch:
 
 
 @pytest.mark.parametrize("made", NAMED)
-def test_what_is_wrongly_set_is_told_in_the_plugins_own_words(site: Site, made: str) -> None:
+def test_an_invalid_setting_is_reported_with_the_plugins_message(site: Site, made: str) -> None:
     package = f"doctored_set_{made.lower()}"
     site.add(WRONGLY_SET + NAMED[made], "swink.plugins", (), package)
 
@@ -180,7 +180,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("said", "what", "advice"), WORDS, ids=[said for said, *_ in WORDS])
-def test_a_word_that_nobody_asks_of_a_provider_is_found(
+def test_an_unknown_capability_of_a_provider_is_found(
     site: Site, said: str, what: str, advice: str
 ) -> None:
     package = f"doctored_{said.partition(' ')[0]}"
@@ -188,7 +188,7 @@ def test_a_word_that_nobody_asks_of_a_provider_is_found(
 
     [found] = site.findings()
 
-    assert found.what == f"LinesProvider.{what}, which nobody asks"
+    assert found.what == f"LinesProvider.{what}, which is unknown"
     assert found.advice.startswith(advice)
 
 
@@ -204,7 +204,7 @@ def test_an_install_whose_module_is_gone_is_found(site: Site) -> None:
         path.unlink()
     (site.folder / "doctored_gone").rmdir()
 
-    assert "names the module doctored_gone, which is not there" in " ".join(
+    assert "refers to the module doctored_gone, which does not exist" in " ".join(
         finding.what for finding in site.findings()
     )
 
@@ -213,7 +213,7 @@ def test_an_install_in_two_versions_is_found(site: Site) -> None:
     site.add(package="doctored_twice")
     site.add(package="doctored_twice", version="2.0")
 
-    assert "it is installed in the versions 1.0 and 2.0, of which one counts" in [
+    assert "versions 1.0 and 2.0 are both installed, and only one is used" in [
         finding.what for finding in site.findings()
     ]
 
@@ -224,23 +224,33 @@ ECHO = '[[models]]\nid = "m"\nprovider = "echo"\n'
 MODELS_FILES = [
     ("gone", None, "No such file", "Correct or unset SWINK_MODELS."),
     ("broken", "models = [", "models.toml: ", "Correct the file."),
-    ("of_nobody", '[[models]]\nid = "m"', 'the model "m" is of no provider', '"NAME"'),
+    (
+        "of_nobody",
+        '[[models]]\nid = "m"',
+        'the model "m" belongs to no installed provider',
+        '"NAME"',
+    ),
     ("misspelt", '[[models]]\nid = "m"\nprovider = "echoo"', 'the model "m"', '"echo"'),
-    ("capability", f'{ECHO}capabilities = ["tolls"]', 'm" has "tolls", which nobody', '"tools".'),
+    (
+        "capability",
+        f'{ECHO}capabilities = ["tolls"]',
+        'm" has "tolls", which is unknown',
+        '"tools".',
+    ),
     (
         "takes",
         "[[rules]]\ntakes = { tol = true }",
-        'takes "tol", which nobody',
+        'takes "tol", which is unknown',
         "There are assistant_audio",
     ),
-    ("provider", '[provider]\nname = "nope"', 'the provider "nope" is of no', '"NAME"'),
+    ("provider", '[provider]\nname = "nope"', 'the provider "nope" belongs to no', '"NAME"'),
 ]
 
 
 @pytest.mark.parametrize(
     ("rows", "what", "advice"), [row[1:] for row in MODELS_FILES], ids=[r[0] for r in MODELS_FILES]
 )
-def test_what_is_wrong_with_the_users_models_is_found(
+def test_problems_of_the_users_models_file_are_found(
     swink: Any, tmp_path: Path, rows: str | None, what: str, advice: str
 ) -> None:
     file = tmp_path / "models.toml"
@@ -271,17 +281,25 @@ def test_a_wrong_setting_of_a_plugin_that_is_a_class_is_found(swink: Any, tmp_pa
     assert done.returncode == 1
     [where, what, advice, *_] = done.stdout.splitlines()
     assert where.startswith("recorder (swink-recorder ")
-    assert what == "  'lots' is nothing to keep calls by"
+    assert what == "  invalid limit 'lots'"
     assert advice == "  Write days, megabytes and a number of calls: 30d 500MB 10000"
     assert not [*tmp_path.glob("calls*")]
 
 
 # (what is set, what reads it, what to do about it)
 VARIABLES = [
-    ("SWINK_LINES", "", "Install what does, or unset it."),
-    ("SWINK_LINES", "LINES_LOG = 'SWINK_LINES_LOG'", "Install what does, or unset it."),
-    ("SWINK_LINES_LOGS", "LINES_LOG = 'SWINK_LINES_LOG'", "If SWINK_LINES_LOG is meant, set that."),
-    ("SWINK_MODLES", "", "If SWINK_MODELS is meant, set that."),
+    ("SWINK_LINES", "", "Install the package that reads it, or unset it."),
+    (
+        "SWINK_LINES",
+        "LINES_LOG = 'SWINK_LINES_LOG'",
+        "Install the package that reads it, or unset it.",
+    ),
+    (
+        "SWINK_LINES_LOGS",
+        "LINES_LOG = 'SWINK_LINES_LOG'",
+        "If you meant SWINK_LINES_LOG, set that.",
+    ),
+    ("SWINK_MODLES", "", "If you meant SWINK_MODELS, set that."),
     ("SWINK_LINES", "LINES = 'SWINK_LINES'", None),
     ("SWINK_MODEL", "", None),
     ("SWINKER", "", None),
@@ -300,18 +318,18 @@ def test_a_variable_that_nothing_installed_reads_is_found(
 
     found = unread({name: "1", "PATH": ""}, installed)
 
-    what = "nothing that is installed reads this variable"
+    what = "no installed package reads this variable"
     assert found == ([Finding(name, what, advice)] if advice else [])
 
 
-def test_the_command_tells_of_a_variable_that_nothing_reads(swink: Any) -> None:
+def test_the_command_reports_an_unknown_variable(swink: Any) -> None:
     done = swink("doctor", SWINK_OF_NOBODY="1")
 
     assert done.returncode == 1
-    assert done.stdout.startswith("SWINK_OF_NOBODY\n  nothing that is installed reads")
+    assert done.stdout.startswith("SWINK_OF_NOBODY\n  no installed package reads")
 
 
-LEFT_OUT = "Installed plugins are left out by "
+LEFT_OUT = "Installed plugins are disabled by "
 
 
 @pytest.mark.parametrize(
@@ -319,13 +337,13 @@ LEFT_OUT = "Installed plugins are left out by "
     [{}, {"SWINK_PLUGINS": "openai"}, {"SWINK_DISABLE_PLUGINS": "echo"}],
     ids=["all", "one", "all_but_one"],
 )
-def test_the_command_says_that_nothing_is_wrong_and_what_leaves_plugins_out(
+def test_the_command_reports_no_problems_and_disabled_plugins(
     swink: Any, variables: dict[str, str]
 ) -> None:
     done = swink("doctor", **variables)
 
     assert done.returncode == 0, done.stdout
-    assert "Nothing is wrong" in done.stdout
+    assert "No problems found" in done.stdout
     said = [f"{LEFT_OUT}{name}={value}" for name, value in variables.items()]
     assert [line for line in done.stdout.splitlines() if LEFT_OUT in line] == said
 
@@ -338,7 +356,7 @@ ELSEWHERE = [
 
 
 @pytest.mark.parametrize(("variables", "where", "advice"), ELSEWHERE)
-def test_the_command_looks_at_what_variables_say(
+def test_the_command_checks_variables(
     swink: Any, variables: dict[str, str], where: str, advice: str
 ) -> None:
     done = swink("doctor", **variables)
@@ -351,7 +369,7 @@ def test_the_command_looks_at_what_variables_say(
 @pytest.mark.parametrize(
     "line", [["plugins"], ["providers"], ["ask", "Hi"]], ids=["plugins", "providers", "ask"]
 )
-def test_what_is_left_out_is_not_said_to_be_missing(swink: Any, line: list[str]) -> None:
+def test_a_disabled_plugin_is_not_reported_as_missing(swink: Any, line: list[str]) -> None:
     done = swink(*line, SWINK_PLUGINS="ecoh")
 
     said = done.stdout + done.stderr
@@ -385,7 +403,7 @@ def test_an_observer_that_cannot_be_bound_is_found(site: Site, definition: str, 
 
 
 @pytest.mark.parametrize("name", ["acme/x", "acme corp"])
-def test_a_name_that_nobody_can_write_is_found(site: Site, name: str) -> None:
+def test_a_name_with_a_slash_or_space_is_found(site: Site, name: str) -> None:
     package = f"doctored_{len(name)}"
     files = {f"{package}/__init__.py": LINES_PROVIDER, f"{package}/models.toml": catalogue(name)}
     entry = {PROVIDERS: {name: f"{package}:LinesProvider"}}
@@ -393,7 +411,7 @@ def test_a_name_that_nobody_can_write_is_found(site: Site, name: str) -> None:
 
     [found] = site.findings()
 
-    assert found.what.startswith(f'its name "{name}" has a slash or a blank')
+    assert found.what.startswith(f'its name "{name}" contains a slash or a space')
 
 
 @pytest.mark.parametrize(
@@ -414,6 +432,6 @@ def test_an_unmet_requirement_is_found(site: Site, requirement: str, words: str 
     found = site.findings()
 
     assert [finding.what for finding in found] == (
-        [f"it requires {requirement}, and {words}" if "1.0" in words else
+        [f"it requires {requirement}, but {words}" if "1.0" in words else
          f"it requires {requirement}, {words}"] if words else []
     )  # fmt: skip

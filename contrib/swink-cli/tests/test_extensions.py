@@ -109,14 +109,14 @@ def test_a_distribution_without_a_summary_is_named(extended: Any) -> None:
     assert "absent, exits, nameless, number, raises acme-broken 2.5" in said
 
 
-def test_the_help_says_which_commands_cannot_be_had(extended: Any) -> None:
+def test_the_help_lists_unavailable_commands(extended: Any) -> None:
     said = help_of(extended("--help", COLUMNS="200").stdout)
 
     assert "twice claimed by acme-broken 2.5 and acme-hello 1.0" in said
-    assert "ask left out of acme-hello 1.0: swink has a command of this name" in said
+    assert "ask skipped, from acme-hello 1.0: swink has a command with this name" in said
 
 
-def test_what_metadata_says_cannot_drive_a_terminal(swink: Any, tmp_path: Path) -> None:
+def test_metadata_cannot_control_a_terminal(swink: Any, tmp_path: Path) -> None:
     points = {"swink.commands": {"paint": "acme_paint:command"}}
     install(tmp_path / "site", "acme-paint", points, {}, summary="\x1b[31mPaint\x1b]0;title\x07")
 
@@ -137,7 +137,7 @@ def test_its_exit_code_is_that_of_swink(extended: Any) -> None:
     assert extended("hello", "nobody").returncode == 3
 
 
-def test_its_usage_is_told_like_that_of_any_command(extended: Any) -> None:
+def test_its_usage_is_shown_as_for_any_command(extended: Any) -> None:
     done = extended("hello")
 
     assert done.returncode == 2
@@ -151,11 +151,11 @@ def test_its_usage_is_told_like_that_of_any_command(extended: Any) -> None:
         ("exits", "Broken command", ["SystemExit: 9", "acme-broken 2.5"]),
         ("absent", "Broken command", ["No module named 'no_such_module'", "acme-broken 2.5"]),
         ("nameless", "Broken command", ["AttributeError", "nothing", "acme-broken 2.5"]),
-        ("number", "Broken command", ["no click command but int", "acme_hello:number"]),
-        ("twice", "Two commands of one name", ["acme-broken 2.5 and acme-hello 1.0"]),
+        ("number", "Broken command", ["not a click command but int", "acme_hello:number"]),
+        ("twice", "Duplicate command", ["acme-broken 2.5 and acme-hello 1.0"]),
     ],
 )
-def test_a_fault_is_told_with_whose_it_is(
+def test_an_error_names_the_distribution(
     extended: Any, name: str, title: str, words: list[str]
 ) -> None:
     done = extended(name)
@@ -170,7 +170,7 @@ def test_a_fault_is_told_with_whose_it_is(
 NEEDS: list[tuple[str, str]] = [
     ("aiohttp_of_nobody", "pip install 'acme-top[cli]'"),
     ("aiohttp_of_nobody.client", "pip install 'acme-top[cli]'"),
-    ("acme_top.gone", "Update that distribution, or uninstall it"),
+    ("acme_top.gone", "Update or uninstall that distribution"),
 ]
 
 
@@ -198,12 +198,12 @@ def test_the_trace_of_a_broken_command_is_for_those_who_ask(extended: Any) -> No
     assert "broken_commands.py" in done.stderr
 
 
-def test_a_command_that_stumbles_is_named_with_its_distribution(extended: Any) -> None:
+def test_a_failing_command_is_named_with_its_distribution(extended: Any) -> None:
     done = extended("stumble")
 
     assert done.returncode == 1
     assert done.stderr.splitlines()[1] == "ZeroDivisionError: by zero"
-    assert "`swink stumble` comes with acme-hello 1.0." in done.stderr
+    assert "`swink stumble` belongs to acme-hello 1.0." in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -224,7 +224,7 @@ def test_an_unknown_command_is_a_question(extended: Any) -> None:
     assert extended("zymurgy", SWINK_MODEL="echo/echo").stdout == "zymurgy\n"
     done = extended("--", "zymurgy")
     assert done.returncode == 2
-    assert "`swink --help` lists those installed" in done.stderr
+    assert "`swink --help` lists the installed commands" in done.stderr
     assert "pip" not in done.stderr
 
 
@@ -281,7 +281,7 @@ def test_a_command_of_ours_that_is_not_installed_says_what_brings_it(
 
 
 @pytest.mark.parametrize(("name", "distribution"), ELSEWHERE.items())
-def test_what_is_said_to_bring_a_command_brings_it(name: str, distribution: str) -> None:
+def test_the_named_distribution_provides_the_command(name: str, distribution: str) -> None:
     points = metadata.distribution(distribution).entry_points
     assert name in {point.name for point in points.select(group="swink.commands")}
 

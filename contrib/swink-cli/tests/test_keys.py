@@ -1,4 +1,4 @@
-"""Keys that a user keeps: where they are, who may read them, and whom they are sent to."""
+"""Stored API keys: their location, who may read them, and to whom they are sent."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def rows(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-def test_a_key_is_kept_for_its_user_alone_and_never_shown(swink: Any, file: Path) -> None:
+def test_a_key_is_private_to_its_user_and_never_shown(swink: Any, file: Path) -> None:
     done = [swink("keys", "set", "openai", stdin=f"{KEY}\n"), swink("keys"), swink("providers")]
     done += [swink("keys", "list", "--json"), swink("key", "path"), swink("--debug", "config")]
     assert [one.returncode for one in done] == [0] * 6
@@ -66,16 +66,16 @@ def test_a_key_is_kept_for_its_user_alone_and_never_shown(swink: Any, file: Path
     assert KEY in file.read_text()
     assert not any(KEY in one.stdout + one.stderr for one in done)
     assert rows(done[1].stdout) == ["PROVIDER KEY IN", "openai file"]
-    assert "openai OpenAI openai-chat its key is kept" in rows(done[2].stdout)
+    assert "openai OpenAI openai-chat its key is stored" in rows(done[2].stdout)
     assert json.loads(done[3].stdout) == [{"provider": "openai", "place": "file"}]
     assert done[4].stdout == f"{file}\n"
     assert swink("keys", "remove", "openai").returncode == 0
     assert KEY not in file.read_text()
-    assert "no key is kept" in swink("keys", "list").stdout
+    assert "no keys stored" in swink("keys", "list").stdout
     assert swink("keys", "remove", "openai").returncode == 2
 
 
-def test_a_kept_key_goes_to_its_provider_and_the_environment_before_it(swink: Any) -> None:
+def test_a_stored_key_goes_to_its_provider_unless_the_environment_has_one(swink: Any) -> None:
     assert swink("keys", "set", "openai", stdin=KEY).returncode == 0
     assert swink("--profile", "work", "keys", "set", "openai", stdin=OTHER).returncode == 0
     with ChatService(["Here."]) as service:
@@ -93,7 +93,7 @@ def test_a_kept_key_goes_to_its_provider_and_the_environment_before_it(swink: An
     assert rows(named.stdout)[1:] == ["openai OPENAI_API_KEY", "openai file"]
 
 
-def test_a_kept_key_reaches_no_child_and_no_log(swink: Any, site_with_spy: Path) -> None:
+def test_a_stored_key_reaches_no_child_process_and_no_log(swink: Any, site_with_spy: Path) -> None:
     """A plugin that sees all that there is to be seen finds it in the call's secrets alone."""
     assert swink("keys", "set", "echo", stdin=KEY).returncode == 2  # it needs none
     assert swink("keys", "set", "openai", stdin=KEY).returncode == 0
@@ -109,11 +109,11 @@ def test_a_kept_key_reaches_no_child_and_no_log(swink: Any, site_with_spy: Path)
     ("given", "environment", "told"),
     [
         ([], {"OPENAI_API_KEY": OTHER}, "Check OPENAI_API_KEY."),
-        (["--api-key", OTHER], {}, "Check the key of --api-key, or the one that is kept (swink"),
+        (["--api-key", OTHER], {}, "Check the key of --api-key, or the stored key (swink"),
         (["--api-key", OTHER], {"OPENAI_API_KEY": OTHER}, "Check the key of --api-key"),
     ],
 )
-def test_a_key_that_is_refused_is_told_with_where_it_comes_from(
+def test_a_rejected_key_is_reported_with_its_source(
     swink: Any, given: list[str], environment: dict[str, str], told: str
 ) -> None:
     with ChatService(HTTPError(401, "no such key")) as service:
@@ -121,10 +121,10 @@ def test_a_key_that_is_refused_is_told_with_where_it_comes_from(
         assert told in swink(*line, **environment).stderr
 
 
-def test_nothing_that_is_written_has_a_key_or_is_for_others(
+def test_written_files_are_private_and_contain_no_key(
     swink: Any, swink_environment: dict[str, str], tmp_path: Path, file: Path
 ) -> None:
-    """Neither what is kept of calls, of failures too, nor what is configured."""
+    """Stored calls, including failures, and settings."""
     assert swink("keys", "set", "openai", stdin=KEY).returncode == 0
     with ChatService(["Here."], HTTPError(401, f"no such key: {OTHER}")) as service:
         assert swink("config", "set", "providers.openai.base_url", service.base_url).returncode == 0
@@ -157,7 +157,7 @@ class Spy:
     return folder
 
 
-def test_a_kept_key_decides_whose_model_a_bare_name_is(swink: Any) -> None:
+def test_a_stored_key_selects_the_provider_of_a_bare_name(swink: Any) -> None:
     line = ("ask", "-m", "gpt-oss-120b", "--base-url", "http://127.0.0.1:9", "-o", "retry.base=0")
     done = swink(*line, "Hi")
     assert (done.returncode, "listed by several providers" in done.stderr) == (2, True)
@@ -165,7 +165,7 @@ def test_a_kept_key_decides_whose_model_a_bare_name_is(swink: Any) -> None:
     assert "trying sambanova/gpt-oss-120b" in swink(*line, "Hi").stderr
 
 
-def test_a_person_types_a_key_unseen(start: Any, file: Path) -> None:
+def test_a_key_is_typed_without_echo(start: Any, file: Path) -> None:
     running = start("keys", "set", "openai", size=(80, 10))
     running.wait_for("Key: ")  # the space comes when nothing typed is shown any more
     running.type(f"{KEY}\n")
@@ -178,13 +178,13 @@ def test_a_person_types_a_key_unseen(start: Any, file: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "stdin", "said"),
     [
-        (["set", "openai"], "", "there is no key"),
+        (["set", "openai"], "", "no key was given"),
         (["set", "openai"], "OPENAI_API_KEY = x", "a key is one word"),
         (["set", "opnai"], KEY, 'did you mean "openai"'),
-        (["remove", "openai"], "", "no key of 'openai' is kept"),
+        (["remove", "openai"], "", "no key stored for 'openai'"),
     ],
 )
-def test_what_is_no_key_is_not_kept(
+def test_an_invalid_key_is_not_stored(
     swink: Any, file: Path, line: list[str], stdin: str, said: str
 ) -> None:
     done = swink("keys", *line, stdin=stdin)
@@ -192,7 +192,7 @@ def test_what_is_no_key_is_not_kept(
     assert KEY not in done.stderr
 
 
-def test_a_file_that_others_may_read_is_told_of_and_mended(swink: Any, file: Path) -> None:
+def test_a_readable_key_file_gets_a_notice_and_private_mode(swink: Any, file: Path) -> None:
     assert swink("keys", "set", "openai", stdin=KEY).returncode == 0
     file.chmod(0o644)
     assert f"chmod 600 '{file}'" in " ".join(swink("keys").stderr.split())
@@ -203,15 +203,15 @@ def test_a_file_that_others_may_read_is_told_of_and_mended(swink: Any, file: Pat
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f'openai = "{KEY}', "it is not TOML"),
-        (f'keys = ["{KEY}"]', "keys: a table was expected"),
-        ("[keys]\nopenai = 3", 'keys.openai: a key, or { place = "keyring" }, was expected'),
-        (f'profiles = "{KEY}"', "profiles: a table was expected"),
-        (f'profiles.work = "{KEY}"', "profiles.work: a table was expected"),
-        (f'profiles.work.openai = ["{KEY}"]', "profiles.work.openai: a key, or"),
+        (f'openai = "{KEY}', "the file is not valid TOML"),
+        (f'keys = ["{KEY}"]', "keys: expected a table"),
+        ("[keys]\nopenai = 3", 'keys.openai: expected a key, or { place = "keyring" }'),
+        (f'profiles = "{KEY}"', "profiles: expected a table"),
+        (f'profiles.work = "{KEY}"', "profiles.work: expected a table"),
+        (f'profiles.work.openai = ["{KEY}"]', "profiles.work.openai: expected a key, or"),
     ],
 )
-def test_a_file_that_is_wrong_is_named_and_none_of_it_shown(
+def test_an_invalid_file_is_named_without_its_content(
     swink: Any, file: Path, text: str, said: str
 ) -> None:
     file.parent.mkdir(parents=True)
@@ -242,10 +242,10 @@ def test_a_keyring_holds_the_key_where_there_is_one(swink: Any, file: Path, tmp_
         assert swink(*to, **ring).returncode == 0
         assert sent(service) == [f"Bearer {KEY}"]
     lost = swink(*to)
-    assert "the keyring does not give the key of openai" in " ".join(lost.stderr.split())
+    assert "the keyring did not return the key of openai" in " ".join(lost.stderr.split())
     assert lost.returncode == 1
     assert swink("keys", "remove", "openai", **ring).returncode == 0
     assert json.loads(kept.read_text()) == {}
     done = swink("keys", "set", "openai", stdin=KEY, **ring, RING_IS_LOCKED="1")
-    assert "notice: the keyring does not take it" in done.stderr
+    assert "notice: the keyring could not store it" in done.stderr
     assert KEY in file.read_text()

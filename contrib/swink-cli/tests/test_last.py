@@ -80,7 +80,7 @@ REFUSED = [
 
 @pytest.mark.usefixtures("asked")
 @pytest.mark.parametrize(("line", "code", "said"), REFUSED, ids=[row[2] for row in REFUSED])
-def test_what_cannot_be_shown_is_an_error_without_output(
+def test_an_unavailable_view_is_an_error_without_output(
     swink: Any, line: list[str], code: int, said: str
 ) -> None:
     done = swink(*line)
@@ -97,7 +97,7 @@ def test_without_code_or_without_any_call_it_is_an_error(swink: Any) -> None:
     assert "has no code block" in no_code.stderr
 
 
-def test_an_answer_cannot_drive_the_terminal_that_shows_it_again(swink: Any, start: Any) -> None:
+def test_a_stored_answer_cannot_control_the_terminal(swink: Any, start: Any) -> None:
     swink("ask", "-m", "echo/echo", "a\x1b]0;title\x07b")
     for options in ([], ["--raw"]):
         running = start("last", *options, size=SIZE)

@@ -83,7 +83,7 @@ def test_providers_are_listed_below_their_distribution(listed: Any) -> None:
     assert "sk-0123456789" not in done.stdout
 
 
-def test_a_broken_provider_breaks_no_listing(listed: Any) -> None:
+def test_a_broken_provider_does_not_break_listings(listed: Any) -> None:
     done = listed("providers")
     assert (done.returncode, done.stderr) == (0, "")
     lines = rows(done.stdout)
@@ -114,7 +114,7 @@ def test_providers_as_json_say_everything(listed: Any) -> None:
     }
 
 
-def test_one_provider_is_told_of_with_its_settings(listed: Any) -> None:
+def test_a_single_provider_is_described_with_its_settings(listed: Any) -> None:
     done = listed("providers", "bravo")
     lines = rows(done.stdout)
     assert lines[:6] == [
@@ -135,7 +135,7 @@ def test_one_provider_is_told_of_with_its_settings(listed: Any) -> None:
     assert bravo["settings"] == {"api": ["chat", "answers"], "region": "string"}
 
 
-def test_what_has_to_be_set_besides_the_key_is_listed(listed: Any, site: Path) -> None:
+def test_required_settings_besides_the_key_are_listed(listed: Any, site: Path) -> None:
     row = catalogue("needy").replace("[[models]]", 'required_env = ["NEEDY_PROJECT"]\n[[models]]')
     install(
         site,
@@ -177,10 +177,10 @@ def test_a_provider_says_which_models_take_what(listed: Any, site: Path) -> None
     assert "max_tokens all" in lines
     content = lines.index("Content, and features that a call may need")
     assert "tools all" in lines[content:]
-    assert lines[content:][-4].startswith("refused before a byte is sent images, documents, audio")
+    assert lines[content:][-4].startswith("rejected before the request images, documents, audio")
 
 
-def test_a_broken_provider_says_what_its_catalogue_knows(listed: Any) -> None:
+def test_a_broken_provider_shows_its_catalogue(listed: Any) -> None:
     done = listed("providers", "broken")
     lines = rows(done.stdout)
     assert (done.returncode, done.stderr) == (0, "")
@@ -188,7 +188,7 @@ def test_a_broken_provider_says_what_its_catalogue_knows(listed: Any) -> None:
     assert "no such luck" in lines[lines.index("What it takes") + 1]
 
 
-def test_a_provider_that_is_not_installed_is_no_provider(listed: Any) -> None:
+def test_a_provider_that_is_not_installed_is_unknown(listed: Any) -> None:
     done = listed("providers", "brave")
     assert done.returncode != 0
     assert "did you mean" in done.stderr
@@ -247,10 +247,10 @@ def test_models_as_json_say_everything(listed: Any) -> None:
     ]
 
 
-def test_a_broken_catalogue_is_left_out_by_name(listed: Any) -> None:
+def test_a_broken_catalogue_is_skipped_with_a_notice(listed: Any) -> None:
     done = listed("models")
     assert done.returncode == 0
-    assert "notice: garbled is left out: garbled_provider/models.toml" in done.stderr
+    assert "notice: garbled is skipped: garbled_provider/models.toml" in done.stderr
     assert "large" in done.stdout
 
 
@@ -275,7 +275,7 @@ class Provider(LinesProvider):
 
 @pytest.fixture
 def telling(swink: Any, tmp_path: Path) -> Any:
-    """Runs a command with two providers of servers that are asked what they have."""
+    """Run a command with two providers whose servers list models."""
     tables = [
         catalogue(name).replace("settings = {}\n", "dialect = { lists_models = true }\n")
         for name in ("telling", "silent")
@@ -290,7 +290,7 @@ def telling(swink: Any, tmp_path: Path) -> Any:
     return lambda *arguments: swink(*arguments, PYTHONPATH=str(tmp_path))
 
 
-def test_what_a_server_has_is_asked_of_it(telling: Any) -> None:
+def test_models_of_a_server_are_listed(telling: Any) -> None:
     done = telling("models", "telling")
     lines = rows(done.stdout)
     start = lines.index("telling CONTEXT OUTPUT $ IN $ OUT AS OF FEATURES")
@@ -301,10 +301,10 @@ def test_what_a_server_has_is_asked_of_it(telling: Any) -> None:
     assert "silent" not in done.stderr
 
 
-def test_a_list_of_everything_says_who_could_be_asked(telling: Any) -> None:
+def test_a_list_of_all_models_names_servers_that_can_list_theirs(telling: Any) -> None:
     done = telling("models")
     assert "tuned" not in done.stdout
-    assert "swink models telling asks its server which models it has" in done.stderr
+    assert "swink models telling lists the models of its server" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -324,21 +324,21 @@ def test_models_are_searched(listed: Any, line: list[str], expected: list[str]) 
     assert sorted(f"{row['provider']}/{row['id']}" for row in json.loads(done.stdout)) == expected
     assert (done.returncode, done.imported, done.stderr) == (0, False, "")
     told = listed("models", *line, SWINK_PLUGINS=allowed).stdout
-    assert ("is listed" in told) == (not expected)
+    assert ("No listed model" in told) == (not expected)
 
 
 @pytest.mark.parametrize(
     ("said", "meant"),
     [("model", "models"), ("provider", "providers"), ("plugin", "plugins"), ("aliases", "alias")],
 )
-def test_one_and_many_are_the_same_command(swink: Any, said: str, meant: str) -> None:
+def test_singular_and_plural_are_the_same_command(swink: Any, said: str, meant: str) -> None:
     assert swink(said).stdout == swink(meant).stdout != ""
 
 
-def test_a_server_that_does_not_answer_is_told_of_to_who_asked_for_it(telling: Any) -> None:
+def test_a_server_that_does_not_answer_is_reported_if_it_was_named(telling: Any) -> None:
     done = telling("models", "silent")
     assert rows(done.stdout)[1] == "large 200k 8k 3 15 2020-01-01* tools"
-    assert "notice: the server of silent does not say what it has: no such luck" in done.stderr
+    assert "notice: the server of silent did not list its models: no such luck" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_models_are_filtered_and_sorted(stocked: Any, line: list[str], expected:
     done = stocked("models", *line)
     assert (done.returncode, done.imported) == (0, False)
     shown = [line.split()[0] for line in rows(done.stdout)[1:]]
-    assert shown == names or (not names and "No listed model has all of that." in done.stdout)
+    assert shown == names or (not names and "No listed model matches all filters." in done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -472,7 +472,7 @@ def test_loading_says_what_is_wrong_with_which(listed: Any) -> None:
 def test_a_broken_shared_plugin_is_named_and_the_answer_comes(listed: Any) -> None:
     done = listed("ask", "-m", "echo/echo", "Hi")
     assert (done.returncode, done.stdout) == (0, "Hi\n")
-    assert "notice: plugin absent (swink-observer) is left out: ModuleNotFoundError" in done.stderr
+    assert "notice: plugin absent (swink-observer) is disabled: ModuleNotFoundError" in done.stderr
 
 
 def test_a_broken_provider_is_an_error_when_it_is_asked(listed: Any) -> None:

@@ -1,4 +1,4 @@
-"""`swink log`: what was recorded is listed, found, shown, replayed, handed on and forgotten."""
+"""`swink log`: recorded calls are listed, searched, shown, replayed, exported and deleted."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_calls_are_listed_the_newest_first_and_found_by_their_words(log: Run) ->
     assert lines[2].endswith("Why is the sky blue?")
     found = json.loads(log("search", "rayleigh", "--json").stdout)
     assert [row["model"] for row in found] == ["lines/large"]
-    assert log("search", "nowhere").stdout == "No call has these words.\n"
+    assert log("search", "nowhere").stdout == "No call contains these words.\n"
     assert len(json.loads(log("list", "-n", "1", "--json").stdout)) == 1
     assert len(json.loads(log("-n", "1", "list", "--json").stdout)) == 1
     assert log("-n", "1").stdout.splitlines() == lines[:2]
@@ -122,7 +122,7 @@ def test_a_call_is_shown_replayed_and_exported(log: Run, tmp_path: Path) -> None
     assert document["attempts"][0]["legs"][0]["response"]["reads"]
 
     assert log("replay", old, "--fast").stdout.endswith("Rayleigh.\n")
-    assert "was not answered over HTTP" in log("replay", new).stderr
+    assert "did not answer over HTTP" in log("replay", new).stderr
 
     assert log("export", old, "--output", str(tmp_path / "case")).returncode == 0
     assert Recording.load(tmp_path / "case").model == "large"
@@ -133,7 +133,7 @@ def test_a_call_is_shown_replayed_and_exported(log: Run, tmp_path: Path) -> None
     assert (again.returncode, "pass --force" in again.stderr) == (2, True)
 
 
-def test_what_cannot_be_done_is_told(log: Run, run: Run, tmp_path: Path) -> None:
+def test_impossible_requests_are_reported(log: Run, run: Run, tmp_path: Path) -> None:
     for arguments in (["show", "zzz"], ["replay", "zzz"], ["delete", "zzz"]):
         done = log(*arguments)
         assert (done.returncode, "`swink log list` shows" in done.stderr) == (2, True)
@@ -143,7 +143,7 @@ def test_what_cannot_be_done_is_told(log: Run, run: Run, tmp_path: Path) -> None
     assert (absent.returncode, "there is no" in absent.stderr) == (2, True)
     (tmp_path / "plain.txt").write_text("no calls")
     plain = run("log", "--store", str(tmp_path / "plain.txt"), "list")
-    assert (plain.returncode, "is a file, and holds no calls" in plain.stderr) == (2, True)
+    assert (plain.returncode, "is a file that contains no calls" in plain.stderr) == (2, True)
     assert log("delete").returncode == 2
     numbers = ["list -n -1", "-n 0", "conversations -n -1", "search x -n -1", f"list -n {10**20}"]
     for words in [*numbers, "costs --days 0", f"costs --days {10**12}"]:

@@ -1,4 +1,4 @@
-"""What is kept of calls and conversations, gone on with, and where nothing is kept."""
+"""Stored calls and conversations: continuing them, and turning storage off."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def conversations(swink: Any) -> list[Any]:
     return listed
 
 
-def test_a_question_goes_on_with_the_last_conversation_or_with_any(
-    swink: Any, tmp_path: Path
-) -> None:
+def test_a_question_continues_the_last_or_any_conversation(swink: Any, tmp_path: Path) -> None:
     note = tmp_path / "note.md"
     note.write_text("The sky is green.")
     with ChatService(["Blue."], ["Because."], ["Red."], ["So."]) as service:
@@ -63,7 +61,7 @@ def test_a_conversation_is_shared_by_questions_and_chats(swink: Any) -> None:
     assert [call["answer"] for call in calls] == ["four", "three", "two", "one"]
 
 
-def test_what_fails_is_no_conversation_but_a_call(swink: Any) -> None:
+def test_a_failed_call_is_stored_without_a_conversation(swink: Any) -> None:
     with ChatService(HTTPError(400, "no")) as service:
         given = ("--base-url", service.base_url, "--api-key", KEY)
         assert swink("ask", "-m", "openai/any", *given, "Hi").returncode == 1
@@ -90,7 +88,7 @@ def test_it_is_found_by_its_words_and_summed_up(swink: Any) -> None:
 # -- private, and off ----------------------------------------------------------------------------
 
 
-def test_nobody_else_reads_it_and_it_holds_no_key(swink: Any, file: Path) -> None:
+def test_the_file_is_private_and_contains_no_key(swink: Any, file: Path) -> None:
     with ChatService([f"It is {KEY}."]) as service:
         given = ("--base-url", service.base_url, "--api-key", KEY)
         swink("ask", "-m", "openai/any", *given, f"Is it {KEY}?")
@@ -101,7 +99,7 @@ def test_nobody_else_reads_it_and_it_holds_no_key(swink: Any, file: Path) -> Non
 
 
 @pytest.mark.parametrize("how", ["option", "setting", "environment"])
-def test_nothing_is_kept_where_the_user_wants_nothing_kept(
+def test_nothing_is_stored_if_storing_is_off(
     how: str, swink: Any, file: Path, tmp_path: Path
 ) -> None:
     settings = tmp_path / "config.toml"
@@ -116,7 +114,7 @@ def test_nothing_is_kept_where_the_user_wants_nothing_kept(
     assert swink("chat", "-m", "echo/echo", *option, stdin="Hi\n", **more).returncode == 0
     assert not file.exists()
     done = swink("ask", "-m", "echo/echo", "-c", "Hi", **more)
-    assert (done.returncode, "Nothing to go on with" in done.stderr) == (2, True)
+    assert (done.returncode, "No conversation to continue" in done.stderr) == (2, True)
 
 
 def test_one_file_has_it_all_where_the_environment_names_one(swink: Any, tmp_path: Path) -> None:
@@ -128,22 +126,22 @@ def test_one_file_has_it_all_where_the_environment_names_one(swink: Any, tmp_pat
         assert db.execute(count).fetchone() == (2, 1)
 
 
-def test_a_file_that_cannot_be_written_costs_no_answer(swink: Any, file: Path) -> None:
+def test_an_unwritable_file_does_not_prevent_the_answer(swink: Any, file: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_bytes(b"no database " * 100)
     done = swink("ask", "-m", "echo/echo", "Hi")
     assert (done.returncode, done.stdout) == (0, "Hi\n")
-    assert "the conversation is not kept" in done.stderr
+    assert "the conversation was not stored" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_a_conversation_that_is_none_is_named(swink: Any) -> None:
+def test_an_invalid_conversation_is_named(swink: Any) -> None:
     for id, said in (("nope", "begins with nope"), ("", "--cid names no conversation")):
         done = swink("ask", "-m", "echo/echo", "--cid", id, "Hi")
         assert (done.returncode, said in done.stderr) == (2, True)
 
 
-def test_a_file_that_is_held_or_damaged_later_costs_no_answer(swink: Any, file: Path) -> None:
+def test_a_locked_or_damaged_file_does_not_prevent_the_answer(swink: Any, file: Path) -> None:
     swink("ask", "-m", "echo/echo", "Hi")
     with closing(sqlite3.connect(file)) as db, db:
         db.execute("UPDATE conversations SET context = '{'")
@@ -151,7 +149,7 @@ def test_a_file_that_is_held_or_damaged_later_costs_no_answer(swink: Any, file: 
                    "SELECT RAISE(FAIL, 'database or disk is full'); END")  # fmt: skip
     done = swink("ask", "-m", "echo/echo", "Ho")
     assert (done.returncode, done.stdout) == (0, "Ho\n")
-    assert "the conversation is not kept" in done.stderr
+    assert "the conversation was not stored" in done.stderr
     assert "disk is full" in done.stderr
     done = swink("ask", "-c", "Ho")
     assert (done.returncode, done.stdout) == (2, "")

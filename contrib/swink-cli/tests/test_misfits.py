@@ -1,4 +1,4 @@
-"""Answers that are not the JSON that was asked for."""
+"""Answers that are not the requested JSON."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ EITHER = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "nul
 ANSWERS: list[tuple[str, Any, str | None]] = [
     ('{"a": 1}', "json", None),
     ("[1]", "json", None),
-    ("Sorry, no.", "json", "it is no JSON: Expecting value"),
-    ('```json\n{"a": 1}\n```', "json", "it is no JSON"),
-    ("", "json", "it is no JSON"),
-    ("[" * 100_000, "json", "it is no JSON"),
+    ("Sorry, no.", "json", "invalid JSON: Expecting value"),
+    ('```json\n{"a": 1}\n```', "json", "invalid JSON"),
+    ("", "json", "invalid JSON"),
+    ("[" * 100_000, "json", "invalid JSON"),
     ('{"city": "Oslo", "n": 2}', schema_of("city, n int"), None),
     ('{"city": "Oslo", "n": 2.0}', schema_of("city, n int"), None),
     ('{"city": "Oslo"}', schema_of("city, n int?"), None),
@@ -42,14 +42,14 @@ ANSWERS: list[tuple[str, Any, str | None]] = [
     ('{"n": 1}', schema_of("n bool"), "$.n is no boolean"),
     ('{"items": [{"n": 1}, {"n": null}]}', schema_of("[n int]"), "$.items[1].n is no integer"),
     ('{"n": [1, "x"]}', schema_of("n int[]"), "$.n[1] is no integer"),
-    ('{"a": 1, "b": 2}', CLOSED, "$ has 'b', which is not among its fields"),
+    ('{"a": 1, "b": 2}', CLOSED, "$ has the unexpected field 'b'"),
     ('"red"', {"enum": ["red", "blue"]}, None),
     ('"green"', {"enum": ["red", "blue"]}, '$ is none of ["red", "blue"]'),
     ("2", {"const": 1}, "$ is none of [1]"),
     ("null", {"type": ["string", "null"]}, None),
     ("1", {"type": ["string", "null"]}, "$ is no string or null"),
     ("[null]", EITHER, None),
-    ("[1]", EITHER, "$ is none of the 2 that it may be"),
+    ("[1]", EITHER, "$ matches none of the 2 alternatives"),
     ("1", {"allOf": [{}, {"type": "string"}]}, "$ is no string"),
     ('{"a": "x"}', NESTED, "$.a is no integer"),
     ('{"next": {"next": {}}}', TREE, None),
@@ -59,7 +59,7 @@ ANSWERS: list[tuple[str, Any, str | None]] = [
 
 
 @pytest.mark.parametrize(("text", "asked", "said"), ANSWERS)
-def test_what_keeps_an_answer_from_fitting_is_said(text: str, asked: Any, said: str | None) -> None:
+def test_a_mismatch_with_the_schema_is_explained(text: str, asked: Any, said: str | None) -> None:
     why = misfit(text, asked)
     assert why == said if said is None else said in str(why)
 
@@ -71,12 +71,12 @@ ASKED: list[tuple[list[str], str, int, str]] = [
         ["--schema", "city"],
         '{"town": "Oslo"}',
         3,
-        "JSON of the schema that was asked for\n$ has no",
+        "requested JSON of the schema\n$ has no",
     ),
-    (["--schema", "city"], "I cannot say {", 3, "it is no JSON"),
-    (["--schema", "{}"], "I cannot say {", 3, "it is no JSON"),
-    (["--json"], "I cannot say {", 3, "Error: The answer is not the JSON that was asked for"),
-    (["-o", "response_format=json"], "No.", 3, "Error: The answer is not the JSON"),
+    (["--schema", "city"], "I cannot say {", 3, "invalid JSON"),
+    (["--schema", "{}"], "I cannot say {", 3, "invalid JSON"),
+    (["--json"], "I cannot say {", 3, "Error: The answer is not the requested JSON"),
+    (["-o", "response_format=json"], "No.", 3, "Error: The answer is not the requested JSON"),
     ([], "I cannot say {", 0, "openai/any"),
 ]
 
@@ -104,7 +104,7 @@ def test_the_exit_code_is_that_of_every_command_that_asks(
         where = ("-m", "openai/any", "--base-url", service.base_url, "--api-key", "k")
         misfit, fit = (swink(*given, *where, stdin="Oslo?") for _ in range(2))
     assert (misfit.returncode, fit.returncode) == (3, 0)
-    assert "Error: The answer is not the JSON of the schema" in misfit.stderr
+    assert "Error: The answer is not the requested JSON of the schema" in misfit.stderr
     assert '"town": "Oslo"' in misfit.stdout.replace("\\", "")
 
 
@@ -118,7 +118,7 @@ def test_the_exit_code_is_that_of_every_command_that_asks(
         (["chat", "-m", "echo/fail-auth,echo/echo", "-o", "retry=false"], 1),
     ],
 )
-def test_so_it_is_of_an_answer_that_ended_early_and_of_several_that_of_the_worst(
+def test_the_exit_code_of_several_answers_is_the_worst(
     swink: Any, command: list[str], code: int
 ) -> None:
     assert swink(*command, stdin="Oslo?").returncode == code
@@ -136,5 +136,5 @@ def test_of_several_answers_each_that_does_not_fit_is_named(swink: Any) -> None:
         given = ("--base-url", service.base_url, "--api-key", "k", "--schema", "city")
         done = swink("ask", "-m", "openai/any", "-m", "echo/echo", *given, "Oslo?")
     assert done.returncode == 3
-    assert "The answer of openai/any is not the JSON of the schema" in done.stderr
+    assert "The answer of openai/any is not the requested JSON of the schema" in done.stderr
     assert "The answer of echo/echo" not in done.stderr

@@ -21,7 +21,7 @@ TERMINAL = (100, 40)
 def first_run(start: Any, typed: str) -> tuple[int, str]:
     """Answer the question for a model; return the exit code and what the screen shows."""
     running = start("ask", "Good morning", size=TERMINAL)
-    running.wait_for("Which one")
+    running.wait_for("Choose one")
     running.type(f"{typed}\n")
     code = running.finish()
     return code, "\n".join(seen(running.output, TERMINAL[0]))
@@ -40,7 +40,7 @@ def test_enter_at_the_first_prompt_downloads_nothing_and_buys_nothing(
     assert code == 0
     assert ("key" in screen.partition("openai/")[2]) is has_key
     assert "paste a key" in screen
-    answered = screen.partition("Which one")[2]
+    answered = screen.partition("Choose one")[2]
     assert "download" not in answered
     assert "Good morning" in answered
 
@@ -106,7 +106,7 @@ def shop(swink_environment: dict[str, str], tmp_path: Path) -> None:
 @pytest.mark.usefixtures("shop")
 def test_the_cheapest_sensible_model_is_offered_with_its_price(start: Any) -> None:
     running = start("Hi", size=TERMINAL, SHOP_API_KEY="shop-01234567")
-    running.wait_for("Which one")
+    running.wait_for("Choose one")
     running.type("0\n")
     running.finish()
     line = next(line for line in seen(running.output, TERMINAL[0]) if "shop/" in line)
@@ -139,7 +139,7 @@ def test_a_pasted_key_is_kept_unseen_and_its_cheapest_model_asked(
     keeps_default: bool,
 ) -> None:
     running = start("ask", "Good morning", size=TERMINAL)
-    running.wait_for("Which one")
+    running.wait_for("Choose one")
     running.type("1\n")
     running.wait_for("Key (hidden)")
     running.type(f"{key}\n")
@@ -165,19 +165,19 @@ def test_a_pasted_key_is_kept_unseen_and_its_cheapest_model_asked(
 @pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("pasted", ["", "two words", 'KEY="x"  y'])
 @pytest.mark.parametrize("line", [["ask", "Hi"], []], ids=["ask", "alone"])
-def test_what_is_no_key_is_not_kept_and_not_shown(
+def test_an_invalid_key_is_not_stored_or_shown(
     start: Any, swink: Any, line: list[str], pasted: str
 ) -> None:
     running = start(*line, size=TERMINAL)
-    running.wait_for("Which one")
+    running.wait_for("Choose one")
     running.type("1\n")
     running.wait_for("Key (hidden)")
     running.type(f"{pasted}\n")
     assert running.finish() == 2
     screen = "\n".join(seen(running.output, TERMINAL[0]))
-    assert "Nothing was kept" in screen
+    assert "Nothing was saved" in screen
     assert not pasted or pasted not in screen
-    assert "no key is kept" in swink("keys").stdout
+    assert "no keys stored" in swink("keys").stdout
 
 
 # the beginning of a key, and the provider whose keys alone begin so
@@ -203,10 +203,10 @@ def test_a_provider_is_recognised_by_its_key_only_where_that_is_certain(
 
 def test_swink_alone_offers_what_there_is_where_nothing_is_set_up(start: Any) -> None:
     running = start(size=TERMINAL, SWINK_PLUGINS="echo")
-    running.wait_for("Which one")
+    running.wait_for("Choose one")
     running.type("\n")
     assert running.finish() == 0
-    assert b"To ask it: swink -m echo/echo" in running.output
+    assert b"To use it: swink -m echo/echo" in running.output
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_swink_alone_is_the_help_text_where_something_is_set_up(
     running = start(size=TERMINAL, SWINK_PLUGINS="echo,openai", **given)
     running.finish()
     assert b"Commands:" in running.output
-    assert b"Which one" not in running.output
+    assert b"Choose one" not in running.output
 
 
 # -- words that are commands elsewhere ----------------------------------------------------------
@@ -249,7 +249,7 @@ def test_a_command_of_other_tools_is_not_sent_to_a_model(
 
 
 @pytest.mark.parametrize(("answer", "code", "text"), [("y", 0, b"copy"), ("n", 2, b"not sent")])
-def test_at_a_terminal_a_person_decides_whether_it_is_a_question(
+def test_on_a_terminal_the_user_confirms_a_question(
     start: Any, answer: str, code: int, text: bytes
 ) -> None:
     running = start("copy", size=TERMINAL, SWINK_MODEL="echo/echo")
@@ -263,7 +263,7 @@ def test_at_a_terminal_a_person_decides_whether_it_is_a_question(
     "words",
     [["show", "me", "the", "sea"], ["run tests for me"], ["What?"], ["-m", "echo/echo", "copy"]],
 )
-def test_a_question_that_begins_with_such_a_word_is_one(swink: Any, words: list[str]) -> None:
+def test_a_question_may_begin_with_such_a_word(swink: Any, words: list[str]) -> None:
     done = swink(*words, SWINK_MODEL="echo/echo")
     assert (done.returncode, done.stdout) == (
         0,

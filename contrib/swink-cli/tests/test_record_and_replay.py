@@ -1,4 +1,6 @@
-"""`swink record` and `swink replay`: what was kept is what came, and it plays without a network."""
+"""`swink record` and `swink replay`: a recording contains the received bytes, and replays without a
+network.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,14 @@ def lines(swink: Any, tmp_path: Path) -> Any:
 
 
 def service(folder: Path, *said: dict[str, Any], **head: Any) -> Recording:
-    """What the service says, so many lines, each a tenth of a second after the other."""
+    """The lines that the service sends, a tenth of a second apart."""
     record(folder / "service", "lines", said, len(said) / 10, **head)
     return Recording.load(folder / "service")
 
 
 @pytest.fixture
 def recorded(lines: Any, tmp_path: Path) -> Any:
-    """Records what a service says; `request` is how it was asked."""
+    """Record what a service sends; `request` is the request it received."""
 
     def run(*said: dict[str, Any], more: tuple[str, ...] = (), **head: Any) -> Any:
         with ReplayServer() as server:
@@ -85,16 +87,14 @@ def test_a_failed_answer_is_recorded_and_fails_the_command(recorded: Any, tmp_pa
     assert (kept.message.error_kind, kept.message.text) == ("network", "Hello Ada.")
 
 
-def test_a_recording_that_is_there_is_replaced_when_that_is_asked_for(
-    recorded: Any, tmp_path: Path
-) -> None:
+def test_an_existing_recording_is_replaced_only_with_force(recorded: Any, tmp_path: Path) -> None:
     recorded(*ANSWER, STOP)
     before = (tmp_path / "kept" / "recording.json").read_bytes()
     (tmp_path / "service").rename(tmp_path / "before")
     refused = recorded({"say": "Again."}, STOP)
 
     assert refused.returncode == 2
-    assert "holds a recording already" in refused.stderr
+    assert "already contains a recording" in refused.stderr
     assert (tmp_path / "kept" / "recording.json").read_bytes() == before
 
     (tmp_path / "service").rename(tmp_path / "refused")
@@ -102,7 +102,7 @@ def test_a_recording_that_is_there_is_replaced_when_that_is_asked_for(
 
 
 @pytest.mark.parametrize("place", ["kept", "kept/deep/er"])
-def test_nobody_is_asked_where_nothing_could_be_kept(
+def test_no_key_is_requested_if_it_could_not_be_stored(
     recorded: Any, tmp_path: Path, place: str
 ) -> None:
     (tmp_path / "kept").write_text("mine")
@@ -164,7 +164,7 @@ class TalkingProvider(LinesProvider):
 """
 
 
-def test_what_a_child_process_said_plays_without_it(swink: Any, tmp_path: Path) -> None:
+def test_output_of_a_child_process_replays_without_it(swink: Any, tmp_path: Path) -> None:
     source = LINES_PROVIDER + TALKATIVE
     for folder, program in (("site", source), ("gone", source.replace("sys.executable", "'gone'"))):
         install(
@@ -196,7 +196,7 @@ def test_what_a_child_process_said_plays_without_it(swink: Any, tmp_path: Path) 
     ],
     ids=["no folder", "no JSON", "not all there"],
 )
-def test_what_is_no_recording_is_named(
+def test_an_invalid_recording_is_named(
     lines: Any, tmp_path: Path, files: dict[str, str], words: str
 ) -> None:
     for name, text in files.items():
@@ -219,7 +219,7 @@ def test_without_its_provider_a_recording_says_whose_it_is(swink: Any, tmp_path:
     assert 'no provider "lines"' in done.stderr
 
 
-def test_what_curl_printed_becomes_a_recording_with_its_message(lines: Any, tmp_path: Path) -> None:
+def test_output_of_curl_becomes_a_recording_with_its_message(lines: Any, tmp_path: Path) -> None:
     body = b'{"say": "Hello Ada."}\n{"stop": "stop", "heard": 5, "said": 3}\n'
     head = b"HTTP/2 200 \r\ncontent-type: application/x-ndjson\r\nset-cookie: a=1\r\n\r\n"
     (tmp_path / "answer.txt").write_bytes(head + body)

@@ -54,7 +54,7 @@ def test_words_stand_for_an_object(
 @pytest.mark.parametrize(
     "words", ["", "[]", "age foo", "a b c", "1st", "name, name", "na-me", "a[]?x", "age int int"]
 )
-def test_words_that_are_no_fields_are_refused(words: str) -> None:
+def test_invalid_field_notation_is_refused(words: str) -> None:
     with pytest.raises(swink.InvalidOption, match="--schema"):
         schema_of(words)
 
@@ -69,7 +69,7 @@ def test_a_schema_is_json_a_file_of_either_kind_or_words(tmp_path: Path) -> None
         assert read_schema(given) == schema
     with pytest.raises(swink.MediaError, match=r"absent\.json: No such file"):
         read_schema("absent.json")
-    with pytest.raises(swink.InvalidOption, match="--schema is no JSON"):
+    with pytest.raises(swink.InvalidOption, match="--schema is not valid JSON"):
         read_schema("{name}")
 
 

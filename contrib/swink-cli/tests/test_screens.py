@@ -1,4 +1,4 @@
-"""What commands look like in a real terminal of 40, 80 and 200 columns, and in a pipe.
+"""The output of commands in a real terminal of 40, 80 and 200 columns, and in a pipe.
 
 The screens are in `screens/`; with WRITE_SCREENS=1 they are written anew, to be looked at.
 """
@@ -108,9 +108,9 @@ IN_A_TERMINAL = [
             ("so far", ""), ("> ", "And then?\r"),
             ("so far", ""), ("> ", "/tokens\r"),
             ("begins at", ""), ("> ", "/help\r"),
-            ("goes on", ""), ("> ", "/nothing\r"),
+            ("continues on", ""), ("> ", "/nothing\r"),
             ("lists", ""), ("> ", INTERRUPT),
-            ("leaves)", ""), ("> ", LEAVE),
+            ("exits)", ""), ("> ", LEAVE),
         ],
     ),
 ]  # fmt: skip

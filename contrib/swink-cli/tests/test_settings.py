@@ -1,4 +1,4 @@
-"""What `swink default`, `alias` and `config` keep, and what is made of it."""
+"""The settings stored by `swink default`, `alias` and `config`, and their effect."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def keep(file: Path) -> Any:
     return write
 
 
-def test_a_default_is_kept_shown_asked_and_forgotten(swink: Any, file: Path) -> None:
+def test_a_default_is_set_shown_used_and_removed(swink: Any, file: Path) -> None:
     assert "no default" in swink("default").stdout
     assert swink("default", "echo/think", "echo/echo").returncode == 0
     assert swink("default").stdout == "echo/think echo/echo\n"
@@ -46,7 +46,7 @@ def test_a_default_is_kept_shown_asked_and_forgotten(swink: Any, file: Path) -> 
     assert "default" not in file.read_text()
 
 
-def test_a_short_name_stands_for_its_models(swink: Any, file: Path) -> None:
+def test_an_alias_stands_for_its_models(swink: Any, file: Path) -> None:
     assert swink("alias", "quick", "echo/fail-overloaded", "echo/echo").returncode == 0
     assert swink("alias", "other", "echo/think").returncode == 0
     assert swink("alias").stdout.split() == [
@@ -61,7 +61,7 @@ def test_a_short_name_stands_for_its_models(swink: Any, file: Path) -> None:
     assert swink("ask", "-m", "quick", "Hi").returncode == 2
 
 
-def test_what_a_user_wrote_stays(swink: Any, file: Path, keep: Any) -> None:
+def test_user_content_is_kept(swink: Any, file: Path, keep: Any) -> None:
     keep('# mine\n[aliases]  # short\na = "echo/echo" # the first\n')
     assert swink("alias", "b", "echo/think").returncode == 0
     text = file.read_text()
@@ -74,14 +74,14 @@ def test_what_a_user_wrote_stays(swink: Any, file: Path, keep: Any) -> None:
     ("text", "said"),
     [
         ("default = nothing", "line 1"),
-        ("default = 3", "default is no model's name"),
-        ("default = []", "default is no model's name"),
-        ("[aliases]\nx = [1]", "aliases.x is no model's name"),
-        ("colour = 'red'", "not 'colour'"),
+        ("default = 3", "default is not a model name"),
+        ("default = []", "default is not a model name"),
+        ("[aliases]\nx = [1]", "aliases.x is not a model name"),
+        ("colour = 'red'", "unknown key 'colour'"),
         ("aliases = 3", "aliases is no table"),
     ],
 )
-def test_a_file_that_is_wrong_is_named_and_left_alone(
+def test_an_invalid_file_is_named_and_not_changed(
     swink: Any, file: Path, keep: Any, text: str, said: str
 ) -> None:
     keep(text)
@@ -98,14 +98,14 @@ def test_a_file_that_is_wrong_is_named_and_left_alone(
     [
         (["default", "nonsense"], "is not a model name"),
         (["default", "nobody/x"], "nobody"),
-        (["alias", "a/b", "echo/echo"], "cannot be a short name"),
-        (["alias", " a", "echo/echo"], "cannot be a short name"),
+        (["alias", "a/b", "echo/echo"], "invalid alias"),
+        (["alias", " a", "echo/echo"], "invalid alias"),
         (["alias", "a", "nonsense"], "is not a model name"),
         (["alias", "a"], "unknown short name 'a'"),
         (["alias", "a", "--remove"], "unknown short name 'a'"),
     ],
 )
-def test_what_could_not_be_asked_is_not_kept(
+def test_an_unusable_model_is_not_stored(
     swink: Any, file: Path, line: list[str], said: str
 ) -> None:
     done = swink(*line)
@@ -150,7 +150,7 @@ def test_a_user_without_a_home_is_told_what_to_set(
     assert "HOME" in str(caught.value.resolution)
 
 
-def test_a_profile_goes_before_what_holds_for_all(swink: Any, keep: Any) -> None:
+def test_a_profile_overrides_the_file(swink: Any, keep: Any) -> None:
     keep(PROFILES)
     assert swink("default").stdout == "echo/echo\n"
     assert swink("--profile", "work", "default").stdout == "echo/think\n"
@@ -160,7 +160,7 @@ def test_a_profile_goes_before_what_holds_for_all(swink: Any, keep: Any) -> None
     assert swink("config", "set", "profile", "work").returncode == 0
     assert swink("default").stdout == "echo/think\n"
     done = swink("--profile", "play", "default")
-    assert (done.returncode, "there is no profile 'play'" in done.stderr) == (2, True)
+    assert (done.returncode, "unknown profile 'play'" in done.stderr) == (2, True)
     assert swink("--profile", "play", "default", "echo/tool").returncode == 0
     assert swink("--profile", "play", "default").stdout == "echo/tool\n"
 
@@ -168,10 +168,10 @@ def test_a_profile_goes_before_what_holds_for_all(swink: Any, keep: Any) -> None
 def test_an_option_of_swink_behind_a_command_says_where_it_belongs(swink: Any) -> None:
     done = swink("ask", "-m", "echo/echo", "--profile", "work", "Hi")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "It comes before the command: swink --profile …" in done.stderr
+    assert "Put it before the command: swink --profile …" in done.stderr
 
 
-def test_what_is_configured_for_a_provider_is_sent_to_it_alone(swink: Any) -> None:
+def test_settings_of_a_provider_are_sent_only_to_it(swink: Any) -> None:
     with ChatService(["Here."]) as service:
         address = ("providers.openai.base_url", service.base_url)
         assert swink("config", "set", *address).returncode == 0
@@ -259,7 +259,7 @@ def test_config_shows_where_each_value_comes_from(swink: Any, keep: Any) -> None
 
 
 def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
-    assert "nothing is configured" in swink("config").stdout
+    assert "no settings yet" in swink("config").stdout
     for key, value in (
         ("aliases.quick", "echo/echo"),
         ("default", '["echo/think", "echo/echo"]'),
@@ -288,10 +288,10 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("colour", "red", "not 'colour'"),
-        ("default", "3", "no model's name"),
+        ("colour", "red", "unknown key 'colour'"),
+        ("default", "3", "not a model name"),
         ("providers.openai.api_key", "sk-0123456789", "swink keys set openai"),
-        ("default.x", "y", "default is no model's name"),
+        ("default.x", "y", "default is not a model name"),
         ("a..b", "y", "is no key"),
         ("default", "nosuch", "'nosuch' is not a model name"),
         ("default", '["echo/echo", "nosuch"]', "'nosuch' is not a model name"),
@@ -299,7 +299,7 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
         ("profiles.work.default", "nosuch", "'nosuch' is not a model name"),
         ("options.temprature", "1", "no option 'temprature'; did you mean 'temperature'?"),
         ("options.temperature", "warm", "options.temperature='warm'"),
-        ("options.base_url", "http://x", "meant for one provider"),
+        ("options.base_url", "http://x", "applies to a single provider"),
         ("options.timeout", "30", "timeouts.total"),
         ("system", "3", "system: expected text"),
         ("profiles.work.options.seed", "x", "options.seed='x'"),
@@ -310,7 +310,7 @@ def test_settings_are_shown_set_and_forgotten(swink: Any, file: Path) -> None:
         ("profiles.work.providers.openai.seed", "x", "providers.openai.seed='x'"),
     ],
 )
-def test_what_the_file_may_not_hold_is_not_written(
+def test_an_invalid_setting_is_not_written(
     swink: Any, file: Path, key: str, value: str, said: str
 ) -> None:
     done = swink("config", "set", key, value)
@@ -328,7 +328,7 @@ def test_what_the_file_may_not_hold_is_not_written(
         ("default = ", "Invalid value"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_told_with_its_key_and_the_files_name(
+def test_an_invalid_setting_is_reported_with_key_and_file(
     swink: Any, file: Path, keep: Any, text: str, said: str
 ) -> None:
     keep(text)
@@ -364,7 +364,9 @@ def test_the_editor_is_the_users(swink: Any, file: Path, tmp_path: Path) -> None
     assert swink("config", "edit", EDITOR=str(editor)).returncode == 0
     assert swink("default").stdout == "echo/echo\n"
     editor.write_text("#!/bin/sh\necho 'colour = 1' > \"$1\"\n")
-    assert "not 'colour'" in " ".join(swink("config", "edit", EDITOR=str(editor)).stderr.split())
+    assert "unknown key 'colour'" in " ".join(
+        swink("config", "edit", EDITOR=str(editor)).stderr.split()
+    )
 
 
 # -- nothing configured --------------------------------------------------------------------------
@@ -409,7 +411,7 @@ for count in range(15):
 """
 
 
-def test_nothing_is_lost_of_what_two_processes_change_at_once(
+def test_concurrent_changes_of_two_processes_are_both_kept(
     swink_environment: dict[str, str], file: Path
 ) -> None:
     started = [
@@ -435,7 +437,7 @@ def test_nothing_is_lost_of_what_two_processes_change_at_once(
     assert tomllib.loads(file.with_name("keys.toml").read_text())["keys"].keys() == kept
 
 
-def test_who_names_no_model_is_offered_what_there_is(start: Any, swink: Any, site: Path) -> None:
+def test_without_a_model_the_available_ones_are_offered(start: Any, swink: Any, site: Path) -> None:
     assert swink("keys", "set", "groq", stdin="sk-kept-0123456789").returncode == 0
     given = {"OPENAI_API_KEY": "sk-0123456789", "PYTHONPATH": str(site)}
     given["SWINK_DISABLE_PLUGINS"] = "ollama,local"  # this machine may have them
@@ -446,16 +448,16 @@ def test_who_names_no_model_is_offered_what_there_is(start: Any, swink: Any, sit
     running.type(f"{offered['echo'][0]}\n")
     assert running.finish() == 0
     assert list(offered) == ["groq", "openai", "running", "here", "paste", "echo"]
-    assert " ".join(offered["groq"][2:]).endswith("per million tokens; its key is kept")
+    assert " ".join(offered["groq"][2:]).endswith("per million tokens; its key is stored")
     assert "OPENAI_API_KEY" in offered["openai"]
     assert offered["running"][1:] == ["running/pulled:3b", "runs", "on", "this", "machine"]
-    assert " ".join(offered["here"][2:]).endswith("a download of 1.9 GB, once; Apache-2.0")
+    assert " ".join(offered["here"][2:]).endswith("one download of 1.9 GB; Apache-2.0")
     assert "Hi" in seen(running.output, 100)
 
 
-def test_who_chooses_nothing_is_told_what_to_write(start: Any) -> None:
+def test_choosing_nothing_explains_the_command(start: Any) -> None:
     running = start("Hi", size=(100, 60), SWINK_PLUGINS="echo")
     running.wait_for("[1]: ")
     running.type("0\n")
     assert running.finish() == 2
-    assert b"Keep a key:" in running.output
+    assert b"Store a key:" in running.output

@@ -28,7 +28,7 @@ def test_answers_are_blocks_in_the_order_of_the_models(swink: Any) -> None:
     assert (kept.count("echo/think"), kept.count("echo/echo")) == (1, 1)
 
 
-def test_one_that_fails_costs_no_other_its_answer(swink: Any) -> None:
+def test_a_failed_model_does_not_affect_the_others(swink: Any) -> None:
     done = swink(
         "ask", "-m", "echo/fail-auth", "-m", "echo/fail-auth,echo/echo", "-m", "echo/echo", "Hi"
     )
@@ -47,7 +47,7 @@ def test_a_key_stays_with_the_provider_it_was_given_for(swink: Any) -> None:
     assert second.exchanges[0].headers["authorization"] == "Bearer gsk-canary-9876543210"
 
 
-def test_an_error_of_one_stays_in_its_row(start: Any) -> None:
+def test_an_error_of_one_model_is_shown_in_its_row(start: Any) -> None:
     with ChatService(HTTPError(400, "\x1b]0;title\x07bad\nquestion")) as service:
         there = ("--base-url", service.base_url, "--api-key", "sk-canary-0123456789")
         models = ("-m", "openai/any", "-m", "echo/stall")
@@ -71,7 +71,7 @@ def test_a_terminal_shows_a_table_and_then_the_answers(start: Any) -> None:
 
 
 @pytest.mark.parametrize("more", [["--copy"], ["-y", "--functions", "def f(): ..."]])
-def test_what_is_for_one_answer_is_refused(swink: Any, more: list[str]) -> None:
+def test_options_for_a_single_answer_are_refused(swink: Any, more: list[str]) -> None:
     done = swink("ask", "-m", "echo/echo", "-m", "echo/think", *more, "Hi")
     assert (done.returncode, "-m A,B" in done.stderr) == (2, True)
 
@@ -103,7 +103,7 @@ def test_the_first_code_block_is_found(answer: str, code: str | None) -> None:
 def test_code_alone_is_written(swink: Any) -> None:
     assert swink("ask", "-m", "echo/echo", "-x", "See:\n```\nls\n```").stdout == "ls\n"
     done = swink("ask", "-m", "echo/echo", "-x", "no code")
-    assert (done.stdout, "there is no code block" in done.stderr) == ("no code\n", True)
+    assert (done.stdout, "the answer has no code block" in done.stderr) == ("no code\n", True)
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return kept
 
 
-def test_a_tool_of_this_machine_s_copies(tool: Path) -> None:
+def test_a_clipboard_tool_copies(tool: Path) -> None:
     assert copy_text("Grüße", {"DISPLAY": ":0"}) == "xsel"
     assert tool.read_text() == "--clipboard --input\nGrüße"
     with pytest.raises(library.SwinkError, match="no clipboard"):
@@ -131,7 +131,7 @@ def test_an_answer_that_cannot_be_copied_has_failed(swink: Any) -> None:
     assert "Error: Nothing was copied" in done.stderr
 
 
-def test_what_is_written_is_copied(swink: Any, tool: Path) -> None:
+def test_the_output_is_copied(swink: Any, tool: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "DISPLAY": ":0"}
     done = swink("ask", "-m", "echo/echo", "-x", "--copy", "```\nls\n```", **environment)
     assert (done.returncode, "copied by xsel" in done.stderr) == (0, True)

@@ -1,4 +1,4 @@
-"""What a command imports: start-up must not grow with what is installed."""
+"""The imports of commands: start-up time must not grow with the installed packages."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ sys.exit(swink_cli.main.main(["ask", "-m", "echo/echo", "Hi"]))
 """
 
 
-def test_nothing_needs_what_windows_has_not(swink_environment: dict[str, str]) -> None:
+def test_no_module_needs_posix(swink_environment: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_POSIX],
         stdin=subprocess.DEVNULL,

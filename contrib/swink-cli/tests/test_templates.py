@@ -26,7 +26,7 @@ def folder(swink_environment: dict[str, str]) -> Path:
 PROMPTS = [
     ("a place for what is asked", "Say: $input!", "Hi", "Say: Hi!"),
     ("no place", "Review this", "a + b", "Review this\n\na + b"),
-    ("nothing is asked", "A joke about $topic", "", "A joke about cats"),
+    ("no message was sent", "A joke about $topic", "", "A joke about cats"),
     ("no prompt", "", "Hi", "Hi"),
     ("a value with a dollar", "Say: $input", "it is $5", "Say: it is $5"),
     ("a dollar", "It costs $$5. $input", "Why?", "It costs $5. Why?"),
@@ -41,14 +41,14 @@ def test_a_prompt_is_filled(prompt: str, asked: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "told"), [("$other", "needs other"), ("costs $5", "followed by no name")]
+    ("prompt", "told"), [("$other", "needs other"), ("costs $5", r"a \$ without a name")]
 )
 def test_a_prompt_that_cannot_be_filled_is_refused(prompt: str, told: str) -> None:
     with pytest.raises(library.UsageError, match=told):
         Template("t", prompt).asked("Hi")
 
 
-def test_a_template_has_what_the_command_line_leaves_open(swink: Any, folder: Path) -> None:
+def test_a_template_provides_defaults_for_the_command_line(swink: Any, folder: Path) -> None:
     (folder / "tr.toml").write_text(
         'model = "openai/any"\nsystem = "Into $language"\nprompt = "Translate: $input"\n'
         'temperature = 0.5\noption = ["top_p=0.9"]\n[defaults]\nlanguage = "French"\n'
@@ -82,12 +82,12 @@ def test_a_command_line_becomes_a_template(swink: Any, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (None, "there is no template 't'; there are: none"),
+        (None, "unknown template 't'; templates: none"),
         ("prompt = ", "t.toml: "),
-        ("colour = 1", "'colour' is no option"),
-        ("yes = true", "'yes' is no option"),
-        ("api-key = 'x'", "'api-key' is no option"),
-        ("prompt = 1", "'prompt' is no option"),
+        ("colour = 1", "contain the option 'colour'"),
+        ("yes = true", "contain the option 'yes'"),
+        ("api-key = 'x'", "contain the option 'api-key'"),
+        ("prompt = 1", "contain the option 'prompt'"),
     ],
 )
 def test_a_template_that_cannot_be_read_is_named(
@@ -117,7 +117,7 @@ def test_a_template_that_cannot_be_used_is_named(
 
 @pytest.mark.parametrize("name", ["../x", "", ".hidden", "a/b"])
 def test_a_name_stays_in_its_folder(name: str) -> None:
-    with pytest.raises(library.UsageError, match="is no template's name"):
+    with pytest.raises(library.UsageError, match="invalid template name"):
         template_path(name)
 
 
@@ -125,4 +125,4 @@ def test_no_template_holds_a_key(swink: Any, folder: Path) -> None:
     (folder / "open.toml").write_text('option = ["top_p=1", "api_key=sk-1"]')
     done = swink("-t", "open", "-m", "echo/echo", "Hi")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no template holds a key" in done.stderr
+    assert "a template cannot contain a key" in done.stderr

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of an answer."""
+"""Answers as a user sees them on a terminal."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_markdown_is_rendered_while_it_comes(start: Any) -> None:
     assert lines[end + 1].startswith("openai/any (any-2) · 3 tokens in, 5 out")
 
 
-def test_nothing_that_was_seen_is_gone_for_a_moment(start: Any) -> None:
-    """What a terminal shows between two changes; within one, it shows what was there before."""
+def test_visible_text_never_disappears_temporarily(start: Any) -> None:
+    """The terminal's content between two changes; within one, it shows the earlier content."""
     gates = [Gate() for _ in range(4)]
     steps = ["# One\n\ntwo", "\n\n- three\n", "- four\n\n", "```\nfive\n```\n\nsix"]
     words = ["One", "two", "three", "four", "five", "six"]
@@ -115,7 +115,7 @@ def test_thinking_comes_first_and_dim(start: Any) -> None:
     assert b"\x1b[2m\x1b[3mI" in running.output
 
 
-def test_what_a_restart_voids_is_taken_off_the_screen(start: Any) -> None:
+def test_text_discarded_by_a_restart_is_erased(start: Any) -> None:
     gate = Gate()
     with ChatService(["First *try*\n\nmore", gate, CUT], ["Second try"]) as service:
         running = start(*to(service, "--restart", "-o", "retry.base=0", "Hi"), size=TERMINAL)
@@ -128,7 +128,7 @@ def test_what_a_restart_voids_is_taken_off_the_screen(start: Any) -> None:
     assert "trying openai/any now (attempt 2 of 4)" in " ".join(lines)
 
 
-def test_plain_text_cannot_be_taken_back_and_is_declared_void(start: Any) -> None:
+def test_plain_text_is_discarded_with_a_notice(start: Any) -> None:
     gate = Gate()
     with ChatService(["First", gate, CUT], ["Second"]) as service:
         arguments = to(service, "--plain", "-o", "retry.restart_after_output=true")
@@ -138,7 +138,7 @@ def test_plain_text_cannot_be_taken_back_and_is_declared_void(start: Any) -> Non
         assert running.finish() == 0
     lines = shown(running)
     assert lines[0] == "First"
-    assert lines[1] == "the text above is void"
+    assert lines[1] == "discard the text above"
     assert "Second" in lines
 
 
@@ -155,7 +155,7 @@ def test_ctrl_c_leaves_what_arrived_on_the_screen_once(start: Any) -> None:
 
 
 @pytest.mark.parametrize("plain", [(), ("--plain",)])
-def test_who_waits_sees_what_for_and_how_long(start: Any, plain: tuple[str, ...]) -> None:
+def test_the_wait_line_shows_reason_and_duration(start: Any, plain: tuple[str, ...]) -> None:
     gate = Gate()
     with ChatService([gate, "Here."]) as service:
         running = start(*to(service, *plain, "Hi"), size=TERMINAL)
@@ -169,7 +169,7 @@ def test_who_waits_sees_what_for_and_how_long(start: Any, plain: tuple[str, ...]
     assert not any("waiting" in line for line in lines)
 
 
-def test_a_wait_is_told_once_where_lines_cannot_be_taken_back(start: Any) -> None:
+def test_a_wait_is_shown_once_on_a_terminal_that_cannot_erase_lines(start: Any) -> None:
     gate = Gate()
     with ChatService([gate, "Here."]) as service:
         running = start(*to(service, "--plain", "Hi"), size=TERMINAL, TERM="dumb", NO_COLOR="1")
@@ -180,7 +180,7 @@ def test_a_wait_is_told_once_where_lines_cannot_be_taken_back(start: Any) -> Non
     assert b"\x1b" not in running.output
 
 
-def test_who_is_interrupted_while_waiting_leaves_a_clean_line(start: Any) -> None:
+def test_an_interrupt_while_waiting_leaves_a_clean_line(start: Any) -> None:
     with ChatService([Gate()]) as service:
         running = start(*to(service, "Hi"), size=TERMINAL)
         running.wait_for("waiting for")
@@ -189,7 +189,7 @@ def test_who_is_interrupted_while_waiting_leaves_a_clean_line(start: Any) -> Non
     assert [line for line in shown(running) if line] == ["stopped"]
 
 
-def test_an_answer_cannot_drive_the_terminal(start: Any) -> None:
+def test_an_answer_cannot_control_the_terminal(start: Any) -> None:
     with ChatService(["a\x1b]0;title\x07b\x1b[2Jc\x9b1Ad"]) as service:
         for more in ((), ("--plain",)):
             running = start(*to(service, *more, "Hi"), size=TERMINAL)
@@ -241,7 +241,7 @@ def test_no_color_is_respected(start: Any) -> None:
 def test_a_redirected_answer_is_plain_though_a_person_watches_stderr(
     start: Any, tmp_path: Path
 ) -> None:
-    """As `swink ask … > file`: the answer is as it came, what is said beside it is styled."""
+    """As `swink ask … > file`: the answer is unformatted, the text beside it is styled."""
     file = tmp_path / "answer.md"
     with file.open("wb") as out:
         running = start("ask", "-m", "echo/think", "**Hi**", size=TERMINAL, stdout=out)

@@ -84,7 +84,7 @@ LAST: list[tuple[str, list[str], str, str, str]] = [
 @pytest.mark.parametrize(
     ("given", "before", "answer", "out"), [row[1:] for row in LAST], ids=[row[0] for row in LAST]
 )
-def test_what_is_read_as_data_is_the_answer_alone(
+def test_data_on_stdout_is_only_the_final_answer(
     swink: Any, file: str, given: list[str], before: str, answer: str, out: str
 ) -> None:
     turns = [before, asks("get_weather", city="Oslo")], HTTPError(503, headers=SOON), [answer]
@@ -92,7 +92,7 @@ def test_what_is_read_as_data_is_the_answer_alone(
         where = ("-m", "openai/any", "--base-url", service.base_url, "--api-key", "k")
         done = swink("ask", *where, "-y", "--functions", file, *given, "Oslo?")
     assert (done.returncode, done.stdout) == (0, f"{out}\n")
-    told = f"said before the answer: {before}" in done.stderr
+    told = f"text before the answer: {before}" in done.stderr
     assert told == (before.strip("`\n") not in out)
     assert "trying openai/any" in done.stderr
     assert "void" not in done.stderr  # what an earlier turn said is not
@@ -118,7 +118,7 @@ SAID_BY_USERS = (
 )  # fmt: skip
 
 
-def test_what_users_code_writes_is_no_part_of_the_answer(swink: Any, tmp_path: Path) -> None:
+def test_output_of_user_code_is_not_part_of_the_answer(swink: Any, tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text(LOUD)
     given = ("--functions", str(tmp_path / "loud.py"))
     done = swink("ask", "-m", "echo/tool", "-y", *given, "--schema", "city", "Oslo")
@@ -132,7 +132,7 @@ def test_what_users_code_writes_is_no_part_of_the_answer(swink: Any, tmp_path: P
     assert swink("tools", *given).stdout == "f\n"
 
 
-def test_a_person_sees_what_users_code_writes(start: Any, tmp_path: Path) -> None:
+def test_output_of_user_code_is_visible_on_a_terminal(start: Any, tmp_path: Path) -> None:
     (tmp_path / "loud.py").write_text(LOUD)
     given = ("-y", "--functions", str(tmp_path / "loud.py"))
     running = start("ask", "-m", "echo/tool", *given, "Oslo", size=(80, 24))
@@ -155,7 +155,7 @@ def test_a_retry_voids_nothing_of_an_earlier_turn_on_a_screen(start: Any, file: 
     assert b"void" not in running.output
 
 
-def test_code_on_the_command_line_will_do(swink: Any) -> None:
+def test_functions_can_be_inline_code(swink: Any) -> None:
     code = 'def double(n: int) -> int:\n    "Double."\n    return 2 * n'
     done = swink("ask", "-m", "echo/tool", "-y", "--functions", code, "21")
     assert done.returncode == 0
@@ -183,7 +183,7 @@ def test_a_plugin_s_tool_is_found_by_name(swink: Any, tmp_path: Path) -> None:
     assert (done.returncode, "did you mean 'weather'?" in done.stderr) == (2, True)
 
 
-def test_a_model_that_calls_for_ever_is_stopped(swink: Any, file: str) -> None:
+def test_a_model_that_always_calls_tools_is_stopped(swink: Any, file: str) -> None:
     given = ("-y", "--functions", file, "--max-turns", "1")
     done = swink("ask", "-m", "echo/tool", *given, "Oslo")
     assert (done.returncode, "the model still calls tools" in done.stderr) == (3, True)
@@ -204,12 +204,12 @@ def test_without_a_terminal_nothing_is_sent_before_someone_gave_leave(
     assert service.requests == []
 
 
-def test_a_person_is_asked_on_a_terminal(start: Any, file: str) -> None:
+def test_tool_calls_need_approval_on_a_terminal(start: Any, file: str) -> None:
     running = start("chat", "-m", "echo/tool", "--functions", file, size=(80, 24))
-    question = "lways, or why not: "
+    question = "lways, or a reason for no: "
     for city, answer, told in (
         ("Oslo", "not now", "They say: not now"),
-        ("Rome", "n", "get_weather failed: The user does not allow this call."),
+        ("Rome", "n", "get_weather failed: The user did not allow this call."),
         ("Bern", "a", "get_weather returned: Bern: 18 in 1"),
     ):
         running.wait_for(PROMPT)
@@ -227,7 +227,7 @@ def test_a_person_is_asked_on_a_terminal(start: Any, file: str) -> None:
     assert running.finish() == 0
 
 
-def test_nothing_of_the_arguments_hides_or_stands_elsewhere(start: Any, file: str) -> None:
+def test_hidden_and_reordered_arguments_are_escaped(start: Any, file: str) -> None:
     turned = "Oslo\u202ekrapS\u200b\x9b8m"  # of which a terminal may show "OsloSpark"
     running = start("ask", "-m", "echo/tool", "--functions", file, turned, size=(80, 24))
     running.wait_for(r'Run get_weather {"city": "Oslo\u202ekrapS\u200b\u009b8m", "days": 1}?')
@@ -241,15 +241,15 @@ def test_all_of_long_arguments_can_be_seen(start: Any, file: str) -> None:
     )
     running.wait_for("characters)?")
     assert b"END" not in running.output
-    running.wait_for("lways, [w]hole, or why not: ")
+    running.wait_for("lways, [w]hole, or a reason for no: ")
     running.type("w\n")
     running.wait_for("END")
-    running.wait_for("lways, or why not: ")
+    running.wait_for("lways, or a reason for no: ")
     running.type("n\n")
     assert running.finish() == 0
 
 
-def test_what_was_typed_before_the_question_is_no_answer(start: Any, file: str) -> None:
+def test_input_typed_before_the_question_does_not_answer_it(start: Any, file: str) -> None:
     gate = Gate()
     with ChatService([gate, asks("get_weather", city="Oslo")], ["No."]) as service:
         given = ("--base-url", service.base_url, "--api-key", "sk-canary-0123456789")
@@ -258,21 +258,21 @@ def test_what_was_typed_before_the_question_is_no_answer(start: Any, file: str) 
         running.wait_for("waiting for")
         running.type("y\n")
         gate.open()
-        running.wait_for("why not: ")
+        running.wait_for("a reason for no: ")
         running.type("n\n")
-        running.wait_for("does not allow this call")
+        running.wait_for("did not allow this call")
         assert running.finish() == 0
 
 
 def test_ctrl_c_at_the_question_carries_nothing_out(start: Any, file: str) -> None:
     running = start("ask", "-m", "echo/tool", "--functions", file, "Oslo", size=(80, 24))
-    running.wait_for("why not: ")
+    running.wait_for("a reason for no: ")
     running.interrupt()
     assert running.finish() == 130
     assert b"18 in" not in running.output
 
 
-def test_ctrl_c_waits_for_no_tool(start: Any) -> None:
+def test_ctrl_c_does_not_wait_for_tools(start: Any) -> None:
     code = "import threading\ndef f():\n    print('here')\n    threading.Event().wait()"
     running = start("ask", "-m", "echo/tool", "-y", "--functions", code, "Hi")
     running.wait_for_error("here")
@@ -337,12 +337,12 @@ def test_a_server_s_results_are_shown_to_the_model(monkeypatch: pytest.MonkeyPat
 # -- mistakes ------------------------------------------------------------------------------------
 
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
-    ("no such file", {"files": ["none.py"]}, "none.py: there is no such file"),
+    ("no such file", {"files": ["none.py"]}, "none.py: no such file"),
     ("code that fails", {"files": ["def f(: pass"]}, "SyntaxError"),
     ("no function", {"files": ["def _f(): ..."]}, "has no function"),
     ("no schema", {"files": ["def f(*a): ..."]}, "can be named by no model"),
     ("two of a name", {"files": ["def f(): ...", "def f(): ..."]}, "the name 'f'"),
-    ("no such tool", {"names": ["nope"]}, "no plugin has a tool 'nope'"),
+    ("no such tool", {"names": ["nope"]}, "no plugin provides a tool 'nope'"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""What the library only logs, and a person is told once."""
+"""The command line shows errors once that the library only logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Observer:
 TOLD = (
     "notice: observer watch (acme-watch) raised; it is left out of this call: "
     "ZeroDivisionError: a word of mine\n"
-    "Report it with what `swink --debug …` prints, or uninstall it.\n"
+    "Report it with the output of `swink --debug …`, or uninstall it.\n"
 )
 
 
@@ -55,7 +55,7 @@ def test_an_observer_that_fails_is_named_once_and_the_answer_stays(
     assert TOLD in done.stderr
 
 
-def test_the_log_says_it_where_it_is_wanted(swink: Any, site: dict[str, str]) -> None:
+def test_the_log_contains_the_failure_if_enabled(swink: Any, site: dict[str, str]) -> None:
     done = swink("--debug", "ask", "-m", "echo/echo", "Hi", **site)
     assert "ERROR swink_core.streaming.observers: observer watch (acme-watch) raised" in done.stderr
     assert "notice" not in done.stderr
@@ -69,7 +69,7 @@ def test_on_a_screen_it_stands_below_the_answer(start: Any, site: dict[str, str]
 
 
 def logger_of(troubles: Troubles, *others: logging.Handler) -> logging.Logger:
-    """Returns a logger of a package of ours with these handlers alone."""
+    """Return a logger of a package of swink with only these handlers."""
     logger = logging.getLogger("swink_troubled")
     logger.handlers, logger.propagate = [troubles, *others], False
     return logger
@@ -86,7 +86,7 @@ LOGGED: list[tuple[str, tuple[Any, ...], str]] = [
 @pytest.mark.parametrize(
     ("logged", "said"), [row[1:] for row in LOGGED], ids=[row[0] for row in LOGGED]
 )
-def test_what_nothing_else_says_is_said(
+def test_unhandled_errors_are_shown(
     capsys: pytest.CaptureFixture[str], logged: tuple[Any, ...], said: str
 ) -> None:
     logger = logger_of(Troubles())
@@ -96,7 +96,7 @@ def test_what_nothing_else_says_is_said(
     assert capsys.readouterr().err == said
 
 
-def test_words_of_an_error_that_may_hold_a_secret_are_not_said(
+def test_error_text_that_may_contain_a_secret_is_not_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     logger = logger_of(Troubles())
@@ -107,7 +107,7 @@ def test_words_of_an_error_that_may_hold_a_secret_are_not_said(
     assert capsys.readouterr().err.startswith("notice: plugin p failed to close: ValueError\n")
 
 
-def test_what_is_held_comes_later_and_no_more_than_enough_is_said(
+def test_held_errors_are_shown_later_up_to_a_limit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     troubles = Troubles()
@@ -119,7 +119,7 @@ def test_what_is_held_comes_later_and_no_more_than_enough_is_said(
     assert capsys.readouterr().err.count("notice: ") == MOST
 
 
-def test_a_logger_with_a_handler_says_it_itself(
+def test_a_logger_with_a_handler_reports_its_errors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     logger_of(Troubles(), logging.StreamHandler()).error("once")

@@ -59,7 +59,7 @@ def test_a_rate_needs_a_count_and_a_time() -> None:
         ),
     ],
 )
-def test_what_is_not_known_is_not_zero(usage: swink.Usage | None, expected: str) -> None:
+def test_an_unknown_amount_is_not_zero(usage: swink.Usage | None, expected: str) -> None:
     assert tokens(usage) == expected
 
 
@@ -139,7 +139,7 @@ def test_pieces_of_a_text_are_printable_as_the_whole_is(text: str, expected: str
     assert "".join([*map(stream.feed, text), stream.close()]) == expected
 
 
-def test_nor_can_a_cell_of_a_table_or_a_line_of_json() -> None:
+def test_table_cells_and_json_cannot_control_the_terminal() -> None:
     assert table([("\x1b]0;t\x07a", "b\x9b2J"), ("aaa", "b")]) == [
         r"\x1b]0;t\x07a  b\x9b2J", "aaa            b",
     ]  # fmt: skip
@@ -148,7 +148,7 @@ def test_nor_can_a_cell_of_a_table_or_a_line_of_json() -> None:
     assert json.loads(text) == {"a": "\x1b[2J\x7f\x9b2J\u202e"}
 
 
-def test_what_is_typed_in_another_encoding_becomes_unicode() -> None:
+def test_input_in_another_encoding_becomes_unicode() -> None:
     assert as_unicode("na\udcefve") == "na\ufffdve"
 
 
@@ -156,7 +156,7 @@ def test_a_lone_surrogate_is_written_as_json_has_it() -> None:
     assert encode_json({"a": "\ud83d ü"}) == b'{"a": "\\ud83d \xc3\xbc"}\n'
 
 
-def test_advice_is_spelled_as_the_command_line_does_and_a_providers_words_are_not(
+def test_advice_uses_command_line_wording_except_in_provider_messages(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     show_error(

@@ -36,7 +36,7 @@ class Example(msgspec.Struct, forbid_unknown_fields=True):
     accepted_api: str | None = None
 
     def asks(self, accepted: bool) -> tuple[str, str, str, dict[str, Any]]:
-        """Return what the judge is asked."""
+        """Return the requests that the judge receives."""
         if not accepted:
             return self.provider, self.api, self.model, self.refused
         api, model = self.accepted_api or self.api, self.accepted_model or self.model

@@ -141,7 +141,7 @@ class Faithful(AcmeProvider):
     path = "/chat/completions"
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> Any:
-        """Write the messages twice: as they are, and as a reader of requests wants them."""
+        """Write the messages twice: unchanged, and in the form for a reader of requests."""
         messages: list[Any] = []
         for message in map(dump, context.messages):
             calls = [

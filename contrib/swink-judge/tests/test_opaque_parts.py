@@ -1,7 +1,7 @@
-"""What swink has no words for goes to the provider it was meant for, and to no other.
+"""Content without a swink equivalent goes only to the provider for which it was written.
 
-Every installed provider and API over HTTP is asked with parts of its own and of others: tools'
-metadata, extensions in what the user says and in tools' results, ids of uploaded files.
+Every installed provider and API over HTTP receives parts for itself and for others: tools'
+metadata, extensions in user messages and in tool results, ids of uploaded files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is logged of a call, at which level, and what never is."""
+"""The log entries of a call, their levels, and what is never logged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Lines(logging.Handler):
 
 
 def logger_of(*handlers: logging.Handler, level: int = logging.INFO) -> logging.Logger:
-    """A logger that nobody else knows."""
+    """A logger that no other test uses."""
     logger = logging.Logger("calls", level)
     for handler in handlers:
         logger.addHandler(handler)
@@ -48,7 +48,7 @@ def logger_of(*handlers: logging.Handler, level: int = logging.INFO) -> logging.
 async def logged(
     *answers: MemoryResponse, models: Any = "acme/large", level: int = logging.INFO, **given: Any
 ) -> Lines:
-    """What a call puts into the log."""
+    """The log entries of a call."""
     lines = Lines()
     observer = LogObserver(logger_of(lines, level=level), **given)
     own = {"acme": {"api_key": "canary-key-1234", "base_url": "http://acme.invalid"}}

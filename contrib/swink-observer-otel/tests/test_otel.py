@@ -339,7 +339,7 @@ def test_providers_have_the_names_of_the_conventions() -> None:
 
 
 class Receiver(traces_rpc.TraceServiceServicer, metrics_rpc.MetricsServiceServicer):
-    """Takes what an OTLP exporter sends over gRPC."""
+    """Receives the data that an OTLP exporter sends over gRPC."""
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
@@ -390,7 +390,7 @@ WRITTEN: list[str] = []
 
 
 class Texts(SpanExporter):
-    """Keeps what spans say, and no span."""
+    """Stores the texts of spans, not the spans."""
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         WRITTEN.extend(span.to_json() for span in spans)

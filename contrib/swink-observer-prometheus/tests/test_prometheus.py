@@ -1,4 +1,4 @@
-"""What is counted of a call, under which labels, in one process and in several."""
+"""The metrics of a call and their labels, in one process and in several."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ ANSWER = ({"text": "Hel"}, {"text": "lo"}, {"stop": "stop"})
 
 
 def samples(registry: CollectorRegistry) -> dict[str, float]:
-    """What a registry exposes, `name label=value …` by value, as Prometheus's own parser reads it;
-    zeros, buckets and times of creation left out."""
+    """The samples that a registry exposes, `name label=value …` by value, as parsed by Prometheus's
+    own parser; without zeros, buckets and creation times.
+    """
     found = {}
     for family in text_string_to_metric_families(generate_latest(registry).decode()):
         for sample in family.samples:
@@ -47,7 +48,7 @@ def samples(registry: CollectorRegistry) -> dict[str, float]:
 async def counted(
     *answers: MemoryResponse, models: Any = "acme/large", calls: int = 1
 ) -> dict[str, float]:
-    """What calls add to a new registry."""
+    """The metrics that calls add to a new registry."""
     registry = CollectorRegistry()
     own = {"acme": {"api_key": "k", "base_url": "http://acme.invalid"}}
     host, http = acme_host([PrometheusObserver(registry)]), MemoryHTTPClient(*answers)

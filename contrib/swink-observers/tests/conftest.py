@@ -1,4 +1,4 @@
-"""What the tests of the commands need of the process that they run in."""
+"""Set up the process in which the command tests run."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""A slow observer behind a queue: nobody waits for it, and what it misses is counted."""
+"""A slow observer behind a queue: it delays nothing, and missed events are counted."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ async def call_into(feed: Feed, *answers: MemoryResponse) -> None:
 
 
 async def followed(feed: Feed, **how: Any) -> list[Record]:
-    """What a reader finds who does not wait for more."""
+    """The records that a reader finds without waiting for more."""
     found = []
     async with aclosing(feed.follow(idle=0.0, **how)) as records:
         async for record in records:

@@ -34,7 +34,7 @@ END = {
 
 
 class Server:
-    """A feed at a port of its own, which can go away and come back."""
+    """A feed on a separate port, which can go away and come back."""
 
     def __init__(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as found:

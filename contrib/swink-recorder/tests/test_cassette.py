@@ -1,4 +1,4 @@
-"""Cassettes: what was recorded is replayed, to an equal request and to no other."""
+"""Cassettes: a recording is replayed to an equal request and to no other."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("subject", "recording"), CASES)
-async def test_what_a_provider_said_is_said_again_without_a_network_or_a_key(
+async def test_an_answer_is_replayed_without_network_or_key(
     subject: Subject,
     recording: Recording,
     path: Path,
@@ -239,9 +239,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES.keys())
-async def test_what_was_asked_otherwise_is_not_replayed(
-    changed: dict[str, Any], recorded: Path
-) -> None:
+async def test_a_different_request_is_not_replayed(changed: dict[str, Any], recorded: Path) -> None:
     with Cassette(recorded) as cassette:
         end = await _ask_acme(acme(), **changed)
     assert end.code == "unrecorded"
@@ -257,7 +255,7 @@ HOW = {
 
 
 @pytest.mark.parametrize("changed", HOW.values(), ids=HOW.keys())
-async def test_how_a_call_is_made_is_no_part_of_what_is_asked(
+async def test_transport_options_are_not_part_of_the_canonical_request(
     changed: dict[str, Any], recorded: Path
 ) -> None:
     with Cassette(recorded):
@@ -274,7 +272,7 @@ async def test_a_plugin_that_rewrites_requests_makes_another_request(recorded: P
     client = client_with(host=host, http=MemoryHTTPClient(), api_key=KEY, base_url=DETOUR)
     with Cassette(recorded) as cassette:
         await _ask_acme(client)
-    assert "how the provider, or a plugin" in cassette.unrecorded[0]
+    assert "the request body, as built" in cassette.unrecorded[0]
 
 
 ELSE: dict[str, dict[str, Any]] = {
@@ -320,7 +318,7 @@ def _text(events: list[Any]) -> str:
     return "".join(event.delta for event in events if isinstance(event, swink.TextDelta))
 
 
-async def test_equal_calls_get_their_answers_in_order_and_none_a_second_time(path: Path) -> None:
+async def test_equal_calls_get_their_answers_in_order_and_once(path: Path) -> None:
     with Cassette(path):
         for text in ("first", "second"):
             await events_of(acme(said(text)))
@@ -405,19 +403,19 @@ async def _refused_by_events(path: Path) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("ask", [_wrong_key, _no_key, _refused_by_events])
-async def test_credentials_that_were_wrong_are_told_to_be_those_of_the_recording(
+async def test_rejected_credentials_are_reported_as_those_of_the_recording(
     ask: Any, path: Path
 ) -> None:
     recorded, replayed = await ask(path)
     assert recorded.error_kind is swink.StreamErrorKind.AUTH
     assert replayed.resolution == (
-        f"No provider was asked: it is what {path} holds. "
-        f"Record {path} anew with the mode `all`, if the call is as it should be."
+        f"No request was sent; this is the content of {path}. "
+        f"Record {path} again with the mode `all`, if the call is correct."
     )
     assert swink.replace(replayed, resolution=recorded.resolution) == recorded
 
 
-async def test_a_refusal_that_quotes_the_key_is_replayed_in_the_words_in_which_it_was_told(
+async def test_a_rejection_that_quotes_the_key_is_replayed_with_the_key_hidden(
     path: Path,
 ) -> None:
     said = {"error": {"code": "no", "message": f'wrong key: "Bearer {KEY}".'}}
@@ -442,8 +440,8 @@ async def test_a_replayed_failure_is_logged_as_one(
         kind = (await events_of(acme(), retry=ONCE))[-1].error_kind
     [record] = [one for one in caplog.records if one.name == "swink_recorder.cassette"]
     assert record.getMessage() == (
-        f"acme/large fails ({kind}). No provider was asked: it is what {path} holds. "
-        f"Record {path} anew with the mode `all`, if the call is as it should be."
+        f"acme/large fails ({kind}). No request was sent; this is the content of {path}. "
+        f"Record {path} again with the mode `all`, if the call is correct."
     )
 
 
@@ -536,7 +534,7 @@ async def test_reads_keep_their_times_faster_or_all_at_once(path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 8, 13, 19])
-async def test_a_key_is_in_no_file_though_the_answer_said_it_in_pieces(
+async def test_a_key_is_in_no_file_though_the_answer_has_it_in_pieces(
     size: int, path: Path
 ) -> None:
     pieces = [KEY[at : at + size] for at in range(0, len(KEY), size)]
@@ -549,7 +547,7 @@ async def test_a_key_is_in_no_file_though_the_answer_said_it_in_pieces(
 
 
 @pytest.mark.parametrize("key", [KEY, "acme/l"], ids=["a key", "no key but a word"])
-async def test_a_call_whose_words_hold_its_key_is_replayed_with_the_key_and_without(
+async def test_a_call_whose_text_contains_its_key_is_replayed_with_and_without_the_key(
     key: str, path: Path
 ) -> None:
     prompt = f"Is it {key}?"
@@ -569,7 +567,7 @@ async def test_a_file_is_written_whole_and_leaves_nothing_beside_it(path: Path) 
     assert "Grüße" in kept(path)
 
 
-async def test_nothing_is_written_where_nothing_was_asked(path: Path) -> None:
+async def test_without_calls_no_file_is_written(path: Path) -> None:
     with Cassette(path):
         pass
     assert kept(path) == ""
@@ -587,13 +585,13 @@ def test_a_broken_file_says_so(text: str, path: Path) -> None:
 # -- modes -----------------------------------------------------------------------------------------
 
 
-async def test_none_never_asks(path: Path) -> None:
+async def test_mode_none_sends_no_request(path: Path) -> None:
     client = acme(said("Hello"))
     with Cassette(path, "none") as cassette:
         end = (await events_of(client))[-1]
     assert end.code == "unrecorded"
     assert end.resolution.startswith("Record it with the mode `once`")
-    assert "nothing is recorded" in cassette.unrecorded[0]
+    assert "contains no recordings" in cassette.unrecorded[0]
     assert kept(path) == ""
 
 
@@ -647,7 +645,7 @@ async def test_all_keeps_a_file_that_is_better_than_the_calls_that_it_made(
         assert cassette.unrecorded == []
 
 
-async def test_what_is_not_asked_for_any_more_can_be_found(path: Path) -> None:
+async def test_unused_recordings_can_be_found(path: Path) -> None:
     with Cassette(path) as cassette:
         for prompt in ("one", "two"):
             await events_of(acme(said("Hello")), prompt)
@@ -664,11 +662,11 @@ async def test_a_file_without_a_recording_is_to_be_recorded_anew(mode: Any, path
     _write(path, '{"swink_cassette": 2, "attempts": []}')
     with Cassette(path, mode):
         end = (await events_of(acme()))[-1]
-    assert end.resolution.startswith(f"Record {path} anew with the mode `all`")
+    assert end.resolution.startswith(f"Record {path} again with the mode `all`")
 
 
-def test_a_mode_that_is_none_is_refused(path: Path) -> None:
-    with pytest.raises(swink.UsageError, match="no mode 'never'"):
+def test_an_unknown_mode_is_refused(path: Path) -> None:
+    with pytest.raises(swink.UsageError, match="unknown cassette mode 'never'"):
         Cassette(path, "never")  # type: ignore[arg-type]
 
 
@@ -680,11 +678,11 @@ def test_a_mode_that_is_none_is_refused(path: Path) -> None:
         ("SWINK_DISABLE_PLUGINS", "a, cassettes"),
     ],
 )
-def test_where_its_plugin_is_kept_out_no_cassette_can_be_put_in(
+def test_a_cassette_is_refused_if_its_plugin_is_disabled(
     name: str, value: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(swink.UsageError, match="would be made for real"), Cassette(path):
+    with pytest.raises(swink.UsageError, match="would reach the provider"), Cassette(path):
         pass
     monkeypatch.setenv(name, "cassettes" if name == "SWINK_PLUGINS" else "other")
     with Cassette(path):
@@ -702,7 +700,7 @@ async def test_without_a_cassette_calls_are_made(path: Path) -> None:
     assert _text(await events_of(acme(said("Hello")))) == "Hello"
 
 
-def test_who_uses_no_cassette_pays_for_no_events(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cassette_no_events_are_observed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("swink_recorder.cassette", "swink_recorder.pytest_plugin"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert not hasattr(CassettePlugin(), "on_event")

@@ -1,4 +1,4 @@
-"""The fixture `cassette` in somebody else's suite: recorded once, replayed for ever."""
+"""The fixture `cassette` in a user's suite: recorded once, replayed later."""
 
 from __future__ import annotations
 
@@ -125,7 +125,9 @@ def test_it(cassette):
 
 def test_a_test_that_a_replayed_failure_fails_says_so(suite: Path) -> None:
     (suite / "test_failed.py").write_text(FAILED)
-    hint = f"No provider was asked: it is what {suite}/cassettes/test_failed/test_it.json holds."
+    hint = (
+        f"No request was sent; this is the content of {suite}/cassettes/test_failed/test_it.json."
+    )
     assert hint not in run(suite, "one", "test_failed.py")[1]
     code, output = run(suite, "one", "test_failed.py")
     assert (code, hint in output) == (1, True), output
@@ -163,4 +165,4 @@ def test_a_marker_is_checked_and_pytest_starts_without_the_core(suite: Path) -> 
     said = [line for line in output.splitlines() if line.startswith("E  ")]  # not the summary's
     refusal = "UsageError: @pytest.mark.cassette takes a name, mode and speed"
     assert sum(refusal in line for line in said) == 4, output
-    assert "which leads out of the folder of cassettes: '../a'" in output
+    assert "which leaves the folder of cassettes: '../a'" in output

@@ -108,7 +108,7 @@ def test_kept_calls_are_converted(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{"])
-def test_what_is_no_recording_is_named(
+def test_an_invalid_recording_is_named(
     tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "case.json"

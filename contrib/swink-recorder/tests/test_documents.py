@@ -1,4 +1,4 @@
-"""The form of stored calls: what is kept of any call is read again, and no credential is in it."""
+"""The form of stored calls: every call can be read again, and contains no credential."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def document_of(tape: Tape, *secrets: str) -> bytes:
 
 
 @given(READS, st.booleans())
-def test_what_is_written_is_read_again(reads: Any, network: bool) -> None:
+def test_written_documents_are_read_again(reads: Any, network: bool) -> None:
     tape = tape_of(reads, network)
     [take], call = read_document(document_of(tape), "here")
     [kept] = tape.attempts
@@ -106,7 +106,7 @@ def test_a_body_is_searched_only_where_a_secret_may_be(body: bytes, hidden: byte
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda data: data[:-1], "the answer is cut off"),
+        (lambda data: data[:-1], "the answer is truncated"),
         (lambda data: data.replace(b'"swink_call":2', b'"swink_call":3'), "version 3"),
         (lambda data: data.partition(b"\n")[0], "not enough values"),
         (lambda data: b"{}\n{\n", "here"),
@@ -116,6 +116,6 @@ def test_a_body_is_searched_only_where_a_secret_may_be(body: bytes, hidden: byte
         (lambda data: data.replace(b'"text_delta",0,[2]', b'"text_delta",0,2'), "here"),
     ],
 )
-def test_a_document_that_is_broken_is_told_by_its_name(change: Any, said: str) -> None:
+def test_a_broken_document_is_named(change: Any, said: str) -> None:
     with pytest.raises(RecordingError, match=said):
         read_document(change(document_of(tape_of([(b"xyz", [swink.TextDelta(0, "ab")])]))), "here")

@@ -348,7 +348,7 @@ def test_fields_of_forms_are_compared_and_hide_what_may_be_a_secret() -> None:
     ]
 
 
-def test_what_was_written_by_hand_is_compared_as_far_as_it_goes() -> None:
+def test_recordings_written_by_hand_are_compared_in_their_existing_parts() -> None:
     by_hand = RecordedRequest("POST", "/v1/jobs")
     assert request_differences(SENT_JOB, by_hand) == []
     assert request_differences(evolve(SENT_JOB, path="/other"), by_hand) == [

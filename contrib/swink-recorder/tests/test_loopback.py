@@ -55,7 +55,7 @@ async def test_an_exchange_can_break_off_in_the_middle() -> None:
     assert not server.exchanges[0].ended
 
 
-async def test_a_server_that_has_caught_up_knows_who_has_left_and_counts_nothing_more() -> None:
+async def test_a_server_that_has_caught_up_knows_all_disconnects() -> None:
     async def act(exchange: Exchange) -> None:
         await exchange.start()
         await exchange.write(b"half of ")
@@ -137,7 +137,7 @@ async def test_a_client_that_does_not_read_is_waited_for() -> None:
     assert len(first) + len(rest) == count * len(piece)
 
 
-async def test_what_a_script_raises_reaches_the_test() -> None:
+async def test_an_exception_of_a_script_reaches_the_test() -> None:
     server = Scripted(wrong)
     await server.start()
 
@@ -158,7 +158,7 @@ async def test_an_unknown_status_has_a_reason_too() -> None:
     assert (response.status, response.reason) == (529, "Other")
 
 
-def test_what_a_script_raises_in_the_thread_reaches_the_test() -> None:
+def test_an_exception_in_the_server_thread_reaches_the_test() -> None:
     async def ask(url: str) -> None:
         with pytest.raises(aiohttp.ServerDisconnectedError):
             await fetch(url)

@@ -107,7 +107,7 @@ async def test_a_call_is_kept_with_all_its_attempts(path: Path) -> None:
     ]  # fmt: skip
 
 
-async def test_a_failed_call_and_one_that_was_left_are_kept_too(path: Path) -> None:
+async def test_failed_and_abandoned_calls_are_stored_too(path: Path) -> None:
     await ask(path, said("half", stop=False))
     recorder = Recorder(path)
     client = acme(said("one", "two"), plugins=[recorder])
@@ -138,8 +138,8 @@ async def test_parallel_calls_of_several_clients_are_all_kept_and_apart(path: Pa
     assert {(e.prompt, e.answer) for e in entries(path)} == {(f"{n}", f"{n}") for n in range(12)}
 
 
-def test_a_store_in_a_home_that_nobody_has_is_refused() -> None:
-    with pytest.raises(swink.UsageError, match="~nobody-here/x: there is no such home folder"):
+def test_a_store_in_the_home_of_an_unknown_user_is_refused() -> None:
+    with pytest.raises(swink.UsageError, match="~nobody-here/x: this home folder does not exist"):
         open_store("~nobody-here/x")
 
 
@@ -192,7 +192,7 @@ def test_a_conversation_is_kept_as_it_is_now_until_its_last_call_is_forgotten(pa
 # -- private ---------------------------------------------------------------------------------------
 
 
-async def test_nobody_else_can_read_it(path: Path) -> None:
+async def test_only_the_owner_can_read_it(path: Path) -> None:
     await ask(path, said("Hello"))
     kept = KeptConversation(id="one", at=entries(path)[0].at, models=["a/b"], messages=1)
     open_store(path).keep_conversation(kept, b"{}")
@@ -202,9 +202,7 @@ async def test_nobody_else_can_read_it(path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [2, 7, 20])
-async def test_a_key_is_nowhere_though_it_was_asked_for_and_said_in_pieces(
-    size: int, path: Path
-) -> None:
+async def test_a_key_is_nowhere_though_the_answer_has_it_in_pieces(size: int, path: Path) -> None:
     pieces = [KEY[at : at + size] for at in range(0, len(KEY), size)]
     await ask(path, said("It is ", *pieces), prompt=f"Is it {KEY}?")
     files = [path] if path.is_file() else list(path.iterdir())  # noqa: ASYNC240
@@ -251,7 +249,7 @@ async def test_the_recorder_forgets_by_itself(path: Path) -> None:
 
 @pytest.mark.parametrize("words", ["soon", "1.5", "3 weeks"])
 def test_words_that_say_no_limit_are_refused(words: str) -> None:
-    with pytest.raises(swink.UsageError, match="nothing to keep calls by"):
+    with pytest.raises(swink.UsageError, match="invalid limit"):
         Keep.of(words)
 
 
@@ -273,7 +271,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("asked", [3, 9])
-def test_what_a_killed_process_had_written_can_be_read(asked: int, path: Path) -> None:
+def test_data_written_before_a_kill_can_be_read(asked: int, path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", WRITER, path], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         for _ in range(asked):
@@ -289,7 +287,7 @@ def test_what_a_killed_process_had_written_can_be_read(asked: int, path: Path) -
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-async def test_a_store_that_cannot_be_written_is_told_of_once_and_costs_no_call(
+async def test_an_unwritable_store_is_reported_once_and_fails_no_call(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     in_the_way = tmp_path / "file"
@@ -304,7 +302,7 @@ async def test_a_store_that_cannot_be_written_is_told_of_once_and_costs_no_call(
     assert "calls are not recorded in" in told[0].getMessage()
 
 
-async def test_a_damaged_file_is_left_as_it_is(
+async def test_a_damaged_file_is_not_changed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "calls.sqlite"
@@ -328,7 +326,7 @@ async def test_a_file_that_another_process_writes_is_waited_for(tmp_path: Path) 
     assert len(entries(path)) == 2
 
 
-async def test_calls_that_end_faster_than_they_are_written_are_left_out_and_told(
+async def test_calls_that_end_faster_than_they_are_written_are_dropped_and_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "MOST_WAITING", 2)
@@ -343,7 +341,7 @@ async def test_calls_that_end_faster_than_they_are_written_are_left_out_and_told
     other.close()
     await recorder.aclose()
     assert 2 <= len(entries(path)) <= 3
-    assert caplog.text.count("some are left out") == 1
+    assert caplog.text.count("some are not recorded") == 1
 
 
 # -- on and off ------------------------------------------------------------------------------------
@@ -440,10 +438,10 @@ async def test_so_is_one_that_another_program_does_not_let_go(
         ):
             with pytest.raises(RecordingError, match="database is locked") as caught:
                 use()
-            assert "no other program holds it" in (caught.value.resolution or "")
+            assert "no other program locks it" in (caught.value.resolution or "")
 
 
-def test_what_is_being_written_is_neither_listed_nor_another_processs(
+def test_incomplete_files_are_neither_listed_nor_shared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = FolderStore(tmp_path)
@@ -465,9 +463,7 @@ def test_what_is_being_written_is_neither_listed_nor_another_processs(
 @pytest.mark.parametrize(
     "told", [{"id": "../../b"}, {"id": "*"}, {"id": "other"}, {"at": "yesterday"}, {"model": 5}]
 )
-def test_a_file_that_says_it_is_another_one_is_none_of_ours(
-    told: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_file_of_another_format_is_ignored(told: dict[str, Any], tmp_path: Path) -> None:
     said = {"id": "a", "at": TALK.at, "model": "acme/large", "outcome": "done"} | told
     kept = {"id": "a", "at": TALK.at, "models": [], "messages": 1} | told
     if "model" in told:

@@ -66,7 +66,7 @@ SAVED = [
 
 
 @pytest.mark.parametrize("saved", [row[1] for row in SAVED], ids=[row[0] for row in SAVED])
-def test_what_is_saved_can_be_loaded(saved: Recording, tmp_path: Path) -> None:
+def test_a_saved_recording_can_be_loaded(saved: Recording, tmp_path: Path) -> None:
     saved.save(tmp_path / "case")
 
     assert Recording.load(tmp_path / "case") == saved
@@ -134,7 +134,7 @@ URLS = [
 
 
 @pytest.mark.parametrize(("url", "scrubbed"), URLS)
-def test_credentials_are_taken_out_of_urls(url: str, scrubbed: str) -> None:
+def test_credentials_are_removed_from_urls(url: str, scrubbed: str) -> None:
     assert scrub_url(url) == scrubbed
 
 
@@ -182,7 +182,7 @@ def test_a_secret_that_contains_another_is_hidden_whole(tmp_path: Path) -> None:
     assert Recording.load(tmp_path).body == b"*" * 15
 
 
-def test_what_is_too_short_to_be_a_secret_stays(tmp_path: Path) -> None:
+def test_a_text_too_short_for_a_secret_is_kept(tmp_path: Path) -> None:
     recording().save(tmp_path, secrets=["", "d", "data"])
 
     assert Recording.load(tmp_path).body == recording().body
@@ -237,12 +237,16 @@ BROKEN = [
     ("not an object", with_text("recording.json", "[]"), "recording.json: Expected `object`"),
     ("a field is missing", with_text("recording.json", '{"version": 2}'), "`provider`"),
     ("a field of the wrong type", with_field("status", "ok"), "response.status"),
-    ("another version", with_field("version", 3), "version 3 of the format"),
-    ("no legs", with_field("legs", []), "it has no legs"),
+    ("another version", with_field("version", 3), "unsupported format version 3"),
+    ("no legs", with_field("legs", []), "the recording has no legs"),
     ("a body elsewhere", with_field("body", "../body.sse"), "is not a file name"),
     ("a body that is a folder", with_field("body", ".."), "is not a file name"),
-    ("a body that grew", with_text("body.sse", "x" * 19), "add up to 18 bytes, the body has 19"),
-    ("a chunk too few", with_field("chunks", [[0.0, 9]]), "add up to 9 bytes, the body has 18"),
+    (
+        "a body that grew",
+        with_text("body.sse", "x" * 19),
+        "add up to 18 bytes, but the body has 19",
+    ),
+    ("a chunk too few", with_field("chunks", [[0.0, 9]]), "add up to 9 bytes, but the body has 18"),
     ("a negative size", with_field("chunks", [[0.0, 19], [0.1, -1]]), "negative"),
     ("a negative time", with_field("chunks", [[-1.0, 18]]), "negative"),
     ("time that runs backwards", with_field("chunks", [[1.0, 9], [0.5, 9]]), "backwards"),
@@ -269,7 +273,7 @@ def test_a_broken_recording_says_what_is_wrong(damage: Any, said: str, tmp_path:
 
 
 def test_sizes_that_do_not_add_up_are_not_written(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="add up to 1 bytes, the body has 18"):
+    with pytest.raises(RecordingError, match="add up to 1 bytes, but the body has 18"):
         recording(chunks=[(0.0, 1)]).save(tmp_path / "case")
 
     assert not (tmp_path / "case").exists()
@@ -288,7 +292,7 @@ def test_recordings_are_found_at_any_depth_in_order(tmp_path: Path) -> None:
     assert [str(path.relative_to(tmp_path)) for path in found] == ["a", "a/deep/er", "b"]
 
 
-def test_an_absent_folder_has_none(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_recordings(tmp_path: Path) -> None:
     assert find_recordings(tmp_path / "absent") == []
 
 
@@ -307,7 +311,7 @@ def test_a_package_is_not_imported_for_its_recordings(
 
 
 @pytest.mark.parametrize("package", ["acme_that_is_absent", "acme.that.is.absent", "json.decoder"])
-def test_what_is_no_package_has_no_recordings(package: str) -> None:
+def test_a_name_that_is_not_a_package_has_no_recordings(package: str) -> None:
     assert bundled_recordings(package) == []
 
 
@@ -335,9 +339,9 @@ def test_a_recording_reads_and_writes_nothing_outside_its_folder(tmp_path: Path,
     (folder / name).symlink_to(outside)
     before = outside.read_bytes()
 
-    with pytest.raises(RecordingError, match="a link out of the recording"):
+    with pytest.raises(RecordingError, match="a link that leaves the recording"):
         Recording.load(folder)
-    with pytest.raises(RecordingError, match="a link out of the recording"):
+    with pytest.raises(RecordingError, match="a link that leaves the recording"):
         recording(note="another").save(folder)
     assert outside.read_bytes() == before
 

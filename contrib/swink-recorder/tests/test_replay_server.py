@@ -137,7 +137,7 @@ async def test_a_key_that_cannot_be_served_is_refused(
     key: str, recordings: list[Recording]
 ) -> None:
     async with ReplayServer() as server:
-        with pytest.raises(ValueError, match="wants a key without a slash and a recording"):
+        with pytest.raises(ValueError, match="requires a key without a slash and a recording"):
             server.add(key, *recordings)
 
 
@@ -246,7 +246,7 @@ async def test_connections_are_kept_for_the_next_request() -> None:
         assert len(server._connections) == 1
 
 
-async def test_closing_the_server_breaks_off_what_is_open() -> None:
+async def test_closing_the_server_resets_open_connections() -> None:
     server = ReplayServer(1.0, ManualClock())
     async with acme() as client:
         async with server:
@@ -263,7 +263,7 @@ async def test_closing_the_server_breaks_off_what_is_open() -> None:
 # -- for synchronous code --------------------------------------------------------------------
 
 
-def test_a_server_runs_in_a_thread_of_its_own() -> None:
+def test_a_server_runs_in_a_separate_thread() -> None:
     async def ask(url: str) -> str:
         async with acme() as client:
             return (await client.complete("acme/large", "Hello", base_url=url)).text

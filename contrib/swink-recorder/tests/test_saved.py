@@ -1,4 +1,4 @@
-"""Answers that somebody saved become recordings, and so does what came over no HTTP."""
+"""Saved answers become recordings, and so do answers that did not use HTTP."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def test_a_saved_answer_is_read(data: bytes, status: int, headers: dict[str, str
         (b"", "it has no body"),
         (b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n", "it has no body"),
         (b"HTTP/1.1 200 OK\r\nA: b", "it has no body"),
-        (b"HTTP/1.1 OK\r\n\r\n" + BODY, "is no status line"),
+        (b"HTTP/1.1 OK\r\n\r\n" + BODY, "is not a status line"),
         (b"* Trying 127.0.0.1:443\r\n> POST / HTTP/1.1\r\n" + BODY, "curl -v"),
         (b"HTTP/1.1 200 OK\r\n\r\n\x1f\x8b\x08\x00", "compressed"),
     ],
 )
-def test_what_is_no_answer_is_told(data: bytes, words: str) -> None:
+def test_a_file_without_an_answer_is_reported(data: bytes, words: str) -> None:
     with pytest.raises(swink.UsageError, match=words) as caught:
         saved_answer(data, "acme", "large", TYPE)
 
@@ -107,7 +107,7 @@ class Entry:
         return Process
 
 
-async def test_what_a_child_process_says_is_recorded(tmp_path: Path) -> None:
+async def test_output_of_a_child_process_is_recorded(tmp_path: Path) -> None:
     async with swink.Client(host=swink.Host(entry_points=[Entry()], environ={})) as client:
         stream = client.stream("process/any", "Hi", base_url="http://process.invalid")
         tape = Tape(stream.call)

@@ -53,7 +53,7 @@ def take(reads: list[tuple[float, bytes]], **facts: Any) -> Take:
     st.none() | st.builds(TakeFailure, st.sampled_from(swink.StreamErrorKind), WORDS),
     st.none() | st.floats(0, 10, allow_nan=False),
 )
-def test_what_is_written_is_read_again(
+def test_written_documents_are_read_again(
     reads: Any, events: Any, failure: TakeFailure | None, charged: float | None
 ) -> None:
     written = take(reads, events=events, failure=failure, charged=charged, request_id="r")
@@ -154,7 +154,7 @@ def test_a_canonical_request_is_data_without_a_credential_and_the_same_every_tim
 
 
 PUBLIC = ("header", "address")
-"""What the canaries' options have that no name says to be secret."""
+"""Secret values in the options of canaries whose names do not show it."""
 
 
 @pytest.mark.parametrize("subject", ASKED, ids=lambda subject: subject.name)

@@ -1,7 +1,7 @@
 """Compare the schemas of `signatures.py` with those that pydantic-ai makes: `peer_schemas.py`.
 
-It runs in an environment of its own (`pip install pydantic-ai-slim`), reads `schemas.json`, which
-holds ours, and exits with 1 for a difference that `REASONS` does not give a reason for.
+It runs in a separate environment (`pip install pydantic-ai-slim`), reads `schemas.json`, which
+contains the schemas of swink, and exits with 1 for a difference without a reason in `REASONS`.
 """
 
 from __future__ import annotations

@@ -297,7 +297,7 @@ UNDERSTOOD: list[tuple[str, str, str]] = [
         SYNC
         + "def f(a: int): return object()\n"
         + "print(client.run('echo/tool', 'Hi', tools=[f]).result().text)",
-        "a value of type object is no JSON data",
+        "a value of type object cannot be converted to JSON",
     ),
     (
         "a tool without types",

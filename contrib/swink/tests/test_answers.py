@@ -1,4 +1,4 @@
-"""Typed answers: every kind of type, partial values, one repair, and what is kept when it fails."""
+"""Typed answers: every kind of type, partial values, a correction, the error after a failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from swink_provider_echo.provider import EchoProvider
 
 
 class Scripted:
-    """A plugin that gives answers as it is told, one to a call, and keeps what it was asked."""
+    """A plugin that returns scripted answers, one per call, and stores the requests."""
 
     def __init__(self, *answers: str | swink.Error, stop: str = "stop", delta: int = 7) -> None:
         self.answers = list(answers)
@@ -131,7 +131,7 @@ async def test_an_answer_is_a_value_of_the_type(
     assert schema["additionalProperties"] is False
 
 
-async def test_what_is_no_json_is_no_number() -> None:
+async def test_a_number_that_is_not_json_is_text() -> None:
     async with swink.Client(plugins=[Scripted(*['{"value": NaN}'] * 2)]) as client:
         with pytest.raises(swink.BadAnswer, match="no JSON: NaN is no value of JSON"):
             await client.answer("echo/echo", "How many?", type=float)
@@ -148,7 +148,7 @@ async def test_echo_itself_answers_in_the_type() -> None:
     assert isinstance(answer.parsed, Cat)
 
 
-async def test_an_answer_that_does_not_fit_is_asked_for_once_more(by_tool: bool) -> None:
+async def test_an_answer_that_does_not_fit_is_requested_once_more(by_tool: bool) -> None:
     plugin = Scripted('{"name": 3}', '{"name": "Tom"}')
     async with swink.Client(plugins=[plugin]) as client:
         answer = await client.answer("echo/echo", "Who?", type=Cat)
@@ -193,7 +193,7 @@ async def test_an_answer_is_requested_again_as_often_as_corrections_says(
 
 
 @pytest.mark.parametrize(("written", "stop", "said", "calls"), BAD)
-async def test_an_answer_that_does_not_fit_at_last_is_kept_with_the_error(
+async def test_the_last_answer_that_does_not_fit_is_kept_in_the_error(
     written: str, stop: str, said: str, calls: int, by_tool: bool
 ) -> None:
     plugin = Scripted(written, written, stop=stop)
@@ -245,7 +245,7 @@ async def test_partial_values_grow_to_the_whole(by_tool: bool) -> None:
     assert answer.parsed == Dog("Rex", ["sit", "roll over"])
 
 
-async def test_partial_values_of_what_is_no_object_are_without_its_wrapping() -> None:
+async def test_partial_values_of_other_types_than_objects_are_unwrapped() -> None:
     async with (
         swink.Client(plugins=[Scripted('{"value": ["a", "b"]}', delta=1)]) as client,
         client.stream_answer("echo/echo", "Who?", type=list[str]) as stream,
@@ -281,7 +281,7 @@ def is_beginning(part: Any, whole: Any) -> bool:
 
 
 @given(st.dictionaries(st.text(), JSON), st.booleans(), st.data())
-def test_what_the_beginning_of_json_says_is_true_of_the_whole(
+def test_partial_json_agrees_with_the_complete_value(
     value: dict[str, Any], ascii_only: bool, data: st.DataObject
 ) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)

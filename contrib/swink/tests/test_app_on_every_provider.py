@@ -1,4 +1,6 @@
-"""The loop over every provider's adapter, and what each API says of what a stopped one leaves."""
+"""The tool loop with every provider's adapter, and whether each API accepts what a stopped loop
+leaves.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 HOST = swink_core.Host()
-"""What is installed, read once for all clients of these tests."""
+"""The installed providers, read once for all clients of these tests."""
 
 EVERY = [Subject.find(name) for name in HOST.provider_names()]
 UNRECORDED = {"proxy"}
@@ -39,7 +41,7 @@ def refusals(provider: str, url: str, body: bytes) -> list[str]:
 
 
 async def left_behind() -> list[swink.Conversation]:
-    """Return the conversation of a run stopped after each of its events, each once."""
+    """Return the distinct conversations of runs stopped after each of their events."""
     found: list[swink.Conversation] = []
     async with swink.Client() as client:
         for number in range(1, EVENTS + 1):
@@ -70,7 +72,7 @@ OTHER_APIS: list[tuple[str, str, dict[str, Any]]] = [
     ("vertex", "vertex/claude-opus-5-5", {}),
     ("xai", "xai/grok-4.7", {"api": "responses"}),
 ]
-"""A provider, a model and settings, for the APIs that it has beside that of its first model."""
+"""A provider, a model and settings, for APIs other than that of the provider's first model."""
 
 
 @pytest.mark.parametrize(
@@ -79,7 +81,7 @@ OTHER_APIS: list[tuple[str, str, dict[str, Any]]] = [
     + [(Subject.find(name), *rest) for name, *rest in OTHER_APIS],
     ids=lambda value: str(getattr(value, "name", value or "")),
 )
-async def test_every_api_takes_what_a_stopped_run_leaves(
+async def test_every_api_accepts_the_conversation_of_a_stopped_run(
     subject: Subject,
     model: Any,
     settings: dict[str, Any],
@@ -200,7 +202,7 @@ async def test_a_run_over_a_recording_carries_out_its_calls(
                 assert refusals(subject.name, server.url + exchange.path, exchange.body) == []
 
 
-async def test_a_call_of_a_tool_that_is_not_there_is_told_to_the_model() -> None:
+async def test_a_call_of_an_unknown_tool_is_reported_to_the_model() -> None:
     subject, recording, final = RECORDED[0]
     assert final is not None
     with subject.environment():

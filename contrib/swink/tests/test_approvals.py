@@ -94,7 +94,7 @@ DECISIONS: list[tuple[Any, list[str], list[str]]] = [
 
 
 @pytest.mark.parametrize(("decide", "deleted", "results"), DECISIONS)
-async def test_a_run_goes_on_as_it_was_decided(
+async def test_a_paused_run_resumes_with_the_decisions(
     decide: Any, deleted: list[str], results: list[str]
 ) -> None:
     paused = await paused_run(system_prompt="Be brief.")
@@ -110,7 +110,7 @@ async def test_a_run_goes_on_as_it_was_decided(
     assert run.usage == swink.Usage(2, 4, total=6, reported=True)
 
 
-async def test_a_run_that_goes_on_may_pause_again_and_ends_with_a_value() -> None:
+async def test_a_resumed_run_may_pause_again_and_ends_with_a_value() -> None:
     paused = await paused_run()
     paused.approve("c1b")
     paused.approve("c1c")
@@ -139,7 +139,7 @@ async def test_events_say_which_tools_begin_and_end() -> None:
     assert isinstance(events[-1], swink.RunEnd)
 
 
-async def test_a_run_that_is_closed_while_it_goes_on_has_a_whole_conversation() -> None:
+async def test_a_run_closed_while_resuming_has_a_complete_conversation() -> None:
     paused = await paused_run()
     paused.approve("c1b")
     paused.approve("c1c")
@@ -183,7 +183,7 @@ async def test_a_function_that_fails_refuses(raised: BaseException) -> None:
     assert type(raised).__name__ in str(run.conversation[2].content)
 
 
-async def test_nobody_decides_on_arguments_that_do_not_fit() -> None:
+async def test_no_approval_is_requested_for_arguments_that_do_not_fit() -> None:
     plugin = Turns([("delete", {"file": "b"})], "Done.")
     async with swink.Client(plugins=[plugin]) as client:
         run = client.run("echo/echo", "Tidy up.", tools=TOOLS)
@@ -241,7 +241,7 @@ with swink.SyncClient() as client:
 """
 
 
-async def test_a_run_goes_on_in_another_process() -> None:
+async def test_a_paused_run_resumes_in_another_process() -> None:
     stored = json.dumps(swink.dump(await paused_run()))
     result = await asyncio.to_thread(
         subprocess.run,

@@ -45,7 +45,7 @@ async def test_answers_come_in_the_order_of_the_prompts_so_many_at_a_time(limit:
     assert batch.cost is not None
 
 
-async def test_progress_is_told_as_answers_come() -> None:
+async def test_progress_is_reported_as_answers_arrive() -> None:
     told: list[tuple[int, int, int | None]] = []
 
     def note(batch: swink.Batch[object]) -> None:
@@ -71,7 +71,7 @@ async def test_answers_may_be_typed() -> None:
     assert [type(answer.parsed) for answer in batch.answers] == [Cat, Cat]
 
 
-async def test_a_prompt_that_cannot_be_asked_is_a_result_like_any() -> None:
+async def test_a_prompt_that_cannot_be_sent_is_a_failed_result() -> None:
     nowhere = swink.DocumentBlock(swink.FileSource("nowhere.pdf"))
     prompts: Any = ["", "a", None, [swink.UserMessage([nowhere])], "b"]
     batch = await swink.gather("echo/echo", prompts, limit=1)
@@ -122,7 +122,7 @@ async def test_a_type_that_fails_by_itself_costs_no_other_answer() -> None:
     ],
     ids=str,
 )
-async def test_a_mistake_of_the_call_is_raised_before_anything_is_asked(
+async def test_a_wrong_argument_is_raised_before_any_request(
     wrong: dict[str, Any], said: str
 ) -> None:
     gate = Gate()
@@ -133,7 +133,7 @@ async def test_a_mistake_of_the_call_is_raised_before_anything_is_asked(
     assert gate.most == 0
 
 
-async def test_a_type_without_a_schema_is_refused_before_anything_is_asked() -> None:
+async def test_a_type_without_a_schema_is_refused_before_any_request() -> None:
     gate = Gate()
     async with swink.Client(gates=[gate]) as client:
         with pytest.raises(swink.UsageError, match="no JSON schema"):
@@ -153,6 +153,6 @@ async def test_a_cancelled_batch_stops_its_calls() -> None:
         assert gate.now == 0
 
 
-async def test_nothing_to_ask_is_done_at_once() -> None:
+async def test_a_run_without_rows_ends_at_once() -> None:
     batch = await swink.gather("echo/echo", [])
     assert (batch.total, batch.answers, batch.usage) == (0, [], None)

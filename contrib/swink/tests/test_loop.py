@@ -1,4 +1,4 @@
-"""The tool loop: turns, tools, limits, and what is left when it is stopped."""
+"""The tool loop: turns, tools, limits, and the state after it is stopped."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def own(events: list[Any]) -> list[str]:
 
 
 class Watcher:
-    """An observer that keeps what it is shown, and of which call."""
+    """An observer that stores the events it receives, each with its call."""
 
     other_events = True
 
@@ -254,7 +254,7 @@ async def test_a_loop_left_by_break_can_be_resumed() -> None:
 
 
 class Scene:
-    """A run of three tools that end one after the other, as they are let; then a last turn."""
+    """A run of three tools that end one by one, when the test lets them; then a last turn."""
 
     def __init__(self, client: swink.Client) -> None:
         self.gates = [asyncio.Event() for _ in range(3)]
@@ -329,7 +329,7 @@ WAYS: list[Callable[[Scene, int], Any]] = [
 
 
 def faults(conversation: swink.Conversation) -> list[str]:
-    """Say what no API would take of a conversation, whatever it is."""
+    """Return reasons why any API would reject a conversation."""
     found: list[str] = []
     waiting: list[str] = []
     for message in conversation:

@@ -28,7 +28,7 @@ BYTES: list[tuple[Any, bytes, str]] = [
 
 
 @pytest.mark.parametrize(("make", "data", "media_type"), BYTES, ids=[row[2] for row in BYTES])
-def test_bytes_say_what_they_are(make: Any, data: bytes, media_type: str) -> None:
+def test_the_type_of_bytes_is_detected(make: Any, data: bytes, media_type: str) -> None:
     assert make(data).source == swink.Base64Source(media_type, base64.b64encode(data).decode())
 
 
@@ -51,7 +51,7 @@ def test_an_address_is_left_to_the_provider() -> None:
 
 
 class Picture:
-    """What Pillow's images have that is needed here."""
+    """The part of Pillow's image interface that is needed here."""
 
     mode = "RGB"
 
@@ -75,23 +75,35 @@ def test_an_image_in_memory_is_saved_as_apis_take_it(
 
 # (function, what it is given, exception, part of its text)
 MISTAKES: list[tuple[Any, Any, type[Exception], str]] = [
-    (swink.image, "no-such.png", swink.MediaError, "no-such.png: there is no such file"),
-    (swink.image, "/", swink.MediaError, "/: this is no regular file"),
+    (swink.image, "no-such.png", swink.MediaError, "no-such.png: no such file"),
+    (swink.image, "/", swink.MediaError, "/: not a regular file"),
     (swink.image, "a" * 5000, swink.MediaError, f"{'a' * 80}: File name too long"),
     (swink.image, "a\0b", swink.MediaError, "null"),
-    (swink.image, "file:///cat.png", swink.UsageError, "an address that begins so: file://"),
-    (swink.image, "data:image/svg+xml,<svg/>", swink.UsageError, "that begins so: data:"),
-    (swink.image, 5, swink.UsageError, "no image can be made of a value of type int"),
-    (swink.document, 5, swink.UsageError, "no document can be made of a value of type int"),
-    (swink.image, b"hello", swink.UsageError, "do not begin like any image"),
-    (swink.image, b"%PDF-1.7", swink.UsageError, "application/pdf is no type of image"),
-    (swink.document, PNG, swink.UsageError, "image/png is no type of document"),
-    (swink.audio, "https://example.com/cat.png", swink.UsageError, "image/png is no type of audio"),
+    (
+        swink.image,
+        "file:///cat.png",
+        swink.UsageError,
+        "an address of this kind cannot be used for image: file://",
+    ),
+    (swink.image, "data:image/svg+xml,<svg/>", swink.UsageError, "cannot be used for image: data:"),
+    (swink.image, 5, swink.UsageError, "cannot create image from a value of type int"),
+    (swink.document, 5, swink.UsageError, "cannot create document from a value of type int"),
+    (swink.image, b"hello", swink.UsageError, "are not a known type of image"),
+    (swink.image, b"%PDF-1.7", swink.UsageError, "application/pdf is not a type of image"),
+    (swink.document, PNG, swink.UsageError, "image/png is not a type of document"),
+    (
+        swink.audio,
+        "https://example.com/cat.png",
+        swink.UsageError,
+        "image/png is not a type of audio",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("make", "given", "error", "said"), MISTAKES)
-def test_what_is_none_is_refused(make: Any, given: Any, error: type[Exception], said: str) -> None:
+def test_invalid_values_are_refused(
+    make: Any, given: Any, error: type[Exception], said: str
+) -> None:
     with pytest.raises(error) as caught:
         make(given)
     assert said in str(caught.value)
@@ -99,14 +111,14 @@ def test_what_is_none_is_refused(make: Any, given: Any, error: type[Exception], 
 
 def test_a_media_type_is_a_string() -> None:
     given: Any = 5
-    with pytest.raises(swink.UsageError, match="media_type=5 is no string"):
+    with pytest.raises(swink.UsageError, match="media_type=5 is not a string"):
         swink.image(PNG, given)
 
 
 def test_a_file_of_no_known_type_wants_one(tmp_path: Path) -> None:
     file = tmp_path / "cat"
     file.write_bytes(PNG)
-    with pytest.raises(swink.UsageError, match="cannot be seen of what type"):
+    with pytest.raises(swink.UsageError, match="cannot detect the type"):
         swink.image(file)
     assert swink.image(file, "image/png").source == swink.FileSource(str(file), "image/png")
 

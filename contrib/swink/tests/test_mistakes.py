@@ -53,7 +53,7 @@ def run(program: str) -> None:
     [row[1:] for row in MISTAKES],
     ids=[row[0] for row in MISTAKES],
 )
-def test_a_mistake_is_answered_with_what_to_do(program: str, answer: str) -> None:
+def test_a_mistake_is_answered_with_advice(program: str, answer: str) -> None:
     with pytest.raises(Exception) as caught:  # noqa: PT011  # whichever it is: its text counts
         run(program)
     assert answer in str(caught.value)
@@ -75,7 +75,7 @@ def test_a_forgotten_await_is_named_by_python() -> None:
     assert "coroutine 'Client.complete' was never awaited" in done.stderr
 
 
-async def test_a_call_that_is_not_awaited_shows_what_to_write() -> None:
+async def test_a_call_that_is_not_awaited_shows_the_correction() -> None:
     async with swink.Client() as client:
         waiting = client.complete("echo/echo", "Hi")
         assert repr(waiting) == "<complete(…) was not awaited: write await complete(…)>"
@@ -89,7 +89,7 @@ async def test_a_call_that_is_not_awaited_shows_what_to_write() -> None:
 @pytest.mark.parametrize(
     ("program", "printed"), [row[1:] for row in UNDERSTOOD], ids=[row[0] for row in UNDERSTOOD]
 )
-def test_what_people_write_is_understood(
+def test_common_notations_of_limits_are_parsed(
     program: str, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(program)

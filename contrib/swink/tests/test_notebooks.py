@@ -178,7 +178,7 @@ async def test_a_stream_on_display_may_be_read_by_its_cell(notebook: Notebook) -
     assert texts(notebook.outputs[0])[-1] == "a b c"
 
 
-def test_a_failure_is_drawn_with_what_came_before(notebook: Notebook) -> None:
+def test_a_failure_is_drawn_with_the_partial_answer(notebook: Notebook) -> None:
     with swink.SyncClient(retry=False) as client:
         notebooks._show_now(client.stream("echo/fail-network-after-2", "a b c"))
 

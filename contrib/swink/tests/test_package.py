@@ -1,4 +1,4 @@
-"""What `import swink` gives, and what it costs; mistakes of callers and their hints."""
+"""The names and the import cost of `import swink`; mistakes of callers and their hints."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_importing_it_imports_nothing_beyond_the_core() -> None:
     assert done.stdout.split() == ["swink"]
 
 
-def test_pydantic_is_imported_by_nobody_but_the_caller() -> None:
+def test_pydantic_is_imported_only_by_the_caller() -> None:
     program = (
         "import sys, swink\n"
         "def add(a: int, b: list[str]) -> int: ...\n"
@@ -97,9 +97,12 @@ MISTAKES: list[tuple[Any, str]] = [
     (lambda c: c.run("echo/echo", "Hi", tools=[], aprove=print), "did you mean 'approve'?"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], max_retries=1), "write retry=False for never"),
     (lambda c: c.run("echo/echo", "Hi", tools=[], approve=3), "approve is of type int, which"),
-    (lambda c: c.run("echo/echo", "Hi", tools=[], max_turns="3"), "max_turns is no whole number"),
+    (
+        lambda c: c.run("echo/echo", "Hi", tools=[], max_turns="3"),
+        "max_turns is not a whole number",
+    ),
     (lambda c: c.gather("echo/echo", ["Hi"], limt=1), "did you mean 'limit'?"),
-    (lambda c: c.gather("echo/echo", ["Hi"], limit=1.5), "limit is no whole number: 1.5"),
+    (lambda c: c.gather("echo/echo", ["Hi"], limit=1.5), "limit is not a whole number: 1.5"),
     (lambda c: c.gather("echo/echo", ["Hi"], on_progress=3), "on_progress is of type int, which"),
     (lambda c: c.complete("echo/echo", "Hi", temprature=1), "'temperature'?"),
     (lambda c: c.gather("echo/echo", ["Hi"], max_tokens="ten"), "max_tokens='ten'"),
@@ -112,7 +115,7 @@ MISTAKES: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize("number", range(len(MISTAKES)))
 @pytest.mark.parametrize("kind", [swink.Client, swink.SyncClient])
-async def test_a_mistake_is_told_with_a_hint_before_anything_is_sent(
+async def test_a_mistake_is_reported_with_a_hint_before_anything_is_sent(
     kind: Any, number: int
 ) -> None:
     call, said = MISTAKES[number]

@@ -176,7 +176,7 @@ async def test_a_run_ends_when_the_model_says_nothing_after_its_tools() -> None:
     assert roles == ["user", "assistant", "tool_result", "assistant"]
 
 
-async def test_a_run_that_ended_in_silence_goes_on_with_a_typed_answer() -> None:
+async def test_a_run_with_an_empty_answer_continues_with_a_typed_answer() -> None:
     bodies = [_claude(CALL, stop="tool_use"), _claude(), _claude({"type": "text", "text": "7"})]
 
     def notify() -> str:
@@ -194,7 +194,7 @@ async def test_a_run_that_ended_in_silence_goes_on_with_a_typed_answer() -> None
     assert roles == ["user", "assistant", "user"]  # the silent turn has no place in the request
 
 
-async def test_an_empty_typed_answer_after_tool_results_is_asked_for_again() -> None:
+async def test_an_empty_typed_answer_after_tool_results_is_requested_again() -> None:
     whole = _claude({"type": "text", "text": '{"value": 7}'})
     async with Scripted([_claude(), whole]) as server, _client(server, "anthropic") as client:
         answer = await client.answer(CLAUDE, ASKED, type=int)

@@ -81,7 +81,7 @@ async def test_each_method_of_a_client_keeps_to_its_limits(
 
 
 @pytest.mark.parametrize("owner", [swink, swink.Client, swink.SyncClient])
-def test_whatever_takes_options_of_a_call_takes_limits(owner: Any) -> None:
+def test_every_function_with_call_options_accepts_limits(owner: Any) -> None:
     public = [name for name in dir(owner) if not name.startswith("_")]
     calls = [getattr(owner, name) for name in public if inspect.isfunction(getattr(owner, name))]
     signatures = {each.__name__: inspect.signature(each).parameters for each in calls}

@@ -118,7 +118,7 @@ async def test_it_works_inside_a_running_loop_as_notebooks_have() -> None:
     assert swink.complete_sync("echo/echo", "Hi").text == "Hi"
 
 
-def test_used_inside_its_own_loop_it_says_so(client: swink.SyncClient) -> None:
+def test_use_inside_the_background_loop_raises(client: swink.SyncClient) -> None:
     async def ask() -> str:
         return client.complete("echo/echo", "Hi").text
 

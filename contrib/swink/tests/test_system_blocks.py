@@ -219,7 +219,7 @@ async def test_a_list_is_a_system_prompt_of_blocks(case: Native) -> None:
     assert [n for n in notices if "metadata" in (n.detail or "")] == []
 
 
-async def test_a_list_is_joined_though_a_text_was_asked_before() -> None:
+async def test_a_list_is_joined_even_after_a_text() -> None:
     async with Refusing() as server, swink.Client(retry=swink.RetryPolicy.none()) as client:
         for prompt in ("Rules.", ["Rules.", "More."]):
             own: Any = {"base_url": server.url, "api_key": "test", "system_prompt": prompt}

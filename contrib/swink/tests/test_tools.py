@@ -96,7 +96,7 @@ async def test_a_function_is_given_values_of_its_types(name: str, data: Any, giv
     assert type(got[0]) is type(given)
 
 
-async def test_what_a_model_leaves_out_is_the_default() -> None:
+async def test_a_missing_field_gets_the_default() -> None:
     def f(a: int, b: int = Field(2, lt=5), c: list[str] | None = None) -> list[Any]:
         return [a, b, c]
 
@@ -114,7 +114,7 @@ MISFITS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "told"), MISFITS)
-async def test_arguments_that_do_not_fit_are_told_to_the_model(
+async def test_arguments_that_do_not_fit_are_reported_to_the_model(
     arguments: dict[str, Any], told: str
 ) -> None:
     def f(a: int, person: Person | None = None, point: Point | None = None) -> str:
@@ -145,7 +145,7 @@ def _count(cat: _Cat) -> str:
 
 
 @pytest.mark.parametrize("state", ["invalid", "truncated"])
-async def test_broken_arguments_are_told_to_the_model(state: Any) -> None:
+async def test_broken_arguments_are_reported_to_the_model(state: Any) -> None:
     call = swink.ToolCallBlock("c1", "text", {}, '{"a": ', state)
     result = await swink.tool(SIGNATURES[2]).carry_out(call)
     assert result.is_error
@@ -207,17 +207,17 @@ async def test_a_result_is_shown_as_text_media_or_json(
     assert await result_of(g if is_async else f, {}) == swink.ToolResultMessage("c1", "f", shown)
 
 
-async def test_a_result_that_is_no_json_is_told_to_the_model() -> None:
+async def test_a_result_that_is_not_json_is_reported_to_the_model() -> None:
     def f() -> Any:
         return object()
 
     result = await result_of(f, {})
     assert result.is_error
-    assert "a value of type object is no JSON data" in str(result.content)
+    assert "a value of type object cannot be converted to JSON" in str(result.content)
 
 
 class _Outcome(BaseException):
-    """What is no Exception, as the outcomes of tests are none."""
+    """An exception outside `Exception`, as pytest's outcomes are."""
 
 
 class Unwritable(Exception):
@@ -259,7 +259,7 @@ async def test_a_tool_that_raises_says_so_to_the_model(
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, asyncio.CancelledError])
-async def test_what_stops_a_tool_is_no_result(raised: type[BaseException]) -> None:
+async def test_an_exception_that_stops_a_tool_is_not_a_result(raised: type[BaseException]) -> None:
     async def f() -> None:
         raise raised
 
@@ -267,7 +267,7 @@ async def test_what_stops_a_tool_is_no_result(raised: type[BaseException]) -> No
         await result_of(f, {})
 
 
-def test_a_tool_whose_coroutine_is_closed_has_raised_nothing(
+def test_closing_a_tools_coroutine_raises_no_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     @types.coroutine
@@ -300,7 +300,7 @@ async def test_a_blocking_function_runs_in_a_thread_and_an_async_one_does_not() 
     assert (await result_of(not_blocking, {})).content == "true"
 
 
-async def test_a_tool_that_takes_too_long_is_told_to_the_model() -> None:
+async def test_a_tool_timeout_is_reported_to_the_model() -> None:
     @swink.tool(timeout=0.01)
     async def f() -> None:
         await asyncio.get_running_loop().create_future()
@@ -311,7 +311,7 @@ async def test_a_tool_that_takes_too_long_is_told_to_the_model() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), "5"])
-def test_a_time_limit_that_is_none_is_refused_when_the_tool_is_made(timeout: Any) -> None:
+def test_an_invalid_time_limit_is_refused_when_the_tool_is_created(timeout: Any) -> None:
     def f() -> None:
         pass
 
@@ -319,7 +319,7 @@ def test_a_time_limit_that_is_none_is_refused_when_the_tool_is_made(timeout: Any
         swink.tool(timeout=timeout)(f)
 
 
-async def test_a_time_limit_of_the_tools_own_is_an_error_of_its_own() -> None:
+async def test_a_timeout_raised_by_the_tool_is_a_tool_error() -> None:
     @swink.tool(timeout=60)
     async def f() -> None:
         raise TimeoutError("the server is slow")
@@ -358,7 +358,7 @@ KINDS: list[tuple[Any, str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("given", "name", "arguments", "content"), KINDS)
-async def test_whatever_can_be_called_is_a_tool(
+async def test_any_callable_can_be_a_tool(
     given: Any, name: str, arguments: dict[str, Any], content: str
 ) -> None:
     [(named, made)] = tools_by_name([given]).items()
@@ -401,7 +401,7 @@ MISTAKES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("tools", "said"), MISTAKES)
-def test_a_mistake_is_told_before_anything_is_sent(tools: Any, said: str) -> None:
+def test_a_mistake_is_reported_before_anything_is_sent(tools: Any, said: str) -> None:
     with pytest.raises(swink.UsageError) as caught:
         swink.Client().run("echo/tool", "Hi", tools=tools)
     assert said in str(caught.value)

@@ -29,7 +29,7 @@ from swink_testing.conformance import Subject
 from swink_testing.driver import MemoryHTTPClient, MemoryResponse
 
 BUSY = "echo/fail-overloaded"
-"""What fails, in front of each chain, in each turn and each time of asking."""
+"""Failures at the start of each chain, in each turn and at each request."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ class Person:
 
 
 @pytest.mark.parametrize("subject", BY_HTTP, ids=lambda subject: subject.name)
-async def test_a_typed_answer_is_asked_for_as_every_api_takes_it(subject: Subject) -> None:
+async def test_a_typed_answer_is_requested_in_the_form_of_each_api(subject: Subject) -> None:
     http = MemoryHTTPClient(MemoryResponse(status=400))
     with subject.environment():
         client = swink.Client(host=subject.client(http).host, http=http, retry=False)
@@ -123,7 +123,7 @@ def can_be_fields(value: Any) -> bool:
 
 
 def says_all(recording: Recording) -> bool:
-    """Tell whether an answer has text and came to its end, so that another would be asked for."""
+    """Return whether an answer has text and is complete, so that it would be corrected."""
     message = recording.message
     return bool(message and message.text) and message.stop_reason is swink.StopReason.STOP  # type: ignore[union-attr]
 

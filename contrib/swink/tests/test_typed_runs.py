@@ -74,7 +74,7 @@ REFUSED = swink.Error(
 
 
 @pytest.mark.parametrize("read", ["answer", "events"])
-async def test_a_model_that_refuses_structured_output_is_asked_by_a_tool(read: str) -> None:
+async def test_a_model_without_structured_output_answers_through_a_tool(read: str) -> None:
     plugin = Turns(REFUSED, [("answer", DATA)])
     async with swink.Client(plugins=[plugin]) as client:
         run = client.run("echo/echo", "Oslo?", tools=[weather], type=Report)
@@ -99,7 +99,7 @@ CORRECTED: list[tuple[list[Any], int, bool, int]] = [
 
 
 @pytest.mark.parametrize(("turns", "corrections", "fits", "calls"), CORRECTED)
-async def test_an_answer_that_does_not_fit_is_asked_for_again(
+async def test_an_answer_that_does_not_fit_is_requested_again(
     turns: list[Any], corrections: int, fits: bool, calls: int
 ) -> None:
     plugin = Turns(*turns)
@@ -140,7 +140,7 @@ async def test_the_last_turn_is_not_corrected() -> None:
             await run.result()
 
 
-async def test_an_answer_that_is_cut_off_is_not_asked_for_again() -> None:
+async def test_a_truncated_answer_is_not_requested_again() -> None:
     async with swink.Client(plugins=[Turns(WRITTEN[:9], stop="length")]) as client:
         run = client.run("echo/echo", "?", tools=[], type=Report)
         with pytest.raises(swink.BadAnswer, match="cut off"):

@@ -1,4 +1,4 @@
-"""What mypy and pyright, both strict, say of programs and of mistakes; and the programs run."""
+"""Check programs and mistakes with mypy and pyright, both strict; and run the programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CHECKED = [*PROGRAMS, *sorted((HERE / "typed").glob("*.py"))]
 
 
 def checked(tmp_path: Path, *command: str) -> str:
-    """Return what a checker finds, run where no settings of ours are."""
+    """Return the findings of a checker, run in a folder without our settings."""
     done = subprocess.run(
         [sys.executable, "-m", *command], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -163,9 +163,7 @@ RECORDS: dict[str, st.SearchStrategy[Any]] = {
 
 @pytest.mark.parametrize("library", sorted(RECORDS))
 @given(data=st.data(), text=st.sampled_from(["hello there", "a", "one two three four " * 20]))
-def test_what_echo_makes_up_fits_generated_types(
-    library: str, data: st.DataObject, text: str
-) -> None:
+def test_values_of_echo_fit_generated_types(library: str, data: st.DataObject, text: str) -> None:
     fits(data.draw(RECORDS[library]), text)
 
 
@@ -255,7 +253,7 @@ class Crowd(pydantic.BaseModel):
     ],
     ids=str,
 )
-def test_what_echo_makes_up_fits_types_that_hold_themselves_or_choose(kind: Any) -> None:
+def test_values_of_echo_fit_recursive_and_union_types(kind: Any) -> None:
     fits(kind)
 
 
@@ -299,7 +297,7 @@ def test_typed_answers_fit_by_structured_output_and_by_the_answering_tool(
     assert [each.parsed for each in batch] == [answer.parsed]
 
 
-def test_a_type_without_a_value_is_refused_with_the_place_and_what_to_do() -> None:
+def test_a_type_without_a_value_is_refused_with_place_and_advice() -> None:
     class Never(pydantic.BaseModel):
         code: Annotated[str, pydantic.Field(pattern="^a$", min_length=5)]
 

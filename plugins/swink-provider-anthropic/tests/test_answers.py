@@ -147,7 +147,7 @@ USAGES: list[tuple[str, dict[str, Any] | None, dict[str, Any] | None, Usage | No
         ),
     ),
     (
-        "what else is counted",
+        "other counted usage",
         {"input_tokens": 1, "service_tier": "standard"},
         {"output_tokens": 2, "server_tool_use": {"web_search_requests": 3}},
         Usage(

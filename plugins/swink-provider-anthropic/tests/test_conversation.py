@@ -100,7 +100,7 @@ TURNS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
         [_user(_said("Hi")), _model(_said("a")), _user(_said("Hi"))],
     ),
     (
-        "thinking goes back as it came",
+        "thinking is sent back unchanged",
         [
             HI,
             _answer(
@@ -261,7 +261,7 @@ TURNS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
         ],
     ),
     (
-        "a call that a server's tool made says so again",
+        "a call by a server-side tool is sent back as one",
         [
             HI,
             _answer(ToolCallBlock("t1", "look", {"at": 1}, metadata={"caller": {"type": "x"}})),

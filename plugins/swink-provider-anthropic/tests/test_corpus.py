@@ -34,9 +34,10 @@ FAILED = {
 COMPLETE = [case for case in STREAMS if case.name not in FAILED]
 
 WHOLE_AT_START = "anthropic/vercel-anthropic-programmatic-tool-calling-1-part2"
-"""Its only block, and why it stopped, are in `message_start`; the independent reading looks for
-blocks in frames of their own and finds none. The SDK, which takes the message as it is, is right:
-nothing else in the stream could be what `stop_reason: tool_use` speaks of."""
+"""Its only block, and its stop reason, are in `message_start`; the independent reader looks for
+blocks in separate frames and finds none. The SDK, which uses the message unchanged, is right:
+nothing else in the stream could be what `stop_reason: tool_use` refers to.
+"""
 
 
 async def _events(chunks: list[bytes]) -> list[AssistantMessageEvent]:

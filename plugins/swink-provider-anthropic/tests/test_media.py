@@ -51,7 +51,7 @@ MEDIA: list[tuple[str, Block, dict[str, Any]]] = [
         },
     ),
     (
-        "an image with an alias of its media type",
+        "an image with an alternative media type",
         ImageBlock(Base64Source("IMAGE/JPG; q=1", PNG)),
         {
             "type": "image",

@@ -285,7 +285,7 @@ REFUSED: list[Refusal] = [
     (NEWEST, Context([HI]), {"response_format": TREE}, "refers to itself",
      ["anthropic-format-recursive"]),
     (BUDGET, Context([HI], tools=[Tool("look", "", {"type": "array"})]), {},
-     "whose parameters are no object", ["anthropic-tool-schema-type"]),
+     "whose parameters are not an object", ["anthropic-tool-schema-type"]),
     (NEWEST, Context([HI]), {"response_format": AGES},
      "any other properties", ["anthropic-format-additional-properties", "anthropic-format-open"]),
     (NEWEST, Context([HI]), {"response_format": {"type": "array", "items": AGES_WITHIN}},

@@ -179,7 +179,7 @@ BLOCKS: list[tuple[str, list[dict[str, Any]], list[Block]]] = [
         [_extension({"type": "compaction", "content": "So far: x", "encrypted_content": "ZW5j"})],
     ),
     (
-        "a block of a type that nobody knows yet",
+        "a block of an unknown type",
         block(
             0,
             {"type": "hologram", "text": "a", "depth": 1},
@@ -190,7 +190,7 @@ BLOCKS: list[tuple[str, list[dict[str, Any]], list[Block]]] = [
         [_extension({"type": "hologram", "text": "ab", "depth": 2, "citations": [CITATION]})],
     ),
     (
-        "deltas of a type that nobody knows yet",
+        "deltas of an unknown type",
         block(0, TEXT, text("a"), {"type": "emphasis_delta", "emphasis": 3}, text("b")),
         [TextBlock("ab")],
     ),

@@ -145,8 +145,9 @@ UNDECLARED = {
         "BetaCodeExecutionResultBlockParam"
     ],
 }
-"""A field of a server's result that the SDK knows in no direction. It goes back as it came, since
-what the API wants back is the block unchanged."""
+"""A field of a server's result that the SDK does not define. It is sent back unchanged, because the
+API expects the block unchanged.
+"""
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=ids)

@@ -40,8 +40,9 @@ COMPLETE = [case for case in STREAMS if case.name not in FAILED]
 
 BY_THE_SERVER = "bedrock/pydantic-ai-bedrock-model-code-execution-tool-stream"
 """Its first `toolUse` is of type `server_tool_use`: Bedrock has made that call itself, and its
-result follows. Both independent readings count it among the calls that the caller is to make,
-which nobody can answer; the caller gets it as an extension."""
+result follows. Both independent readers count it among the calls for the caller, which cannot
+answer it; swink returns it as an extension.
+"""
 
 
 async def _events(chunks: list[bytes]) -> list[AssistantMessageEvent]:

@@ -408,10 +408,10 @@ def test_an_error_after_the_answer_takes_nothing_from_it() -> None:
     [
         ("no JSON", encode({":message-type": "event", ":event-type": "contentBlockDelta"}, b"{")),
         ("a text that is a number", delta(0, text=3)),
-        ("a start that is no object", event("contentBlockStart", start={"toolUse": "x"})),
+        ("a start that is not an object", event("contentBlockStart", start={"toolUse": "x"})),
         ("a start whose id is a number", event("contentBlockStart", start=tool_use(1, "look"))),  # type: ignore[arg-type]  # that is the point
         ("input that is an object", delta(0, toolUse={"input": {"a": 1}})),
-        ("redacted bytes that are no base64", delta(0, reasoningContent={"redactedContent": "ä"})),
+        ("redacted bytes that are not base64", delta(0, reasoningContent={"redactedContent": "ä"})),
     ],
 )
 def test_a_malformed_event_is_skipped_and_said(name: str, frame: bytes) -> None:

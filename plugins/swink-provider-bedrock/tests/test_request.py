@@ -198,7 +198,7 @@ class _Verifier(LoopbackServer):
         ("an id", "anthropic.claude-v2", "/model/anthropic.claude-v2/converse-stream"),
         ("a version", "us.amazon.nova-pro-v1:0", "/model/us.amazon.nova-pro-v1:0/converse-stream"),
         ("an ARN", PROFILE, f"/model/{PROFILE.replace('/', '%2F')}/converse-stream"),
-        ("what no model is called", "a b%2F+ü", "/model/a%20b%252F%2B%C3%BC/converse-stream"),
+        ("an unknown model name", "a b%2F+ü", "/model/a%20b%252F%2B%C3%BC/converse-stream"),
     ],
 )
 @pytest.mark.parametrize("before", ["", "/v1", "/a%20b"])

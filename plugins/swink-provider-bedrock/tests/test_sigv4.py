@@ -109,7 +109,7 @@ REQUESTS: list[tuple[str, str, dict[str, str], bytes]] = [
     ("a model's id", f"{HOST}/model/anthropic.claude-v1:0/converse-stream", JSON, b"{}"),
     ("an escaped slash", f"{HOST}/model/arn:aws:bedrock::1:x%2Fy/converse", JSON, b'{"a":1}'),
     ("escaped characters", f"{HOST}/model/a%3Ab%20c%25/converse", JSON, "ä€😀".encode()),
-    ("a port of its own", "http://127.0.0.1:8080/model/a/converse", JSON, b""),
+    ("a non-default port", "http://127.0.0.1:8080/model/a/converse", JSON, b""),
     ("the usual port", "https://example.com:443/model/a/converse", JSON, b""),
     ("a path before it", "http://localhost/v1/gateway/model/a/converse", JSON, b""),
     ("headers to fold", f"{HOST}/", {**JSON, "X-Amz-Meta": "  a   b\tc  "}, b""),

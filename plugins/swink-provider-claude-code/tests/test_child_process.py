@@ -129,7 +129,7 @@ WAYS = {
     "it is read to its end": ("cat", "all"),
     "it fails": ("echo no >&2; exit 3", "all"),
     "it kills itself": ("kill -KILL $$", "all"),
-    "it never reads what it is told": ("exit 0", "all"),
+    "it never reads its input": ("exit 0", "all"),
     "it closes its output and stays": ("exec >&- 2>&-; sleep 600", "cancel"),
     "it writes without end and is left": ("yes", "once"),
     "it writes nothing and is left": ("exec sleep 600", "cancel"),

@@ -35,7 +35,7 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any], list[Any], StopReason]] = [
     ),
     ("think thinks first", "think", "a b", {}, [THOUGHT, TextBlock("a b")], StopReason.STOP),
     (
-        "thinking may be asked for",
+        "thinking on request",
         "echo",
         "a b",
         {"thinking": "low"},
@@ -51,7 +51,7 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any], list[Any], StopReason]] = [
         StopReason.STOP,
     ),
     (
-        "tool calls a tool of its own where none is offered",
+        "calls a default tool if none is offered",
         "tool",
         "a b",
         {},
@@ -156,7 +156,7 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any], list[Any], StopReason]] = [
     ),
     ("json answers in JSON", "json", "a b", {}, [TextBlock('{"echo": "a b"}')], StopReason.STOP),
     (
-        "JSON may be asked for",
+        "JSON on request",
         "echo",
         "a b",
         {"response_format": "json"},
@@ -180,7 +180,7 @@ ANSWERS: list[tuple[str, str, str, dict[str, Any], list[Any], StopReason]] = [
         StopReason.STOP,
     ),
     (
-        "a reply stays what it is where JSON is asked for",
+        "a reply is unchanged if JSON is requested",
         "echo",
         "a b",
         {"settings": {"script": {"reply": "No."}}, "response_format": {"type": "integer"}},

@@ -132,7 +132,7 @@ REFUSED: list[tuple[str, str, dict[str, Any], StreamErrorKind, str]] = [
         "$.delay",
     ),
     (
-        "directions that are no mapping",
+        "directions that are not a mapping",
         "echo",
         {"settings": {"script": "sing"}},
         StreamErrorKind.INVALID_REQUEST,

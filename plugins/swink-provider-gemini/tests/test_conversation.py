@@ -98,7 +98,7 @@ TEXTS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
         [_user({"text": "Hi"})],
     ),
     (
-        "what another provider marked is not sent",
+        "parts of another provider are not sent",
         [
             HI,
             AssistantMessage(
@@ -192,7 +192,7 @@ MEDIA: list[tuple[str, Any, dict[str, Any]]] = [
         {"inlineData": {"mimeType": "text/plain", "data": "AAAA"}},
     ),
     (
-        "an image with an alias of its media type",
+        "an image with an alternative media type",
         ImageBlock(Base64Source("image/jpg", "AAAA")),
         {"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}},
     ),

@@ -187,7 +187,7 @@ async def test_the_same_errors_in_a_stream(error: dict[str, Any], expected: Clas
         ("an empty array", b"[]", None),
         ("a text", b'{"error": "upstream is away"}', "upstream is away"),
         ("another's shape", b'{"error": {"message": "No.", "code": "bad"}}', "No."),
-        ("details that are none", b'{"error": {"message": "No.", "details": "x"}}', "No."),
+        ("details of the wrong type", b'{"error": {"message": "No.", "details": "x"}}', "No."),
     ],
 )
 def test_what_stands_between_the_api_and_us_is_left_to_the_status(

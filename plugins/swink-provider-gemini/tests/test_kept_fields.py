@@ -19,7 +19,7 @@ class TestGenerateContent(KeptFields):
         "*.partialArgs.boolValue": "a piece of arguments, which are put together",
         "*.partialArgs.nullValue": "a piece of arguments, which are put together",
         "*.willContinue": "whether a piece follows",
-        "*.thought": "a part without text, which is no block",
+        "*.thought": "a part without text, which makes no block",
         "candidates.content.role": "always the model's",
         "candidates.finishReason": "becomes the message's stop reason",
         "candidates.index": "one answer is read",

@@ -94,7 +94,7 @@ PARTS: list[tuple[str, list[dict[str, Any]], list[Block]]] = [
         [TextBlock("Yes"), ThinkingBlock("Hm"), TextBlock("No")],
     ),
     (
-        "thought: false is no thought",
+        "thought: false marks no thought",
         [frame(text("Yes", thought=False))],
         [TextBlock("Yes")],
     ),
@@ -139,7 +139,7 @@ PARTS: list[tuple[str, list[dict[str, Any]], list[Block]]] = [
         [_extension("inlineData", {"thought": True, **SIGNED, **IMAGE})],
     ),
     (
-        "a kind of part that nobody knows",
+        "an unknown kind of part",
         [frame({"hologram": {"depth": 3}})],
         [_extension("hologram", {"hologram": {"depth": 3}})],
     ),

@@ -167,7 +167,7 @@ async def test_fields_of_a_part_that_nobody_knows_go_back() -> None:
 @pytest.mark.parametrize(
     ("name", "parts", "signatures"),
     [
-        ("signed calls stay as they are", [call("a", **SIGNED), call("b")], ["c2lnbmVk", None]),
+        ("signed calls are unchanged", [call("a", **SIGNED), call("b")], ["c2lnbmVk", None]),
         (
             "the first call has one",
             [call("a"), call("b")],

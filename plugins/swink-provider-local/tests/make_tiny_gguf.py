@@ -16,10 +16,10 @@ The chat template ends the prompt with one control token, and that token begins 
     "THINK"                                                  reasoning, then an answer
     anything else                                            an answer
 
-Two traps. llama.cpp takes some names of tokens (<|call|>, <|return|>) for the end of generation
-and aborts if a grammar meets one early, hence "branch" in ours. Under a grammar that forbids the
-scripted token, a biased output row makes the model close quotes and braces; more than one object
-must not be asked for then (parallel_tool_calls=false).
+Two traps. llama.cpp treats some token names (<|call|>, <|return|>) as the end of generation and
+aborts if a grammar meets one early, hence "branch" in ours. Under a grammar that forbids the
+scripted token, a biased output row makes the model close quotes and braces; such tests must request
+a single object only (parallel_tool_calls=false).
 """
 
 import re

@@ -1,7 +1,7 @@
 """Both wire formats against a server that is not ours: llama.cpp's, with a tiny model.
 
-What the model says is known (see `make_tiny_gguf.py`), and one slot computes for all, so a
-test that leaves it busy would stop the next one. The tests fail where the engine does not start.
+The model's output is known (see `make_tiny_gguf.py`), and one slot serves all calls, so a test that
+leaves it busy would block the next one. The tests fail if the engine does not start.
 """
 
 from __future__ import annotations

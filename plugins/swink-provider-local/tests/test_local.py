@@ -1,6 +1,6 @@
 """`local/…` with the real engine: a tiny model whose answers are known, in a real child process.
 
-What the model says is in `make_tiny_gguf.py`.
+The model's output is defined in `make_tiny_gguf.py`.
 """
 
 from __future__ import annotations
@@ -416,7 +416,7 @@ WRONG = [
         "/nowhere/a.gguf: there is no such file",
     ),
     (
-        "a home that nobody has",
+        "the home folder of an unknown user",
         "~nobody-here/a.gguf",
         {},
         Kind.MODEL_NOT_FOUND,

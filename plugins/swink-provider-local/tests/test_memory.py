@@ -45,7 +45,7 @@ def _text(value: str) -> bytes:
 
 
 def _file(**shape: int | list[int] | str) -> bytes:
-    """Write a model's beginning, with a vocabulary that nobody should read."""
+    """Write the beginning of a model file, with a vocabulary that should not be read."""
     rows = []
     for name, value in {"general.architecture": "acme", **shape, "tokenizer.x": "y"}.items():
         key = _text(name if "." in name else f"acme.{name.replace('__', '.')}")

@@ -16,5 +16,5 @@ class TestOllama(KeptFields):
         "context": "tokens of the conversation, for the older API, which is not asked",
         "created_at": "when the line was made, by the server's clock",
         "done": "whether the answer is over",
-        "message.tool_calls.function.index": "which call it is: the blocks say so by their order",
+        "message.tool_calls.function.index": "which call it is: the order of the blocks shows it",
     }

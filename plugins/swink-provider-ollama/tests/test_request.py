@@ -171,7 +171,7 @@ CONVERSATIONS: list[tuple[str, list[Message], list[dict[str, Any]]]] = [
         ],
     ),
     (
-        "ids of our own making stay here",
+        "generated ids are not sent",
         [
             UserMessage("Time?"),
             AssistantMessage([ToolCallBlock(synthetic_id("c", 0), "time")], provider="ollama"),
@@ -367,7 +367,7 @@ async def test_a_key_is_sent_only_if_there_is_one(
 COSTS: list[tuple[str, str, str | None, float | None]] = [
     ("an unlisted model on this machine", "unlisted", None, 0.0),
     ("a server in a private network", "unlisted", "http://192.168.1.9:11434", 0.0),
-    ("a server of somebody's elsewhere", "unlisted", "https://ollama.example.org", None),
+    ("a server elsewhere", "unlisted", "https://ollama.example.org", None),
     ("a model that the server has run in the cloud", "gpt-oss:120b-cloud", None, None),
     ("the cloud itself", "gpt-oss:120b", "https://ollama.com", None),
 ]

@@ -70,10 +70,10 @@ def sdk(server: CaptureServer) -> Iterator[Any]:
 ABSENT = object()
 
 NO_CUTS = {
-    "truncate": "the SDK has no field by which a server is told to refuse what is too long",
+    "truncate": "the SDK has no field to make the server reject a prompt that is too long",
     "shift": "nor for an answer that outgrows the context",
 }
-NO_TOOLS = {"tools": "the SDK sends an empty list where there are no tools"}
+NO_TOOLS = {"tools": "the SDK sends an empty list without tools"}
 NO_IDS = {
     "messages.1.tool_calls.0.id": "the SDK has no field for a call's id, which the API takes",
     "messages.2.tool_call_id": "nor for the id in a result",

@@ -19,7 +19,7 @@ PADDING = "padding against those who measure frames"
 CLOCK = "when the frame was made, by the server's clock"
 FRAME = "the type of the frame or item, which the block expresses"
 PLACE = "where a piece belongs, which the blocks say by their order"
-FIRST = "one answer is read, and a notice tells of others"
+FIRST = "one answer is read, and a notice reports others"
 CUMULATIVE = "counted again in every frame; the last count is the message's usage"
 COST = "becomes the message's cost, which the client sets"
 REQUEST = "the request, said back"
@@ -49,7 +49,7 @@ class TestChatCompletions(KeptFields):
         "choices.logprobs.content.bytes": FIRST,
         "timings.*": FIRST,
         "choices.delta.token_id": "the text is there; the tokens' numbers are the model's own",
-        "choices.content_filter_offsets.*": "how far the filter has come; what it found is kept",
+        "choices.content_filter_offsets.*": "the filter's progress; its findings are kept",
         "choices.finish_reason": "becomes the message's stop reason",
         "choices.native_finish_reason": "becomes the message's stop reason",
         "id": "some name every frame anew; the first one is the response's id",
@@ -78,14 +78,14 @@ class TestResponses(KeptFields):
         "type": FRAME,
         "*.type": FRAME,
         "*.status": "how far it was; the message's stop reason says how it ended",
-        "response.service_tier": "what was asked for, until the end: what it was is kept",
+        "response.service_tier": "the request, until the end: the result is kept",
         "response.incomplete_details.reason": "becomes the message's stop reason",
         "response.usage.cost": COST,
         "response.usage.cost.total_cost": COST,
         "thought": "that a search goes on (Perplexity), of which what it found is kept",
         "response.usage.cost_in_usd_ticks": COST,
-        "*.encrypted_content": "as it was before the item was done, or once more after",
-        "*.fingerprint": "as it was before the item was done, or once more after",
+        "*.encrypted_content": "the state before the item was done, or again after",
+        "*.fingerprint": "the state before the item was done, or again after",
         "item.id": "of a message without any text",
         "response.output.id": "of a message without any text",
         **dict.fromkeys(

@@ -75,7 +75,7 @@ SECOND: list[tuple[str, list[Any], dict[str, Any], list[Any]]] = [
     ("reasoning that can be read",
      [ThinkingBlock("Hm.", metadata={"item": {**REASONING, "content": [{"text": "Hm."}]}}), SAID],
      {}, [{**REASONING, "content": [{"text": "Hm."}]}, MESSAGE]),
-    ("reasoning that nobody keeps", [UNENCRYPTED, SAID], {}, [PLAIN]),
+    ("reasoning that is not stored", [UNENCRYPTED, SAID], {}, [PLAIN]),
     ("a call without the reasoning before it",
      [UNENCRYPTED, CALL], {}, [without_id(FUNCTION_CALL)]),
     ("reasoning that the service keeps", [UNENCRYPTED, SAID], {"store": True},

@@ -173,7 +173,7 @@ ROWS: list[tuple[str, Context, dict[str, Any], dict[str, Any]]] = [
         {"input": SAID, "tools": [OFFERED, {"type": "web_search"}]},
     ),
     (
-        "what the caller says of reasoning",
+        "the caller's options for reasoning",
         Context(HI),
         {"thinking": "high", "extra": {"reasoning": {"summary": "detailed"}}},
         {"input": SAID, "reasoning": {"summary": "detailed", "effort": "high"}},

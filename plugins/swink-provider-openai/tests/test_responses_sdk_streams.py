@@ -30,13 +30,13 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         "end": "the last frame has no empty line after it, and the SDK leaves it out"
     },
     "openai_responses/mirascope-async-stream": {
-        "text": "a refusal is no text to the SDK; to us it is, with a stop reason that says so"
+        "text": "a refusal is not text for the SDK; swink returns it as text, with a stop reason"
     },
     "openai_responses/vercel-openai-custom-tool-1": {
-        "calls": "free text for a tool is a call of ours, with the text as its argument"
+        "calls": "free text for a tool becomes a tool call, with the text as its argument"
     },
     "openai_responses/vercel-openai-phase-1": {
-        "deltas": "deltas were cut out by hand; what only the whole text has we add, as its end"
+        "deltas": "deltas were removed by hand; swink adds text that only the whole has, at its end"
     },
 }
 

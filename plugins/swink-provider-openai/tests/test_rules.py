@@ -283,7 +283,7 @@ async def test_a_model_is_sent_what_it_takes_and_the_rest_is_told(
         ("gpt-6-astra", {"settings": {"api": "chat"}, "context": WITH_TOOL}),
     ],
 )
-async def test_what_would_lose_its_meaning_is_refused_unless_rules_are_lifted(
+async def test_a_call_that_would_lose_its_meaning_is_refused_unless_rules_are_off(
     model: str, options: dict[str, Any]
 ) -> None:
     refused, events = await asked(f"openai/{model}", **options)

@@ -1,8 +1,8 @@
 """The clients of services as a second opinion on what these are sent.
 
-Each says the same as swink's conversation and options do, in its own arguments; what a client has
-no argument for, though its service takes it, goes as its `extra_body`. `make counterparts` drives
-the newest of each; here a client that is not installed is left out.
+Each sends the same as swink's conversation and options, in the client's arguments; fields without
+an argument, though the service accepts them, are sent as its `extra_body`. `make counterparts`
+drives the newest of each; here a client that is not installed is skipped.
 """
 
 from __future__ import annotations

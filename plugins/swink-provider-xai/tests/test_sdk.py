@@ -97,7 +97,7 @@ ROWS: list[tuple[str, str, Context, dict[str, Any], dict[str, Any]]] = [
         },
     ),
     (
-        "what Chat Completions alone has", "grok-4.7", HI,
+        "options that only Chat Completions has", "grok-4.7", HI,
         {"stop": ["END"], "seed": 7, "response_format": "json"},
         {**CHAT, "messages": [SYSTEM, SAID], "stop": ["END"], "seed": 7,
          "response_format": {"type": "json_object"}},

@@ -1,13 +1,13 @@
 """Many prompts: a hundred or ten million, on one machine or many.
 
-job.py        what is asked of whom; `run` and `answers`
+job.py        models, prompts and limits; `run` and `answers`
 runner.py     one run of a job; via_batch.py one over a vendor's batch API
-ledger.py     which rows that was handed
-rows.py       rows of JSONL, CSV, Parquet or any iterable; forms.py makes requests of them
-answers.py    what becomes of a row
-journal/      what has been answered, kept through every kind of end
-limits/       how many calls at a time, and how fast
-spending.py   the limits of what a run may cost
+ledger.py     which rows were submitted to it
+rows.py       rows of JSONL, CSV, Parquet or any iterable; forms.py converts them to requests
+answers.py    the result of a row
+journal/      stored results, safe against crashes
+limits/       concurrency and rate of calls
+spending.py   spending limits
 tally.py      the state of a run, and its report
 """
 
@@ -19,4 +19,4 @@ from swink_batch.tally import Tally
 
 __all__ = ["Answer", "Failed", "Job", "Tally", "answers", "run"]
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # applications configure logging

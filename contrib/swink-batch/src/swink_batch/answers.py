@@ -1,7 +1,7 @@
-"""An answer as it is kept and written: a line of JSON.
+"""The answer to a row, stored and written as a line of JSON.
 
-What there is of it is said, and nothing else: a line has no field without a value. The whole
-message is kept where its text does not say all of it (tool calls, thinking, citations).
+Fields without a value are omitted. The whole message is stored if its text is not all of it (tool
+calls, reasoning, citations).
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ _FIELDS = ("input", "output", "cache_read", "cache_write", "reasoning", "total")
 
 
 Id: TypeAlias = str | int | float
-"""What tells a row apart: a number and its digits are the same."""
+"""The identity of a row; a number and its digits are the same id."""
 
 
 class Failed(msgspec.Struct, omit_defaults=True):
     """Why a row has no answer. `kind` is that of the failure (see the reference of failures),
-    `bad_row` where nothing could be asked, `bad_answer` where the answer does not fit its type."""
+    `bad_row` if the row is invalid, `bad_answer` if the answer does not fit its type.
+    """
 
     kind: str
     message: str
@@ -42,13 +43,12 @@ class Failed(msgspec.Struct, omit_defaults=True):
 
 
 class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What became of a row.
+    """The result of a row.
 
-    `id` is the row's, a number where it is one there. `value` is the answer read as JSON, where a
-    type or a schema was asked for; `message` the whole message in its JSON form, where there is
-    more than text to it; of a failed row, `text` and `message` are what had come. `cost` is in US
-    dollars, `estimated` where the provider reported no usage of a part; `seconds` is what it took
-    with its retries.
+    `id` is the row's, as a number if it is one there. `value` is the answer parsed as JSON, if a
+    type or a schema was requested; `message` the whole message in its JSON form, if it is more than
+    text; for a failed row, `text` and `message` are the partial answer. `cost` is in US dollars,
+    `estimated` if the provider did not report all usage; `seconds` is the duration with retries.
     """
 
     id: Id
@@ -66,7 +66,7 @@ class Answer(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 read_answer = msgspec.json.Decoder(Answer).decode
-"""Return the answer that a line says."""
+"""Return the answer in a line."""
 
 
 def succeeded(id: Id, result: AssistantMessage | TypedAnswer[Any], model: str) -> Answer:
@@ -80,7 +80,7 @@ def succeeded(id: Id, result: AssistantMessage | TypedAnswer[Any], model: str) -
 
 
 def failed(id: Id, error: SwinkError, model: str) -> Answer:
-    """Return what is kept of a row that failed: the kind, the message, and what had come."""
+    """Return the record of a failed row: the kind, the message, and the partial answer."""
     if isinstance(error, StreamError):
         partial = error.partial or AssistantMessage([])
         answer = _told(id, partial, model, partial.total_usage, partial.total_cost)
@@ -98,16 +98,16 @@ def failed(id: Id, error: SwinkError, model: str) -> Answer:
 
 
 def bad_row(id: Id, why: str) -> Answer:
-    """Return what is kept of a row that cannot be asked."""
+    """Return the record of an invalid row."""
     return Answer(id=id, error=Failed("bad_row", why, "Correct the row, and start the run again."))
 
 
 def as_json(answer: Answer) -> Answer:
-    """Read an answer's text as the JSON that was asked for."""
+    """Parse an answer's text as the requested JSON."""
     try:
         answer.value = msgspec.json.decode(answer.text)
     except (msgspec.DecodeError, RecursionError) as error:
-        what = f"The answer is no JSON: {error}"
+        what = f"The answer is not JSON: {error}"
         answer.error = Failed("bad_answer", what, "Ask again with --retry-failed.")
     return answer
 
@@ -144,4 +144,4 @@ def _plain(value: Any) -> Any:
 def _dumped(value: Any) -> Any:
     if hasattr(value, "model_dump"):  # pydantic's
         return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+    raise TypeError(f"{type(value).__name__} cannot be converted to JSON")

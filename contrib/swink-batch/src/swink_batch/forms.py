@@ -1,4 +1,4 @@
-"""From rows to requests: prompts from a template, the conversation that a row holds, ids."""
+"""Convert rows to requests: prompt templates, conversations in rows, ids."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ _ENCODER = msgspec.json.Encoder(order="deterministic", enc_hook=str)
 
 
 def digest(data: bytes) -> int:
-    """Return 64 bits that stand for data."""
+    """Return a 64-bit digest of data."""
     return int.from_bytes(blake2b(data, digest_size=8).digest())
 
 
 def key_of(id: Id) -> int:
-    """Return what stands for an id."""
+    """Return the digest of an id."""
     return digest(str(id).encode())
 
 
 @define
 class Request:
-    """What is asked once. `key` stands for the id, and `check` for all that the row says; `why` is
-    what is wrong with a row that cannot be asked (`None`: nothing)."""
+    """One request. `key` is the digest of the id, and `check` that of the whole row; `why` explains
+    why a row is invalid (`None`: it is valid).
+    """
 
     id: Id
     key: int
@@ -46,21 +47,21 @@ class Request:
 
 
 def names_fields(template: str) -> bool:
-    """Tell whether a template's prompts differ from row to row."""
+    """Return whether a template's prompts differ from row to row."""
     return any(name is not None for _, name, _, _ in Formatter().parse(template))
 
 
 def unasked(id: str, why: str) -> Request:
-    """Return what stands for a row that cannot be asked."""
+    """Return the request of an invalid row, with the reason."""
     return Request(id, key_of(id), check=digest(why.encode()), why=why)
 
 
 class Form:
-    """How rows become requests.
+    """Rules for converting rows to requests.
 
-    `template` is a prompt with fields in braces, `{text}`, which stand for a row's values (`None`:
-    the row's own `prompt` or `messages`); `id_field` is the row's id (where a row has none, its
-    number, from 1), and the first row has it where it is not "id".
+    `template` is a prompt with fields in braces, `{text}`, which are replaced by a row's values
+    (`None`: the row's own `prompt` or `messages`); `id_field` is the field with the row's id (a row
+    without it is identified by its number, from 1; if it is not "id", the first row must have it).
     """
 
     def __init__(self, template: str | None = None, id_field: str = "id") -> None:
@@ -68,7 +69,7 @@ class Form:
         self._fill = _filling(template) if template is not None else None
 
     def request(self, number: int, row: Row | BadRow) -> Request:
-        """Return the request of a row, of which this is the number."""
+        """Return the request of a row with this number."""
         if isinstance(row, BadRow):
             return unasked(f"row {number}", row.why)  # the number alone may be another row's id
         named = {"prompt": row} if isinstance(row, str) else row
@@ -76,9 +77,9 @@ class Form:
             id = str(number) if (given := named.get(self._id_field)) is None else _id(given)
             key, check = key_of(id), digest(_ENCODER.encode(row))
         except (ValueError, TypeError) as error:
-            return unasked(f"row {number}", f"the row has no JSON form: {error}")
+            return unasked(f"row {number}", f"the row cannot be converted to JSON: {error}")
         if number == 1 and self._id_field not in named and self._id_field != "id":
-            why = f"the row has no {self._id_field!r}, by which rows are known; {_has(named)}"
+            why = f"the row has no id field {self._id_field!r}; {_has(named)}"
             return Request(id, key, check=check, why=why)
         try:
             prompt, options = self._asked(named)
@@ -112,7 +113,7 @@ def _id(given: object) -> Id:
 
 
 def _text(value: object) -> str:
-    """Return a value as text: what JSON has a form of its own for, in that form."""
+    """Return a value as text; values that are not strings in their JSON form."""
     if isinstance(value, bool | list | tuple | dict):
         return msgspec.json.encode(value, enc_hook=str).decode()
     return str(value)
@@ -130,7 +131,7 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
     for _, name, spec, conversion in parts:
         if name is not None and (not name.isidentifier() or spec or conversion):
             written = name + f"!{conversion}" * bool(conversion) + f":{spec}" * bool(spec)
-            raise _bad_template(f"{{{written}}} is no field's name")
+            raise _bad_template(f"{{{written}}} is not a field name")
 
     def fill(row: Mapping[str, Any]) -> str:
         said: list[str] = []
@@ -139,9 +140,9 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
             if name is None:
                 continue
             if name in row and row[name] is None:
-                raise ValueError(f"the row's {name!r}, which the prompt names, is null")
+                raise ValueError(f"the row's {name!r}, used in the prompt, is null")
             if name not in row:
-                raise ValueError(f"the row has no {name!r}, which the prompt names; {_has(row)}")
+                raise ValueError(f"the row has no {name!r}, used in the prompt; {_has(row)}")
             said.append(_text(row[name]))
         return "".join(said)
 
@@ -150,7 +151,7 @@ def _filling(template: str) -> Callable[[Mapping[str, Any]], str]:
 
 def _bad_template(why: str) -> UsageError:
     return UsageError(
-        f"the prompt is no template: {why}",
-        resolution="Name a row's fields in braces, {text}, without an index or a format; a brace "
-        "itself is written {{ or }}.",
+        f"the prompt is not a valid template: {why}",
+        resolution="Write a row's fields in braces, {text}, without an index or a format; write "
+        "{{ or }} for a literal brace.",
     )

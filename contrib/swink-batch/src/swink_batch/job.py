@@ -1,4 +1,4 @@
-"""`Job`: carries out what is asked of whom. `run` and `answers` make one of settings."""
+"""`Job`: carries out a batch run. `run` and `answers` create one from settings."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ __all__ = ["RETRIES", "Job", "Order", "answers", "check_place", "run"]
 RETRIES = RetryPolicy(
     retries={StreamErrorKind.THROTTLED: 20, StreamErrorKind.OVERLOADED: 10}, budget=600.0
 )
-"""What is tried in a run: it has more time than a person who waits."""
+"""Default retry policy: a batch run can wait longer than a user."""
 
 Order: TypeAlias = Literal["completion", "input"]
 
 
 @define(frozen=True, kw_only=True)
 class Job(Settings):
-    """Carries out its settings, by `run` or `answers`; what there are says `Settings`."""
+    """Carries out its settings, with `run` or `answers`; see `Settings`."""
 
     async def answers(self, rows: Rows, watch: Watch | None = None) -> AsyncGenerator[Answer, None]:
-        """Yield what becomes of each row as it does, or has become of it in an earlier run.
+        """Yield the result of each row when it is known, including those of earlier runs.
 
-        Nothing is asked faster than answers are taken. Closing the iterator ends the run.
+        Requests are sent only as fast as answers are consumed. Closing the iterator ends the run.
         """
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(self.concurrency)
         runner = self._runner(rows, queue.put, watch)
@@ -71,18 +71,18 @@ class Job(Settings):
         order: Order = "completion",
         watch: Watch | None = None,
     ) -> Tally:
-        """Ask all rows, write the answers as JSON lines, and return what it came to.
+        """Process all rows, write the answers as JSON lines, and return the report.
 
-        In the `order` of completion lines are written as answers come; in that of the input, when
-        all have come. A row that failed has a line too. Without a `journal`, one is kept beside
-        the output, under its name and `.journal`. Raises SwinkError, before anything is asked,
-        where the output cannot be.
+        With `order` of completion, lines are written as answers arrive; in input order, after all
+        have arrived. A failed row has a line, too. Without a `journal`, one is created beside the
+        output, with its name and `.journal`. Raises SwinkError before any request if the output
+        cannot be written.
         """
         check_one_of("order", Order, order)
         check_place(path := Path(output))
         job = self if self.journal is not None else evolve(self, journal=f"{output}.journal")
         if order == "input" and not isinstance(rows, str | Path):
-            rows = [*rows]  # they are gone through once more at the end
+            rows = [*rows]  # they are read once more at the end
 
         async def deliver(line: bytes) -> None:
             if order == "completion":
@@ -106,7 +106,7 @@ class Job(Settings):
         gates = [*own, *self.client.get("gates", ())]
         given = {"retry": RETRIES, **self.client, "gates": gates, "clock": clock}
         client = Client(**given)
-        with suppress(InvalidContext):  # nothing is said: all else is right
+        with suppress(InvalidContext):  # no message: the path is valid
             self.stream(client, "", self.options)
         journal = self.open_journal()
         kind = BatchRunner if self.via == "batch" else Runner
@@ -114,11 +114,14 @@ class Job(Settings):
 
 
 def check_place(path: Path) -> None:
-    """See that a file may be there. Raises SwinkError for what is a folder, or is in none."""
+    """Check that a file can be written. Raises SwinkError for a folder or a missing folder."""
     if path.is_dir():
         why, resolution = "it is a folder", "Name a file."
     elif not path.parent.is_dir():
-        why, resolution = f"there is no folder {path.parent}", "Make it, or name another file."
+        why, resolution = (
+            f"the folder {path.parent} does not exist",
+            "Create it, or pass another file.",
+        )
     else:
         return
     raise SwinkError(f"{path}: {why}", title="A file cannot be used", resolution=resolution)
@@ -126,7 +129,7 @@ def check_place(path: Path) -> None:
 
 @contextmanager
 def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
-    """Yield a file to write; a `whole` one takes the path's place when all is written."""
+    """Yield a file to write; a `whole` one replaces the path when it is complete."""
     part = path.with_name(f".{path.name}.part") if whole else path
     try:
         with part.open("wb") as file:
@@ -139,13 +142,13 @@ def opened(path: Path, whole: bool) -> Iterator[IO[bytes]]:
 
 
 async def run(models: Any, rows: Rows, output: str | Path, **settings: Any) -> Tally:
-    """Ask a model all rows and write the answers; see `Settings`, and `Job.run`."""
+    """Send all rows to a model and write the answers; see `Settings`, and `Job.run`."""
     order, watch = settings.pop("order", "completion"), settings.pop("watch", None)
     return await Job(models=models, **settings).run(rows, output, order, watch)
 
 
 async def answers(models: Any, rows: Rows, **settings: Any) -> AsyncGenerator[Answer, None]:
-    """Ask a model all rows and yield the answers; see `Settings`, and `Job.answers`."""
+    """Send all rows to a model and yield the answers; see `Settings`, and `Job.answers`."""
     watch = settings.pop("watch", None)
     async with aclosing(Job(models=models, **settings).answers(rows, watch)) as found:
         async for answer in found:

@@ -1,9 +1,9 @@
-"""Which rows a vendor's batch API has been handed, in which batches, and whose results are kept.
+"""Record which rows are in which batches of a vendor's batch API, and whose results are stored.
 
-A folder beside the journal, named after it and `.batches`, in which each shard writes a file and
-reads those of all. A batch that was begun has a line with its rows, and later one or more with
-those of them whose results are in the journal: what is left waits for a run that has the row.
-A row's name says what it asks: one that says something else than before has another.
+The ledger is a folder beside the journal, named after it with `.batches`, in which each shard
+writes a file and reads all files. A submitted batch has a line with its rows, and later lines with
+the rows whose results are in the journal; the other rows wait for a run that contains them. A row's
+name is a digest of its content, so a changed row has another name.
 
 Before a batch is submitted, its rows are written down with a token that the vendor keeps with the
 batch. A token without a line for its batch is a submission whose outcome is unknown: the run was
@@ -29,12 +29,12 @@ _ID_PART = len("row-") + 16
 
 
 def row_name(request: Request) -> str:
-    """Return what a vendor knows a row by: its id and all that it says."""
+    """Return the vendor's name of a row: digests of the id and of the content."""
     return f"row-{request.key:016x}-{request.check:016x}"
 
 
 def id_part(name: str) -> str:
-    """Return the part of a row's name that stands for its id alone."""
+    """Return the part of a row's name that identifies its id."""
     return name[:_ID_PART]
 
 
@@ -46,13 +46,13 @@ class Intent:
     rows: list[str]
     at: float
     known: frozenset[str] = field(default=frozenset(), repr=False)
-    """The ids of the batches that the ledger has: none of them is this submission's."""
+    """The ids of the batches in the ledger, which cannot belong to this submission."""
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """A batch was begun with these rows, or the results of these are in.
+    """A line: a batch was begun with these rows, or these results are stored.
 
-    Without a batch: these rows are about to be submitted, or the submission did not arrive.
+    Without a batch: these rows are about to be submitted, or the submission failed.
     """
 
     batch: str
@@ -63,7 +63,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class Ledger:
-    """The batches of a job, as all its shards write them down; this one's `writer` is its name."""
+    """The batches of a job, as recorded by all its shards; `writer` names this shard."""
 
     def __init__(self, folder: Path, writer: str) -> None:
         self._folder = folder
@@ -71,8 +71,9 @@ class Ledger:
         self._read: list[_Line] = []
 
     def open_batches(self) -> dict[str, list[str]]:
-        """Return the rows of each batch whose results are not in. Raises SwinkError for a line
-        that is none."""
+        """Return the rows of each batch without stored results. Raises SwinkError for an invalid
+        line.
+        """
         begun: dict[str, list[str]] = {}
         ended: dict[str, set[str]] = {}
         for line in self._lines():
@@ -99,39 +100,39 @@ class Ledger:
         ]
 
     def intend(self, token: str, rows: Sequence[str], at: float) -> None:
-        """Write down that a batch of these rows is about to be submitted with a token."""
+        """Record that a batch of these rows is about to be submitted with a token."""
         self._write(_Line("", [*rows], token=token, at=at))
 
     def withdraw(self, token: str) -> None:
-        """Write down that the submission with this token did not arrive."""
+        """Record that the submission with this token failed."""
         self._write(_Line("", [], ended=True, token=token))
 
     def begin(self, id: str, rows: Sequence[str], token: str) -> None:
-        """Write down a batch that was begun with a token."""
+        """Record a batch that was begun with a token."""
         self._write(_Line(id, [*rows], token=token))
 
     def end(self, id: str, rows: Sequence[str]) -> None:
-        """Write down that the results of these rows of a batch are in the journal."""
+        """Record that the results of these rows of a batch are in the journal."""
         self._write(_Line(id, [*rows], ended=True))
 
     def close(self) -> None:
-        """Have all written to the disk."""
+        """Flush to disk."""
         self._engine.close()
 
     def _write(self, line: _Line) -> None:
         self._engine.append(msgspec.json.encode(line))
 
     def _lines(self) -> list[_Line]:
-        """Read the lines that were added since the last time, and return all."""
+        """Read the lines added since the last call, and return all lines."""
         for _, line in self._engine.lines():
             number = len(self._read) + 1
             try:
                 self._read.append(msgspec.json.decode(line, type=_Line))
             except msgspec.DecodeError as error:
                 raise SwinkError(
-                    f"{self._folder}: line {number} is no batch: {error}",
+                    f"{self._folder}: line {number} is not a batch: {error}",
                     title="The ledger of batches is damaged",
-                    resolution="Restore it, or take the line out: rows that nothing else there "
-                    "names are handed over again.",
+                    resolution="Restore it, or remove the line: rows that no other line lists "
+                    "are submitted again.",
                 ) from error
         return self._read

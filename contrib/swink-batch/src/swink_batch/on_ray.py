@@ -1,14 +1,13 @@
-"""The same job on Ray Data: each batch of rows is a run of its own, on whatever node.
+"""Run a job on Ray Data: each batch of rows is a separate run, on any node.
 
     rows = ray.data.read_json("requests.jsonl")
     answers = ask(rows, Job(models="openai/gpt-5.4-mini", prompt="Good or bad? {text}"),
                   journal="/shared/journal", actors=10, limits="actor")
     answers.write_json("/shared/answers")
 
-All actors write one journal, a folder that all nodes have to see, each a file of its own: where a
-node is lost, Ray gives its batch to another actor, which goes on where the first one was; a run
-that is started again asks nothing twice. Clients are closed with their batch: an actor that ends
-leaves no connection behind.
+All actors write one journal, a folder that all nodes can access, with a file each: if a node is
+lost, Ray gives its batch to another actor, which resumes it; a run that is started again sends
+nothing twice. Clients are closed with their batch, so that an actor leaves no connection open.
 """
 
 from __future__ import annotations
@@ -42,17 +41,16 @@ def ask(
     batch: int = 1000,
     limits: str | None = None,
 ) -> Any:
-    """Return the dataset of the answers to a dataset of rows.
+    """Return the dataset of answers to a dataset of rows.
 
-    At most `actors` work at a time, each on `batch` rows and with the job's own concurrency. With
-    `limits`, they keep to the job's `rpm` and `tpm` together, and share what headers allow:
-    `actor` has a Ray actor count, anything else is a Redis server's address. Each row has an id.
-    Raises UsageError for a job that has a journal, a shard or limits of spending: they are one
-    process's.
+    At most `actors` run at a time, each with `batch` rows and the job's concurrency. With `limits`,
+    they share the job's `rpm` and `tpm`, and the quota in headers: `actor` uses a Ray actor, any
+    other value is a Redis server's address. Each row has an id. Raises UsageError for a job with a
+    journal, a shard or spending limits, which require a single process.
     """
     if job.journal is not None or job.shard != (1, 1) or job.limits is not None:
         raise UsageError(
-            "a job on Ray has no journal, shard or limits of spending",
+            "a job on Ray has no journal, shard or spending limits",
             resolution="Pass journal=… here. Ray divides the rows; limits need one process.",
         )
     from ray.data import ActorPoolStrategy
@@ -74,7 +72,7 @@ def ask(
 
 
 class _Asker:
-    """What runs in an actor. It is made of values alone, so that Ray can make it anew."""
+    """The state of an actor. It contains only values, so that Ray can recreate it."""
 
     def __init__(self, job: Job, journal: str, share: Callable[[], Turns] | None) -> None:
         self._job, self._folder, self._share = job, Path(journal), share
@@ -84,8 +82,8 @@ class _Asker:
         rows = batch.to_pylist()
         if any(row.get(self._job.id_field) is None for row in rows):
             raise UsageError(
-                f"a row on Ray has no {self._job.id_field!r}, by which it is known",
-                resolution="Give each row its own id, or name the field (id_field).",
+                f"a row on Ray has no id field {self._job.id_field!r}",
+                resolution="Give each row an id, or set its field (id_field).",
             )
         if self._journal is None:
             engine = FileEngine(self._folder, secrets.token_hex(8))
@@ -102,7 +100,7 @@ async def _answered(job: Job, rows: list[Any]) -> dict[str, list[str]]:
 
 
 class ActorTurns:
-    """Turns that a Ray actor hands out to all processes of a cluster."""
+    """Turns from a Ray actor, for all processes of a cluster."""
 
     def __init__(self) -> None:
         self._keeper = _keeper()
@@ -113,11 +111,11 @@ class ActorTurns:
         return float(await self._keeper.take.remote(key, amount, rate))
 
     async def members(self) -> int:
-        """Return how many processes take turns."""
+        """Return the number of processes that take turns."""
         return int(await self._keeper.members.remote(self._name))
 
     async def aclose(self) -> None:
-        """Take no more turns."""
+        """Stop taking turns."""
         await self._keeper.leave.remote(self._name)
 
 

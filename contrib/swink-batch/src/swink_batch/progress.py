@@ -1,4 +1,4 @@
-"""How far a run is, in a line: drawn anew in a terminal, one after the other in a log."""
+"""Show the progress of a run in one line: redrawn on a terminal, repeated in a log."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CLEAR = "\r\x1b[K"
 class Progress:
     """Shows a run's state: a `watch` for `Job.run`.
 
-    In a terminal one line is drawn anew, as long as there is room for; elsewhere, and where the
-    terminal cannot take a line back (TERM=dumb), a line is written every ten seconds.
-    `now` tells the time, in seconds.
+    On a terminal, one line is redrawn, within its width; elsewhere, and on a terminal that cannot
+    erase a line (TERM=dumb), a line is written every ten seconds. `now` returns the time, in
+    seconds.
     """
 
     def __init__(self, file: IO[str], now: Callable[[], float] = time.monotonic) -> None:
@@ -35,19 +35,19 @@ class Progress:
         self._shown_at = now()
 
     def __call__(self, tally: Tally) -> None:
-        """Show the state, if it is time to."""
+        """Show the state, if it is due."""
         now = self._now()
         if now - self._shown_at < (DRAW_SECONDS if self._is_terminal else LOG_SECONDS):
             return
         self._shown_at = now
         line = told(tally)
-        if self._is_terminal:  # what a terminal wraps cannot be erased
+        if self._is_terminal:  # a wrapped line cannot be erased
             line = f"{CLEAR}{line[: shutil.get_terminal_size().columns - 1]}"
         self._file.write(line if self._is_terminal else f"{line}\n")
         self._file.flush()
 
     def close(self) -> None:
-        """Leave nothing of the line that is drawn anew."""
+        """Erase the redrawn line."""
         if self._is_terminal:
             self._file.write(CLEAR)
             self._file.flush()
@@ -68,7 +68,7 @@ def told(tally: Tally) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Format a duration."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:

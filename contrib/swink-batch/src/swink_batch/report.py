@@ -1,4 +1,4 @@
-"""What a run came to: lines for people, data for programs, and a chart."""
+"""The report of a run: lines of text, data for programs, and a chart."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ QUANTILES = (0.5, 0.9, 0.99)
 FORMS = (".svg", ".json")
 
 BAR = 30
-"""Columns of the longest bar."""
+"""Maximum width of a bar."""
 
 MOST_WORDS = 200
-"""Characters of a failure's message that the report has."""
+"""Maximum number of characters of a failure's message."""
 
 
 def lines(tally: Tally) -> list[str]:
@@ -38,27 +38,25 @@ def lines(tally: Tally) -> list[str]:
     if tally.kept or tally.kept_failed:
         retry = "; --retry-failed asks those that failed" if tally.kept_failed else ""
         told.append(
-            f"{tally.kept:,} answered and {tally.kept_failed:,} failed in earlier runs, "
-            f"not asked again ({money(tally.kept_cost)}){retry}"
+            f"{tally.kept:,} answered and {tally.kept_failed:,} failed in earlier runs, not sent "
+            f"again ({money(tally.kept_cost)}){retry}"
         )
     elif not (tally.done or tally.stopped):
-        told.append("there was no row to ask")
+        told.append("there were no rows")
     if tally.stopped:
         told.append(f"stopped: {tally.stopped}")
     for kind, count in tally.kinds.most_common():
         first = shorten(tally.told[kind], MOST_WORDS, placeholder="…")
         told.append(f"  {count:,} {kind}{', the first' if count > 1 else ''}: {first}")
     used = ", ".join(f"{count:,} {name}" for name, count in tally.tokens.items() if count)
-    told.append(f"tokens: {used or 'none that were told'}")
+    told.append(f"tokens: {used or 'none reported'}")
     estimated = f" ({money(tally.estimated)} of it estimated)" if tally.estimated else ""
-    unpriced = f", and {tally.unpriced:,} answers whose price is not known"
+    unpriced = f", and {tally.unpriced:,} answers of unknown price"
     told.append(f"cost: {money(tally.cost)}{estimated}{unpriced if tally.unpriced else ''}")
     if len(tally.models) > 1:
         told.append("models: " + ", ".join(f"{n:,} {m}" for m, n in tally.models.most_common()))
     if tally.retries or tally.refused:
-        told.append(
-            f"{tally.retries:,} attempts made again; {tally.refused:,} refused for the rate"
-        )
+        told.append(f"{tally.retries:,} retries; {tally.refused:,} rejected by rate limits")
     if tally.answered:
         shares = [f"{share:.0%} in {duration(_quantile(tally, share))}" for share in QUANTILES]
         told += [f"answers came: {', '.join(shares)}", *_bars(tally)]
@@ -85,15 +83,16 @@ def write_report(tally: Tally, path: Path) -> None:
 
 
 def check_form(path: Path) -> None:
-    """Refuse a report of another form. Raises UsageError."""
+    """Raise UsageError for an unknown form of report."""
     if path.suffix not in FORMS:
         raise UsageError(
-            f"{path} says no form of report", resolution=f"Name it *{' or *'.join(FORMS)}."
+            f"{path} is not a supported form of report",
+            resolution=f"Name it *{' or *'.join(FORMS)}.",
         )
 
 
 def chart(tally: Tally) -> str:
-    """Return two charts as SVG: rows a second over time, and how long answers took."""
+    """Return two charts as SVG: rows per second over time, and the distribution of durations."""
     speed = [(b - a) / max(t - s, 1e-9) for (s, a), (t, b) in pairwise([(0.0, 0), *tally.course])]
     taken = _classes(tally)
     return "\n".join(
@@ -140,7 +139,7 @@ def _bars(tally: Tally) -> list[str]:
 
 
 def _classes(tally: Tally, wide: int = 1) -> list[tuple[float, int]]:
-    """Return how many answers took about how long, `wide` classes together."""
+    """Return the distribution of durations, with `wide` classes merged."""
     counts: dict[int, int] = {}
     for number, count in tally.latency.classes.items():
         counts[number // wide] = counts.get(number // wide, 0) + count

@@ -1,6 +1,6 @@
-"""Rows of what is to be asked: of a JSONL, CSV or Parquet file, or of any iterable, one at a time.
+"""Read the rows of a JSONL, CSV or Parquet file, or of any iterable, one at a time.
 
-A file is never read whole, and a line that is no row does not end a run: it is told as `BadRow`.
+A file is never read whole, and an invalid line does not end a run: it becomes a `BadRow`.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from swink_core import MediaError, UsageError
 __all__ = ["BadRow", "Row", "Rows", "count_rows", "read_rows"]
 
 Row: TypeAlias = Mapping[str, Any] | str
-"""Named values, or a prompt."""
+"""A mapping of fields, or a prompt."""
 
 Rows: TypeAlias = str | Path | Iterable[Row]
 """A file's path, or rows."""
 
 PARQUET_ROWS = 1024
-"""Rows of a Parquet file that are read at a time."""
+"""Number of rows of a Parquet file to read at a time."""
 
 MOST_FIELD = 2**31 - 1
-"""Characters of a field in a CSV file: as many as Python's reader can be told of everywhere. Its
-own limit, 131,072, is less than a long document has."""
+"""Maximum length of a CSV field: the largest that Python's reader accepts on every platform. Its
+default, 131,072, is too short for long documents.
+"""
 
 _SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet")
 
 
 @define(frozen=True)
 class BadRow:
-    """What stands in a row's place where it could not be read, and why."""
+    """A placeholder for a row that could not be read, with the reason."""
 
     why: str
 
@@ -62,7 +63,7 @@ def read_rows(source: Rows) -> Iterator[Row | BadRow]:
 
 
 def count_rows(source: Rows) -> int | None:
-    """Return how many rows there are, about; `None` where that cannot be known before the end."""
+    """Return the approximate number of rows; `None` if it is unknown before the end."""
     if not isinstance(source, str | Path):
         return length_hint(source) or None
     path = _checked(Path(source))
@@ -82,11 +83,11 @@ def count_rows(source: Rows) -> int | None:
 def _checked(path: Path) -> Path:
     if path.suffix not in _SUFFIXES:
         raise UsageError(
-            f"{path} is no file of rows that can be read",
-            resolution=f"Its name ends in one of {', '.join(_SUFFIXES)}.",
+            f"{path} is not a supported file of rows",
+            resolution=f"Its name must end in one of {', '.join(_SUFFIXES)}.",
         )
     if not path.is_file():
-        raise MediaError(f"{path}: there is no such file", resolution="Name the file of requests.")
+        raise MediaError(f"{path}: no such file", resolution="Pass the file of requests.")
     return path
 
 
@@ -100,20 +101,20 @@ def _csv_rows(path: Path) -> Iterator[Row | BadRow]:
             )
         if twice := [name for name in names if name and names.count(name) > 1]:
             raise MediaError(
-                f"{path}: its first line names {twice[0]!r} twice",
-                resolution="Give each column a name of its own.",
+                f"{path}: the header names {twice[0]!r} twice",
+                resolution="Give each column a unique name.",
             )
         named = len(names)
         for row in rows:
             if None in row:
                 many = named + len(row[None])  # where DictReader puts the rest
                 yield BadRow(
-                    f"line {rows.line_num} has {many} fields, and the first line {named}: put what "
-                    'has a comma in it in "quotes"'
+                    f"line {rows.line_num} has {many} fields, but the header {named}: put values "
+                    'that contain commas in "quotes"'
                 )
             elif None in row.values():
                 few = named - [*row.values()].count(None)
-                yield BadRow(f"line {rows.line_num} has {few} fields, and the first line {named}")
+                yield BadRow(f"line {rows.line_num} has {few} fields, but the header {named}")
             elif not _is_utf8(row.values()):
                 yield _not_utf8(rows.line_num)
             else:
@@ -130,7 +131,7 @@ def _not_utf8(number: int) -> BadRow:
 
 
 def _is_utf8(fields: Iterable[str]) -> bool:
-    """Tell whether no field has a byte of which the decoder could make no character."""
+    """Return whether all fields are valid UTF-8."""
     try:
         "".join(fields).encode()
     except UnicodeEncodeError:
@@ -150,7 +151,7 @@ def _json_lines(path: Path) -> Iterator[Row | BadRow]:
                 row = decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 is_text = _is_utf8([line.decode(errors="surrogateescape")])
-                no_json = BadRow(f"line {number} is no JSON: {error}")
+                no_json = BadRow(f"line {number} is not JSON: {error}")
                 yield no_json if is_text else _not_utf8(number)
                 continue
             is_row = isinstance(row, dict | str)
@@ -159,7 +160,7 @@ def _json_lines(path: Path) -> Iterator[Row | BadRow]:
 
 @contextmanager
 def _parquet(path: Path) -> Iterator[Any]:
-    """Open a Parquet file. Raises MediaError where it is none, or is damaged."""
+    """Open a Parquet file. Raises MediaError for a damaged or different file."""
     try:
         import pyarrow
         import pyarrow.parquet as parquet
@@ -173,5 +174,5 @@ def _parquet(path: Path) -> Iterator[Any]:
             yield file
     except (pyarrow.ArrowException, OSError) as error:
         raise MediaError(
-            f"{path} cannot be read as Parquet: {error}", resolution="Write the file anew."
+            f"{path} cannot be read as Parquet: {error}", resolution="Create the file again."
         ) from error

@@ -1,4 +1,4 @@
-"""`Runner`: takes the rows one by one, asks, keeps, and hands on what became of them."""
+"""`Runner`: takes rows one by one, sends them, stores and passes on the results."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Deliver: TypeAlias = Callable[[bytes], Awaitable[object]]
-"""Takes an answer's line."""
+"""Receives the line of an answer."""
 
 Watch: TypeAlias = Callable[[Tally], object]
-"""Is told of a run's state when it begins, and whenever a row is done."""
+"""Receives a run's state when it begins, and whenever a row is done."""
 
 MOST_AT_ONCE = 4
-"""Rows that one of hundreds of workers passes by before the others and all else have a turn."""
+"""Number of rows that a worker skips before it yields to the others."""
 
 
 async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
-    """Carry all out at a time; where one fails, the others end before it is told."""
+    """Run all concurrently; if one fails, cancel the others before raising its error."""
     tasks = [asyncio.ensure_future(work) for work in works]
     try:
         await asyncio.gather(*tasks)
@@ -52,7 +52,7 @@ async def together(works: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 
 class Runner:
-    """One run of a job: `async with` opens its client and closes client and journal."""
+    """One run of a job: `async with` opens its client, and closes client and journal."""
 
     def __init__(
         self,
@@ -103,23 +103,24 @@ class Runner:
                 self._journal.close()
 
     def stop(self, why: str) -> None:
-        """Take no further row, and leave those that wait for their turn; calls under way go on."""
+        """Take no further rows, and drop those that wait; calls in progress continue."""
         if self.tally.stopped is None:
             self.tally.stop(why)
             log.warning("the run stops: %s", why)
 
     async def prepare(self) -> None:
-        """See that the run can begin. Raises UsageError where it cannot, as where the first row
-        cannot be asked."""
+        """Check that the run can begin. Raises UsageError if not, for example if the first row is
+        invalid.
+        """
         if self._job.limits is not None and self._job.limits.cost is not None:
             for name in self._job.each_model():
                 model = self._client.catalog.resolve(name)
                 cost = cost_of(Usage(1, 1), model.info.prices if model.info else None)
                 if cost is None or cost.total is None:
                     raise UsageError(
-                        f"the price of {model} is not known, so a limit of its cost cannot hold",
-                        resolution="Limit tokens or requests, or choose a model with prices "
-                        "(swink models).",
+                        f"the price of {model} is unknown, so a cost limit cannot be enforced",
+                        resolution="Set a limit of tokens or requests, or choose a model with "
+                        "prices (swink models).",
                     )
         await self._limiter.join()
         self._look_at_rows()
@@ -129,7 +130,7 @@ class Runner:
         self._rows = chain([*islice(self._rows, 1)], self._rows)
 
     async def run(self) -> None:
-        """Ask all rows."""
+        """Process all rows."""
         if self._watch is not None:
             self._watch(self.tally)
         await together(self._work() for _ in range(self._job.concurrency))
@@ -137,13 +138,13 @@ class Runner:
         self.tally.refused = sum(lane.refused for lane in self._limiter.lanes.values())
 
     def result(self) -> Tally:
-        """Return what it came to. Raises UsageError where no row could be asked."""
+        """Return the report. Raises UsageError if no row could be sent."""
         if self._refusal is not None:
             raise self._refusal
         return self.tally
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines of all rows that have one, in the order of the input."""
+        """Yield the lines of all rows with a result, in input order."""
         assert self._journal is not None
         for _, request in self._own_rows(again=True):
             if (kept := self._journal.kept(request.key, request.check)) is not None:
@@ -154,18 +155,21 @@ class Runner:
         return None if total is None else total // self._job.shard[1]
 
     def _own_rows(self, again: bool = False) -> Iterator[tuple[int, Request]]:
-        """Yield the requests of this process's rows, each id once, and which rows of all they are.
+        """Yield the requests of this process's rows, each id once, with their numbers.
 
-        A row that has the id of an earlier one is told by its number. `again` is for the second
-        time.
+        A row with the id of an earlier one is reported by its number. `again` marks the second
+        pass.
         """
         number, count = self._job.shard
         for position, row in enumerate(read_rows(self._source), 1):
             request = self._form.request(position, row)
             if count > 1 and request.key % count != number - 1:
                 continue
-            name, twice = str(position), f"the row has the id of an earlier one, '{request.id}'"
-            why = request.why or f"{twice}: give each row its own"
+            name, twice = (
+                str(position),
+                f"the row has the same id as an earlier one, '{request.id}'",
+            )
+            why = request.why or f"{twice}: give each row a unique id"
             while not self._ids.meet(request.key, again):
                 name = f"row {name}"  # which may be another row's id itself
                 request = unasked(name, why)
@@ -176,8 +180,8 @@ class Runner:
             if request.why is not None and position == 1:
                 raise UsageError(
                     request.why,
-                    title="The first row cannot be asked",
-                    resolution="Correct the row, or what names its fields (--prompt, --id).",
+                    title="The first row is invalid",
+                    resolution="Correct the row, or the field names (--prompt, --id).",
                 )
             yield request
 
@@ -203,7 +207,7 @@ class Runner:
                 await self._leave(request)
 
     def _kept(self, request: Request) -> Kept | None:
-        """Return what an earlier run made of a row; `None` for one that is to be asked."""
+        """Return a row's result from an earlier run; `None` if the row should be sent."""
         if self._journal is None or not self._job.resume:
             return None
         kept = self._journal.kept(request.key, request.check)
@@ -221,20 +225,19 @@ class Runner:
         await self._pass()
 
     async def _leave(self, request: Request) -> None:
-        """Ask a row no more: what an earlier run made of it stands, even if it was to be asked
-        again."""
+        """Keep the result of an earlier run instead of sending the row again."""
         kept = self._journal.kept(request.key, request.check) if self._journal else None
         await (self._keep(kept) if kept is not None else self._pass())
 
     @property
     def _hands_on(self) -> bool:
-        """Whether a run that was stopped goes through a file's further rows, for the answers that
-        earlier runs left: but for rows that say something else, the output has no fewer than
-        before."""
+        """Whether a stopped run reads the remaining rows of a file, to write the answers of earlier
+        runs: apart from changed rows, the output then has no fewer answers than before.
+        """
         return self._to_come > 0 and isinstance(self._source, str | Path)
 
     async def _pass(self) -> None:
-        """Count a row that is not asked, and let others have their turn now and then."""
+        """Count a row that is not sent, and yield to other tasks now and then."""
         self._passed += 1
         if not self._passed % MOST_AT_ONCE:
             await asyncio.sleep(0)
@@ -255,18 +258,18 @@ class Runner:
             return
         self._hopeless += 1
         if self._hopeless >= MOST_HOPELESS:
-            what = f"{self._hopeless} rows in a row failed so: {error.message}"
+            what = f"{self._hopeless} consecutive rows failed with: {error.message}"
             self.stop(f"{what}\n{error.resolution} A run that is started again asks them again.")
 
     def _is_refused(self, error: SwinkError) -> bool:
-        """Tell whether no row at all can be asked, which ends the run."""
+        """Return whether no row can be sent at all, which ends the run."""
         if not self.tally.answered and (refusal := refusal_of(error)) is not None:
             self._refusal = refusal
             self.stop(refusal.message)
         return self._refusal is not None
 
     async def _wait(self, waiting: Awaitable[T]) -> tuple[T] | None:
-        """Wait for something that a run which is stopped does without; `None`: it was stopped."""
+        """Wait for a result unless the run is stopped; `None`: it was stopped."""
         me = asyncio.current_task()
         assert me is not None
         self._waiting.add(me)
@@ -285,7 +288,7 @@ class Runner:
             waiting.cancel()
 
     async def _ask(self, request: Request) -> Answer | None:
-        """Return what becomes of a row; `None` where the run was stopped before it was asked."""
+        """Return the result of a row; `None` if the run was stopped before it was sent."""
         while True:
             try:
                 return await self._asked(request)

@@ -1,4 +1,4 @@
-"""`Settings`: what is asked of whom, within which limits. A `Job` is settings, carried out."""
+"""`Settings`: the models, prompts and limits of a batch run. A `Job` carries them out."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from swink_core import EventStream, InvalidModel, InvalidOption, Limits, Model, 
 __all__ = ["CONCURRENCY", "Settings", "check_one_of"]
 
 CONCURRENCY = 256
-"""Calls of a target that are under way at most, unless it is told otherwise."""
+"""Default maximum number of concurrent calls to a target."""
 
 Via: TypeAlias = Literal["calls", "batch"]
 
 NOT_OPTIONS = frozenset({"self", "model", "context", "type"})
-"""Parameters of a call that are not options: the job or its rows give them."""
+"""Parameters of a call that are not options: the job or its rows set them."""
 
 UNSAID = frozenset({"api_key", "headers", "base_url", "retry", "timeouts", "transport"})
-"""Options that change no answer, or are nobody's business: a journal does not have them."""
+"""Options that do not affect answers, or are confidential; they are not stored in the journal."""
 
 
 def _chain(given: Any) -> list[Any]:
     chain = [*given] if isinstance(given, list | tuple) and not _is_pair(given) else [given]
     if not chain:
         raise InvalidModel(
-            "the chain of models is empty", resolution="Name a model, as in acme/large."
+            "the chain of models is empty", resolution="Pass a model, such as acme/large."
         )
     for each in chain:
         model = each[0] if _is_pair(each) else each
@@ -41,7 +41,7 @@ def _chain(given: Any) -> list[Any]:
             raise InvalidModel(
                 "a model is a name, a Model, or a pair of one and its options, "
                 f"not one of type {type(model).__name__}",
-                resolution="Write provider/id, as in acme/large, or a list to fall back through.",
+                resolution="Write provider/id, such as acme/large, or a list for a fallback chain.",
             )
     return chain
 
@@ -58,7 +58,7 @@ def _options(job: Settings, attribute: Any, value: Mapping[str, Any]) -> None:
     if taken := sorted(NOT_OPTIONS & value.keys()):
         raise InvalidOption(
             f"no option {taken[0]!r}",
-            resolution="Models and a type are the job's own, and what is asked is the rows'.",
+            resolution="Models and a type are set on the job; prompts come from the rows.",
         )
 
 
@@ -66,7 +66,7 @@ def _shard(value: Any) -> tuple[int, int]:
     number, count = value
     if not 1 <= number <= count:
         raise UsageError(
-            f"there is no shard {number} of {count}",
+            f"shard {number} of {count} does not exist",
             resolution="Shards are numbered from 1: 1/4, 2/4, 3/4, 4/4.",
         )
     return int(number), int(count)
@@ -77,7 +77,7 @@ def _template(job: Settings, attribute: Any, value: str | None) -> None:
 
 
 def check_one_of(name: str, kind: Any, value: object) -> None:
-    """Refuse what is none of a literal type's values. Raises UsageError."""
+    """Raise UsageError for a value that a literal type does not include."""
     if value not in (allowed := get_args(kind)):
         raise UsageError(
             f"{name} is {value!r}", resolution=f"Give {' or '.join(map(repr, allowed))}."
@@ -91,7 +91,7 @@ def _via(job: Settings, attribute: Any, value: object) -> None:
 def _turns(job: Settings, attribute: Any, value: object) -> None:
     if value is not None and not isinstance(value, Turns):
         raise UsageError(
-            f"turns are of type {type(value).__name__}, which hands out none",
+            f"turns must have the methods of Turns, unlike {type(value).__name__}",
             resolution="Give swink_batch.shared.RedisTurns(url).",
         )
 
@@ -99,9 +99,9 @@ def _turns(job: Settings, attribute: Any, value: object) -> None:
 def _cancel(job: Settings, attribute: Any, value: bool) -> None:
     if value and job.via != "batch":
         raise UsageError(
-            "there is nothing to cancel: rows are not handed over, but asked in calls",
-            resolution="Add --via batch, with which the rows were handed over (via='batch'), or "
-            "leave --cancel out.",
+            "--cancel applies only to submitted batches, but these rows are sent in calls",
+            resolution="Add --via batch, with which the rows were submitted (via='batch'), or "
+            "omit --cancel.",
         )
 
 
@@ -117,31 +117,32 @@ def _limits(job: Settings, attribute: Any, value: object) -> None:
 
 def _positive(job: Settings, attribute: Any, value: float | None) -> None:
     if value is not None and not value > 0:  # nor is NaN
-        raise UsageError(f"{attribute.name} is {value}", resolution="Give a number above 0.")
+        raise UsageError(f"{attribute.name} is {value}", resolution="Pass a number above 0.")
 
 
 @define(frozen=True, kw_only=True)
 class Settings:
-    """What is asked of whom, within which limits.
+    """The models, prompts and limits of a batch run.
 
-    `models` is a model, or several to fall back through, each perhaps a pair of one and its own
-    options. `prompt` is a template whose fields in braces, `{text}`, stand for a row's values
-    (`None`: each row has its own `prompt` or `messages`); `type` is the type of answers, `options`
-    are those of each call. `id_field` names the field that tells rows apart.
+    `models` is a model or a fallback chain, each optionally paired with its options. `prompt` is a
+    template whose fields in braces, `{text}`, are replaced by a row's values (`None`: each row has
+    its own `prompt` or `messages`); `type` is the type of answers, `options` are those of each
+    call. `id_field` is the field that identifies rows.
 
-    At most `concurrency` calls of a model are under way; `rpm` and `tpm` are requests and tokens a
-    minute, where they are known; `turns` shares these with other processes (`None`: nobody).
-    `limits` are the most to spend, over all runs of the journal: `cost`, `tokens`, `requests`.
+    At most `concurrency` calls to a model run at a time; `rpm` and `tpm` are known rate limits,
+    requests and tokens per minute; `turns` shares these with other processes (`None`: not shared).
+    `limits` bound the spending of all runs of the journal: `cost`, `tokens`, `requests`.
 
-    `journal` keeps what was answered: a database (`.db`, `.sqlite`, `.sqlite3`) or a folder, or a
-    journal that is open, and stays so; `None` is none. Rows that failed in an earlier run by no
-    fault of theirs are asked again, the others with `retry_failed`, and all rows without `resume`,
-    whose new answers take the place of the old. `shard` is `(i, n)`: of `n` processes that share a
-    journal this one asks its part of the rows. `client` are arguments of `swink.Client`:
-    credentials, addresses.
+    `journal` stores the answers: a database (`.db`, `.sqlite`, `.sqlite3`), a folder, or an open
+    journal, which stays open; `None` for no journal. Rows that failed in an earlier run for reasons
+    outside the row are retried, the others only with `retry_failed`; without `resume`, all rows are
+    sent again, and the new answers replace the old. `shard` is `(i, n)`: this process handles part
+    i of n processes that share a journal. `client` are arguments of `swink.Client`: credentials,
+    addresses.
 
-    `via="batch"` hands all rows over to the batch API of the model's vendor, which answers within a
-    day at a lower price; `cancel` ends what was handed over, and keeps what was answered by then.
+    `via="batch"` submits all rows to the batch API of the model's vendor, which answers within a
+    day at a lower price; `cancel` cancels the submitted batches, and keeps the answers received by
+    then.
     """
 
     models: list[Any] = field(converter=_chain, repr=False)
@@ -172,22 +173,22 @@ class Settings:
         return client.stream_answer(self.models, prompt, type=self.type, **asked)
 
     def open_journal(self) -> Journal | None:
-        """Open the journal. Raises UsageError where it is another job's, or is being written."""
+        """Open the journal. Raises UsageError if it belongs to another job or is in use."""
         if self.journal is None:
             return None
         if isinstance(self.journal, Journal):
-            self.journal.read()  # what others have added
+            self.journal.read()  # options added by others
             return self.journal
         return Journal(engine_of(self.journal, self.writer), self.told())
 
     @property
     def writer(self) -> str:
-        """The name of this process among those that write the journal."""
+        """The name of this process among the writers of the journal."""
         number, count = self.shard
         return "all" if count == 1 else f"{number}-of-{count}"
 
     def told(self) -> dict[str, Any]:
-        """Return what the answers depend on, for the journal's first line."""
+        """Return the settings that answers depend on, for the journal's first line."""
         models = [(m[0], _said(m[1])) if _is_pair(m) else m for m in self.models]
         told: dict[str, Any] = {"models": [*map(str, models)], "prompt": self.prompt}
         type_ = repr(self.type) if self.type else None

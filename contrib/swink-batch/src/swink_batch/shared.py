@@ -1,4 +1,4 @@
-"""Turns through Redis: many processes, on any machines, keep to one rate together."""
+"""Share turns through Redis: many processes, on any machines, keep to one rate together."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ return redis.call('ZCARD', KEYS[1])
 class RedisTurns:
     """Turns kept by a Redis server, at an address such as `redis://localhost:6379`.
 
-    Its keys begin with `swink:batch:`, hold no credential, and go by themselves.
+    Its keys begin with `swink:batch:`, contain no credentials, and expire.
     """
 
     def __init__(self, url: str) -> None:
         if not url.startswith(SCHEMES):
-            raise _no_address(url, f"it begins with none of {', '.join(SCHEMES)}")
+            raise _no_address(url, f"the address must begin with one of {', '.join(SCHEMES)}")
         try:
             from redis import RedisError
             from redis import asyncio as redis
@@ -68,11 +68,11 @@ class RedisTurns:
         return float(await self._ask(self._take, key, amount, rate))
 
     async def members(self) -> int:
-        """Return how many processes have given a sign of late, this one among them."""
+        """Return the number of processes with a recent heartbeat, including this one."""
         return int(await self._ask(self._members, "members", self._name))
 
     async def aclose(self) -> None:
-        """Sign off, and close the connection."""
+        """Remove the heartbeat, and close the connection."""
         with suppress(self._error):
             await self._redis.zrem(PREFIX + "members", self._name)
         await self._redis.aclose()
@@ -94,6 +94,6 @@ def _no_address(url: str, why: str) -> UsageError:
     given += server.partition("?")[0]
     return UsageError(
         f"limits cannot be shared at {given!r}{why}",
-        resolution="Give the address of a Redis server: redis://HOST:6379, rediss://HOST, "
-        "or unix:///PATH.",
+        resolution="Pass the address of a Redis server: redis://HOST:6379, rediss://HOST, or "
+        "unix:///PATH.",
     )

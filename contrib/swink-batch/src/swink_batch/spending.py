@@ -1,8 +1,8 @@
-"""The limits of a run: a gate of the core's, at which calls wait for what others may leave over.
+"""Spending limits of a run: a gate at which calls wait until reserved amounts are released.
 
-An attempt under way holds the most that it is expected to cost, and mostly costs less. A call that
-does not fit beside the others waits, before it begins (`admit`), so that its time limits do not
-count the wait; a retry waits in the gate. A call that does not fit alone is refused.
+A running attempt reserves its maximum expected cost, and mostly costs less. A call that does not
+fit beside the others waits before it begins (`admit`), so that its time limits do not include the
+wait; a retry waits in the gate. A call that does not fit alone is rejected.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["Spending", "check_limits"]
 
 
 def check_limits(limits: Limits) -> None:
-    """Refuse limits that only a run with tools has. Raises UsageError."""
+    """Raise UsageError for limits that only apply to runs with tools."""
     for name in ("turns", "tool_calls"):
         if getattr(limits, name) is not None:
             raise UsageError(
-                f"limits.{name} is set, and rows are answered without tools",
+                f"limits.{name} is set, but rows are answered without tools",
                 resolution="Limit cost, tokens or requests.",
             )
 
@@ -47,16 +47,16 @@ class Spending:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no call holds anything that another could wait for."""
+        """Whether no call has a reservation that another could wait for."""
         return not (self._under_way or self._admitted)
 
     def add(self, charge: Charge, requests: int) -> None:
-        """Count what earlier runs spent."""
+        """Count the spending of earlier runs."""
         self._gate.charge += charge
         self._gate.requests += requests
 
     async def admit(self, call: Call) -> None:
-        """Wait until a call seems to fit beside the others; return at once without others."""
+        """Wait until a call appears to fit beside the others; return at once for the only one."""
         charge = reservation(call.model.info, call.provider_info, call.context, call.options)
         while not self.is_idle:
             held = sum(self._admitted.values(), charge)
@@ -67,12 +67,12 @@ class Spending:
         self._wake()
 
     def give_up(self, target: Target) -> None:
-        """Let go of a call that was admitted, if it has not begun."""
+        """Release the reservation of an admitted call that has not begun."""
         if self._admitted.pop(target, None) is not None:
             self._wake()
 
     async def enter(self, target: Target, attempt: Attempt) -> None:
-        """Reserve the most that an attempt is expected to cost. Raises LimitReached."""
+        """Reserve the maximum expected cost of an attempt. Raises LimitReached."""
         self._admitted.pop(target, None)
         while True:
             try:
@@ -100,7 +100,7 @@ class Spending:
         self._wake()
 
     async def change(self) -> None:
-        """Wait until less is held, behind those that wait already."""
+        """Wait, behind calls that already wait, until a reservation is released."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -111,7 +111,7 @@ class Spending:
             raise
 
     def _wake(self) -> None:
-        """Let the next one try, if one waits: whoever is admitted or refused wakes another."""
+        """Wake the next waiting call, which in turn wakes another."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():

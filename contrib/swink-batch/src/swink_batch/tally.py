@@ -1,4 +1,4 @@
-"""What a run has come to so far: counts, tokens, cost, latency. Its size does not grow with it."""
+"""Statistics of a run: counts, tokens, cost, latency. Their size is constant."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from swink_batch.answers import Answer
 __all__ = ["Latency", "Tally"]
 
 FINENESS = 0.1
-"""How much longer a class of latency is than the one before, about."""
+"""Approximate ratio of the bounds of consecutive latency classes."""
 
 SHORTEST = 0.001
-"""Seconds: what takes less is told as this."""
+"""Minimum latency in seconds; lower values are rounded up."""
 
 MOST_POINTS = 240
-"""Points of the course that are kept; when there are more, every second one goes."""
+"""Maximum number of points in the time series; when exceeded, every second one is dropped."""
 
 RATE_SECONDS = 30.0
-"""Seconds of the past from which a rate is told."""
+"""Seconds over which the current rate is measured."""
 
 
 @define
 class Latency:
-    """How long answers took, in classes."""
+    """A histogram of durations."""
 
     classes: Counter[int] = field(factory=Counter)
 
@@ -36,7 +36,7 @@ class Latency:
         self.classes[round(log(max(seconds, SHORTEST) / SHORTEST) / FINENESS)] += 1
 
     def quantile(self, share: float) -> float | None:
-        """Return the seconds in which that share of answers came; `None` while there is none."""
+        """Return the seconds in which that share of answers arrived; `None` without answers."""
         count = sum(self.classes.values())
         below = 0
         for number in sorted(self.classes):
@@ -50,13 +50,13 @@ class Latency:
 class Tally:
     """The state of a run, and its report at the end.
 
-    `total` is the number of rows (`None`: not known before the end); `answered` and `failed` count
-    those of this run, `kept` and `kept_failed` those of earlier ones, which were not asked again;
-    `kinds` counts failures by kind, and `told` has what the first of each said; `models` counts
+    `total` is the number of rows (`None`: unknown before the end); `answered` and `failed` count
+    those of this run, `kept` and `kept_failed` those of earlier ones, which were not sent again;
+    `kinds` counts failures by kind, and `told` has the first message of each; `models` counts
     answers by model. `cost` is in US dollars, of this run alone, `kept_cost` that of earlier ones;
     `estimated` is the part of `cost` for which the provider reported no usage; `unpriced` counts
-    answers whose cost nobody knows. `stopped` says why the run ended before the last row, and in a
-    second line what to do, if something can be done.
+    answers without a known cost. `stopped` explains why the run ended before the last row, with
+    advice in a second line if possible.
     """
 
     began: float
@@ -81,19 +81,19 @@ class Tally:
     on_stop: Callable[[], object] | None = field(default=None, repr=False)
     now: float = 0.0
     course: list[tuple[float, int]] = field(factory=list, repr=False)
-    """How many rows were done after how many seconds."""
+    """Number of rows done after a number of seconds."""
     _step: float = field(default=0.25, repr=False)
     _past: deque[tuple[float, int]] = field(factory=deque, repr=False)
 
     def stop(self, why: str) -> None:
-        """Have the run take no further row, for that reason; calls under way go on."""
+        """Stop taking rows, for this reason; calls in progress continue."""
         if self.stopped is None:
             self.stopped = why
             if self.on_stop is not None:
                 self.on_stop()
 
     def add(self, answer: Answer, now: float) -> None:
-        """Count what became of a row."""
+        """Count the result of a row."""
         if answer.error is None:
             self.answered += 1
             self.models[answer.model] += 1
@@ -122,24 +122,24 @@ class Tally:
 
     @property
     def done(self) -> int:
-        """How many rows this run has answered, or has failed to."""
+        """Number of rows that this run has answered or failed."""
         return self.answered + self.failed
 
     @property
     def seconds(self) -> float:
-        """How long it has taken."""
+        """Duration in seconds."""
         return max(self.now - self.began, 1e-9)
 
     @property
     def rate(self) -> float:
-        """Rows a second, of late."""
+        """Current rate in rows per second."""
         if len(self._past) < 2 or self.now <= self._past[0][0]:
             return self.done / self.seconds
         return (self.done - self._past[0][1]) / (self.now - self._past[0][0])
 
     @property
     def left(self) -> float | None:
-        """Seconds until the last row is done; `None` where nobody can say."""
+        """Estimated seconds until the last row is done; `None` if unknown."""
         if self.total is None or not self.rate:
             return None
         return max(0, self.total - self.kept - self.kept_failed - self.done) / self.rate

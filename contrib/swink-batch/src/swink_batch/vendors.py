@@ -1,10 +1,9 @@
-"""Vendors' batch APIs: rows are handed over together, answered within a day, and cost about half.
+"""Vendors' batch APIs: rows are submitted together, answered within a day, and cost about half.
 
-A provider's package has a part of its own for it, an entry point of the group `swink.batches`: a
-class without arguments whose methods yield requests, are sent the bodies of their answers, and
-return what those say (`BatchAPI`). Rows become requests, and results become answers, by the
-provider's own adapter: a client asks with a wire that keeps the request, and later with one that
-has the answer already.
+A provider package implements one through an entry point of the group `swink.batches`: a class
+without arguments whose methods yield requests, receive the bodies of their answers, and return the
+parsed result (`BatchAPI`). The provider's adapter converts rows to requests and results to answers:
+a client uses a wire that stores the request, and later one that returns the answer.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ __all__ = ["BatchAPI", "Unsettled", "Vendor", "batch_price"]
 GROUP = "swink.batches"
 
 TERM = "batch"
-"""What prices call a batch's."""
+"""The name of batch prices in the catalogue."""
 
 CONNECT_SECONDS = 30.0
 
 EXCERPT = 300
-"""Characters of a refusal that are told."""
+"""Maximum number of characters of a rejection to show."""
 
 
 class BatchAPI(Protocol):
-    """How a vendor takes batches. `like` is a request that would ask for a row by itself.
+    """A vendor's batch API. `like` is a request that would send one row by itself.
 
-    A batch takes `most_requests` of `most_bytes` together, and costs `share` of what the answers
-    would by themselves where the catalogue has no prices of batches (`None`: nobody knows).
+    A batch contains at most `most_requests` of at most `most_bytes` together, and costs `share` of
+    the normal price if the catalogue has no batch prices (`None`: unknown).
     """
 
     most_requests: int
@@ -74,7 +73,7 @@ class BatchAPI(Protocol):
     def poll(
         self, like: HTTPRequest, id: str
     ) -> Generator[HTTPRequest, bytes, Sequence[str] | None]:
-        """Look at a batch; returns where its results are, and `None` while it has not ended."""
+        """Check a batch; returns where the results are, or `None` while it has not ended."""
 
     def results(
         self, like: HTTPRequest, id: str, sources: Sequence[str]
@@ -82,7 +81,7 @@ class BatchAPI(Protocol):
         """Fetch ids with the status and the body of their answers."""
 
     def cancel(self, like: HTTPRequest, id: str) -> Generator[HTTPRequest, bytes, None]:
-        """End a batch; what was answered by then stays."""
+        """Cancel a batch; answers received by then are kept."""
 
 
 class Vendor:
@@ -106,7 +105,7 @@ class Vendor:
         await self._http.aclose()
 
     async def request(self, stream: Any) -> bytes:
-        """Return the body of the request that a stream's call would send. Raises SwinkError."""
+        """Return the request body that a stream's call would send. Raises SwinkError."""
         async with self._alone:
             self._wire.begin(None)
             try:
@@ -120,20 +119,22 @@ class Vendor:
         return like.body
 
     async def answer(self, stream: Any, status: int, body: bytes) -> Any:
-        """Return a call's result as its answer says it. Raises SwinkError."""
+        """Return the answer in a call's result. Raises SwinkError."""
         async with self._alone:
             self._wire.begin((status, body))
             return await stream.result()
 
     async def submit(self, rows: Sequence[tuple[str, bytes]], token: str) -> str:
-        """Begin a batch and return its id. Raises SwinkError: `Unsettled` where the vendor may
-        have taken it."""
+        """Begin a batch and return its id. Raises SwinkError: `Unsettled` if the vendor may have
+        accepted it.
+        """
         id: str = await self._carry_out("submit", rows, token)
         return id
 
     async def find(self, intent: Intent) -> Sequence[str] | None:
-        """Look for the batch of a submission, as `BatchAPI.find`; `None` also where the vendor
-        does not answer at the moment. Raises SwinkError."""
+        """Look for the batch of a submission, as `BatchAPI.find`; `None` also if the vendor does
+        not answer at the moment. Raises SwinkError.
+        """
         try:
             found: Sequence[str] | None = await self._carry_out("find", intent)
         except Unsettled:
@@ -141,7 +142,7 @@ class Vendor:
         return found
 
     async def poll(self, id: str) -> Sequence[str] | None:
-        """Return where a batch's results are; `None` while it has not ended."""
+        """Return the location of a batch's results; `None` while it has not ended."""
         try:
             found: Sequence[str] | None = await self._carry_out("poll", id)
         except Unsettled:
@@ -154,7 +155,7 @@ class Vendor:
         return found
 
     async def cancel(self, id: str) -> None:
-        """End a batch; what was answered by then stays. Raises SwinkError."""
+        """Cancel a batch; answers received by then are kept. Raises SwinkError."""
         await self._carry_out("cancel", id)
 
     async def _carry_out(self, what: str, *arguments: Any) -> Any:
@@ -183,19 +184,19 @@ class Vendor:
         raise kind(why, title=_REFUSED, resolution=_AGAIN)
 
 
-_REFUSED = "The vendor's batch API did not do it"
+_REFUSED = "The vendor's batch API rejected the request"
 
-_AGAIN = "Correct what the message names and start the run again: it goes on where it is."
+_AGAIN = "Correct the problem in the message and start the run again: it resumes."
 
 
 class Unsettled(SwinkError):
-    """A failure that may pass by itself, and does not tell whether the vendor did it."""
+    """A failure that may be temporary, after which the outcome of the request is unknown."""
 
 
 def batch_price(call: Call, usage: Usage | None, share: float | None) -> float | None:
-    """Return what an answer of a batch cost, in US dollars; `None` where nobody knows.
+    """Return the cost of a batch answer in US dollars; `None` if unknown.
 
-    `share` is that of an ordinary price, for a model without one of batches (`None`: not known).
+    `share` is the share of the normal price, for a model without batch prices (`None`: unknown).
     """
     info = call.model.info
     prices = info.prices if info else None
@@ -214,15 +215,15 @@ def _api_of(provider: str, host: Host) -> BatchAPI:
     if provider not in points:
         known = ", ".join(sorted(points)) or "none"
         raise UsageError(
-            f"nothing here knows a batch API of {provider}",
-            resolution=f"Those known are of: {known}. Leave --via batch out to make calls.",
+            f"no batch API is available for {provider}",
+            resolution=f"Available: {known}. Omit --via batch to make calls.",
         )
     api: BatchAPI = points[provider].load()()
     return api
 
 
 class _Answer:
-    """A response that is here already."""
+    """A response that is already complete."""
 
     def __init__(self, status: int, body: bytes) -> None:
         self.status = status
@@ -242,14 +243,14 @@ class _Answer:
 
 
 class _Wire:
-    """Where a network would be: keeps what is sent, and answers with what it was given."""
+    """Replaces the network: stores the request, and returns a given answer."""
 
     def __init__(self) -> None:
         self.request: HTTPRequest | None = None
         self._answer: tuple[int, bytes] | None = None
 
     def begin(self, answer: tuple[int, bytes] | None) -> None:
-        """Have the next request answered so, or kept."""
+        """Set the answer for the next request, or store the request."""
         self.request, self._answer = None, answer
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:

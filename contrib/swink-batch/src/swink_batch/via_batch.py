@@ -1,9 +1,10 @@
-"""A run over a vendor's batch API: hand over, wait, fetch; each step kept, so that it resumes.
+"""A run over a vendor's batch API: submit, wait, fetch; each step is recorded, so that it can
+resume.
 
-A run that is started again fetches those batches of the ledger in which it finds rows of its own
-that say what they said, and hands over what is in none. Each submission is written down before it
-is made, with a token that the vendor keeps: where a process is killed before the vendor's answer,
-the next run finds the batch in the vendor's list, or submits the rows again if it is not there.
+A restarted run fetches the batches of the ledger that contain unchanged rows of its own, and
+submits the rows that are in none. Each submission is recorded before it is made, with a token that
+the vendor keeps: if a process is killed before the vendor's answer, the next run finds the batch in
+the vendor's list, or submits the rows again if it is not there.
 """
 
 from __future__ import annotations
@@ -26,42 +27,42 @@ from swink_core import SwinkError, UsageError
 __all__ = ["BatchRunner"]
 
 FIRST_POLL = 5.0
-"""Seconds until a batch is looked at again, at first; then ever longer."""
+"""Initial seconds between checks of a batch; the interval then grows."""
 
 LONGEST_POLL = 120.0
 
 SETTLE_SECONDS = 10.0
-"""How long the vendor's list is watched for the batch of a doubtful submission.
+"""How long to watch the vendor's list for the batch of an uncertain submission.
 
-The time begins with the first look of the run that resumes: an upload before the submission may
-have taken any time, and a batch can appear in the list some seconds after its submission.
+The time begins with the first check of the resumed run: an upload before the submission may have
+taken any time, and a batch may appear in the list seconds after its submission.
 """
 
 
 class BatchRunner(Runner):
-    """A run of a job for which one vendor's batch API answers."""
+    """A run of a job through one vendor's batch API."""
 
     async def prepare(self) -> None:
-        """See that the rows can be handed over. Raises UsageError where they cannot."""
+        """Check that the rows can be submitted. Raises UsageError if not."""
         if len(self._job.models) > 1:
             raise UsageError(
-                "a batch has one model, and no other to fall back to",
-                resolution="Name one model with --via batch.",
+                "a batch uses one model, without fallbacks",
+                resolution="Pass one model with --via batch.",
             )
         if not isinstance(self._job.journal, str | Path):
             raise UsageError(
-                "a batch needs the path of a journal, to come back to",
+                "a batch needs the path of a journal to resume from",
                 resolution="Name one: journal=…",
             )
         if self._job.limits is not None:
             raise UsageError(
-                "no limit stops a batch, which is handed over as a whole",
-                resolution="Leave the limits out, or --via batch.",
+                "limits cannot stop a batch, which is submitted as a whole",
+                resolution="Omit the limits, or --via batch.",
             )
         self._look_at_rows()
 
     async def run(self) -> None:
-        """Hand over all rows, wait for them, and keep what became of them."""
+        """Submit all rows, wait for them, and store the results."""
         [model] = self._job.each_model()
         if self._watch is not None:
             self._watch(self.tally)
@@ -165,7 +166,7 @@ class BatchRunner(Runner):
         intent: Intent,
         bodies: dict[str, bytes],
     ) -> None:
-        """Find out whether a submission arrived, and submit its rows again if it did not."""
+        """Find out whether a submission was accepted, and submit its rows again if not."""
         began = time.monotonic()
 
         async def look() -> Sequence[str] | None:
@@ -193,8 +194,9 @@ class BatchRunner(Runner):
         ours: Sequence[str],
         waiting: dict[str, Request],
     ) -> None:
-        """Wait for a batch, and keep what became of `ours` of its rows: the others' results are
-        left to a run that has them."""
+        """Wait for a batch, and store the results of the rows in `ours`; other results are left to
+        a run that has their rows.
+        """
         if self._job.cancel and await vendor.poll(id) is None:
             await vendor.cancel(id)
         if (
@@ -232,7 +234,7 @@ class BatchRunner(Runner):
 
 
 def _polled(look: Any) -> Any:
-    """Return a function that repeats a look, after ever longer waits, until it is not `None`."""
+    """Return a function that repeats a check, with increasing waits, until it is not `None`."""
     waits: Any = backoff.expo
     return backoff.on_predicate(
         waits, lambda found: found is None, factor=FIRST_POLL, max_value=LONGEST_POLL

@@ -6,4 +6,4 @@ from swink_cache.cache import SwinkCache
 
 __all__ = ["SwinkCache"]
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # applications configure logging

@@ -90,7 +90,7 @@ class SwinkCache:
         """Return the cached events, or the events of the provider."""
         events = yield
         if active() is not None or call.attempt.target.continues:
-            return events  # a cassette answers, or what is said depends on what the provider keeps
+            return events  # a cassette answers, or the answer depends on state at the provider
         if not self._shared and not _caller_is_known(call):
             self._leave_out(call.model.provider)
             return events
@@ -124,8 +124,8 @@ class SwinkCache:
         if provider not in self._left_out:
             self._left_out.add(provider)
             log.warning(
-                "calls of %s are not cached: it finds credentials by itself, so nobody can tell"
-                " whose they are; shared=True caches them, in a file for this account alone",
+                "calls of %s are not cached: the provider finds credentials by itself, so their "
+                "owner is unknown; shared=True caches them, in a file for this account alone",
                 provider,
             )
 

@@ -68,7 +68,7 @@ class Shelf:
         row = db.execute(query, (key, oldest)).fetchone()
         if row is None:
             return None
-        with suppress(sqlite3.OperationalError):  # who cannot write can read all the same
+        with suppress(sqlite3.OperationalError):  # without write access, reading still works
             _execute(db, "UPDATE answers SET used = ? WHERE key = ?", self._now(), key)
         return bytes(row[0])
 

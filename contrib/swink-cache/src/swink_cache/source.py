@@ -116,7 +116,7 @@ class CachedSource:
 
 
 def _add(kept: list[Batch], batch: Batch) -> None:
-    while swink.Retry in map(type, batch):  # what came before is void
+    while swink.Retry in map(type, batch):  # earlier events are discarded
         kept.clear()
         batch = batch[[*map(type, batch)].index(swink.Retry) + 1 :]
     if batch:

@@ -1,6 +1,7 @@
-"""The way into `swink`, and what Ctrl-C does before it is set up and after it is done.
+"""The entry point of `swink`, which handles Ctrl-C during startup and shutdown.
 
-Python would print a traceback, of its own imports and of its end.
+Without it, Python prints a traceback if Ctrl-C arrives while modules are imported or while the
+interpreter exits.
 """
 
 import os
@@ -15,7 +16,7 @@ __all__ = ["main"]
 def main() -> int:
     """Run the command line of this process, and return its exit code."""
     usual = signal.default_int_handler
-    heeds = signal.getsignal(signal.SIGINT) is usual  # who is in the background does not
+    heeds = signal.getsignal(signal.SIGINT) is usual  # a background process does not
     if heeds:
         signal.signal(signal.SIGINT, _leave)
     from swink_cli.main import main as run

@@ -1,5 +1,4 @@
-"""One call, shown as it streams, stopped by Ctrl-C without losing what arrived, and what its end
-means to a script."""
+"""Show a call as it streams, stop it on Ctrl-C without losing output, and choose its exit code."""
 
 from __future__ import annotations
 
@@ -33,31 +32,31 @@ __all__ = [
 ]
 
 Stream: TypeAlias = "swink.EventStream | Run"
-"""A call, or a tool loop of several."""
+"""A call, or a tool loop of several calls."""
 
 
-GIVEN_KEY = "the key of --api-key, or the one that is kept (swink keys list)"
-"""What to check of credentials that are not those of a variable."""
+GIVEN_KEY = "the key of --api-key, or the stored key (swink keys list)"
+"""Advice about credentials that do not come from an environment variable."""
 
 
 class Closable(Protocol):
-    """What Ctrl-C stops."""
+    """A stream that Ctrl-C stops."""
 
     async def aclose(self) -> None:
-        """Stop at once, so that its reader comes to an end."""
+        """Stop the stream at once, so that its reader ends."""
 
 
 PLUGIN_GROUP = "swink.plugins"
 PATIENCE = 3
-"""How often Ctrl-C is pressed by someone who will not wait."""
+"""Number of Ctrl-C presses after which KeyboardInterrupt is raised."""
 
 
 @asynccontextmanager
 async def interruptible(stream: Closable) -> AsyncGenerator[None, None]:
     """Close the stream at the first Ctrl-C, so that its loop ends with `aborted`.
 
-    People press it twice: until the stream is closed another one does nothing, and only the
-    third, for a stream that does not close, raises KeyboardInterrupt.
+    People often press it twice, so a second Ctrl-C does nothing while the stream is being closed.
+    The third raises KeyboardInterrupt, in case the stream does not close.
     """
     loop = asyncio.get_running_loop()
     closing: list[asyncio.Task[None]] = []
@@ -84,7 +83,7 @@ async def interruptible(stream: Closable) -> AsyncGenerator[None, None]:
 
 
 async def show_call(stream: Stream, sink: Sink, display: Display | None = None) -> Display:
-    """Show a call to its end and return the display, which knows how it ended."""
+    """Show a call until it ends and return the display, which holds the final event."""
     display = display or Display(sink)
     since = time.monotonic()
     with TROUBLES.held(), closing(display):
@@ -103,7 +102,7 @@ async def show_call(stream: Stream, sink: Sink, display: Display | None = None) 
 
 
 def show_end(stream: swink.EventStream, display: Display) -> bool:
-    """Say how a call ended, and return whether the answer is complete."""
+    """Print how a call ended, and return whether the answer is complete."""
     terminal = display.terminal
     if one_screen() and display.first_token_at is not None:
         say("")
@@ -120,9 +119,10 @@ def exit_code(
     text: str | None = None,
     whose: str = "The answer",
 ) -> int:
-    """Return the exit code of an answer, and say where it is not the JSON that was asked for.
+    """Return the exit code of an answer, and print an error if JSON was requested and the answer is
+    not.
 
-    `text` is what is made of it (`None`: nothing).
+    `text` is the answer after extraction, or `None`.
     """
     match message.stop_reason:
         case swink.StopReason.ERROR:
@@ -140,7 +140,7 @@ def exit_code(
 
 
 def explain(call: swink.Call, error: swink.Error) -> None:
-    """Explain why a call failed and what to do, without a message that the log shows."""
+    """Print why a call failed and what to do. Omit the message if the log already shows it."""
     if error.stop_reason is swink.StopReason.ABORTED:
         say("stopped")
         return
@@ -156,27 +156,29 @@ def explain(call: swink.Call, error: swink.Error) -> None:
 
 
 def _advice(call: swink.Call, error: swink.Error) -> str:
-    """Return what to do; of an address that is none, and of a key, where it comes from."""
+    """Return the advice for an error, adapted to the source of an invalid address or key."""
     said, info = error.resolution or "", call.provider_info
     if error.code == "url":
-        whence = "the base URL that was given, or configured"
+        whence = "the base URL that was passed or configured"
         if info is not None and not call.options.base_url:
             whence = next(filter(os.environ.get, info.base_url_env), whence)
-        return f"Correct {whence}: nothing was sent."
+        return f"Correct {whence}. No request was sent."
     if error.error_kind is swink.StreamErrorKind.AUTH and call.options.api_key and info is not None:
         return said.replace(f"Check {' or '.join(info.api_key_env)}.", f"Check {GIVEN_KEY}.")
     return said
 
 
 def name_broken_plugins(client: swink.Client) -> None:
-    """Name shared plugins that could not be loaded; the call goes on without them."""
+    """Print a notice for each shared plugin that could not be loaded; the call continues without
+    them.
+    """
     for entry in client.host.entries():
         if entry.group == PLUGIN_GROUP and entry.error:
-            say(f"notice: plugin {entry.name} ({entry.distribution}) is left out: {entry.error}")
+            say(f"notice: plugin {entry.name} ({entry.distribution}) is disabled: {entry.error}")
 
 
 def name_unknown_models(client: swink.Client, models: Iterable[str]) -> None:
-    """Name models that look misspelt; only the provider knows whether they are."""
+    """Print a notice for each model whose name looks misspelt; only the provider can be certain."""
     for name in models:
         model = client.catalog.resolve(name)
         known = [info.id for info in client.catalog.models(model.provider)]

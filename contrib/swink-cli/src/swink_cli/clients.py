@@ -1,6 +1,7 @@
-"""The client of a command: what the user keeps for a provider is handed to it for that one alone.
+"""Create the client of a command, with the keys and settings stored for each provider.
 
-Nothing of it goes through the environment, where every child process would see it.
+A provider receives only its own values. They are not passed through the environment, where every
+child process could read them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = [
 
 
 PERSONAL = ("api_key", "base_url", "headers", "settings", "extra")
-"""Options that only the first provider of a call gets."""
+"""Options that apply only to the first provider of a call."""
 
 
 @cache
@@ -34,12 +35,14 @@ def _host() -> Host:
 
 
 def make_client(models: Iterable[str] | None = None, plugins: Sequence[Any] = ()) -> Client:
-    """Return a client with the kept keys and settings of the models' providers; None: of all."""
+    """Return a client with the stored keys and settings of the models' providers (`None`: all
+    providers).
+    """
     return Client(**client_parts(models, plugins))
 
 
 def client_parts(models: Iterable[str] | None, plugins: Sequence[Any]) -> dict[str, Any]:
-    """Return what a client is made with; `plugins` are beside those that are installed."""
+    """Return the arguments for creating a client; `plugins` are added to the installed ones."""
     names = None if models is None else {name.partition("/")[0] for name in models}
     host = Host(plugins) if plugins else _host()
     return {"host": host, "providers": kept_options(names, host)}
@@ -48,9 +51,10 @@ def client_parts(models: Iterable[str] | None, plugins: Sequence[Any]) -> dict[s
 def kept_options(
     providers: Iterable[str] | None = None, host: Host | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return options by provider, of those named that are installed; `None` for all.
+    """Return the stored options of the named providers that are installed (`None`: all), by
+    provider.
 
-    A key is left out where the environment has one, which goes before it.
+    A stored key is omitted if the environment has a key, which takes precedence.
     """
     host = host or _host()
     catalog = Catalog(host)
@@ -66,7 +70,7 @@ def kept_options(
 
 
 def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is configured for a provider as a client takes it.
+    """Return the configured options of a provider, in the form that `Client` accepts.
 
     Raises InvalidOption, which names the key and the file.
     """
@@ -80,7 +84,7 @@ def configured_options(provider: str, options: Mapping[str, Any]) -> dict[str, A
 
 
 def default_options(settings: Settings) -> dict[str, Any]:
-    """Return the configured options of every call, of those that have parts a table of these.
+    """Return the configured default options that consist of tables, as option tables.
 
     Raises InvalidOption, which names the key and the file.
     """
@@ -95,11 +99,13 @@ def default_options(settings: Settings) -> dict[str, Any]:
 
 
 def check_defaults(where: str, options: Mapping[str, Any]) -> None:
-    """Raise InvalidOption for what cannot be an option of every call, or has a wrong value."""
+    """Raise InvalidOption for a default option that is unknown, provider-specific or has a wrong
+    value.
+    """
     for name in options:
         if name in PERSONAL:
             raise swink.InvalidOption(
-                f"{where}.{name}: it is meant for one provider",
+                f"{where}.{name}: this option applies to a single provider",
                 resolution=f"Write providers.NAME.{name}.",
             )
         if name == "timeout":
@@ -110,9 +116,9 @@ def check_defaults(where: str, options: Mapping[str, Any]) -> None:
 
 
 def checked_options(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options that stand in tables as a client takes them.
+    """Convert options from nested tables to the form that `Client` accepts.
 
-    Raises InvalidOption, which begins with `where` they stand.
+    Raises InvalidOption, whose message begins with `where`, the place of the options.
     """
     for name in options:
         _check_name(where, name)
@@ -140,7 +146,7 @@ def _check_name(where: str, name: str) -> None:
 
 
 def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
-    """Return the models that are meant: those named, short names resolved, or the default."""
+    """Return the requested models with aliases and bare names resolved, or the default models."""
     settings = read_settings(begins=begins)
     named = models or settings.default
     meant = [model for name in named for model in settings.aliases.get(name, [name])]
@@ -148,7 +154,7 @@ def chosen(models: Sequence[str], *, begins: bool = False) -> list[str]:
 
 
 def bare_names(start: str = "") -> dict[str, str]:
-    """Return the models that begin so, each with a provider that lists it."""
+    """Return the models whose names begin so, each with a provider that lists it."""
     host = _host()
     catalog = Catalog(host)
     owners: dict[str, str] = {}
@@ -159,9 +165,11 @@ def bare_names(start: str = "") -> dict[str, str]:
 
 
 def _full_name(model: str) -> str:
-    """Write a bare name as `provider/id`. Raises InvalidModel where it is none, or several.
+    """Complete a bare model name to `provider/id`. Raises InvalidModel if no provider, or more than
+    one, lists it.
 
-    A kept key decides between providers as one in the environment does.
+    If several providers list it, a provider with an API key (stored or in the environment) is
+    preferred.
     """
     host = _host()
     catalog = Catalog(host)
@@ -183,7 +191,7 @@ def _full_name(model: str) -> str:
 
 
 def _like(model: str) -> list[str]:
-    """Return short names and bare names that a misspelt one may be; none for one that is right."""
+    """Return aliases and bare names similar to a misspelt name; none if the name is valid."""
     from difflib import get_close_matches
 
     known = {*read_settings().aliases, *bare_names()}
@@ -194,5 +202,5 @@ def _in_environment(catalog: Catalog, provider: str) -> bool:
     try:
         info = catalog.provider(provider)
     except swink.SwinkError:
-        return False  # whoever is asked says what is wrong with it
+        return False  # the call reports what is wrong with it
     return info is not None and any(os.environ.get(name) for name in info.api_key_env)

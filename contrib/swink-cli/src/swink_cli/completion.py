@@ -1,6 +1,6 @@
-"""Shell completion: models from catalogues alone, short names, tools, servers and files.
+"""Shell completion for models, aliases, tools, servers and files, from catalogues only.
 
-A fault completes nothing: no traceback between a person's keystrokes.
+On an error, completion offers nothing: a traceback must not appear while someone types.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ __all__ = [
 def complete_provider(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Offer the installed providers."""
+    """Complete installed providers."""
     return _quietly(lambda: _providers(incomplete, ""))
 
 
 def complete_model(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Offer short names and `provider/`, and the models of a provider that is certain."""
+    """Complete aliases, `provider/`, and the models of a provider that is complete."""
     return [*_quietly(lambda: _aliases(incomplete)), *_quietly(lambda: _models(incomplete))]
 
 
 def complete_alias(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Offer short names of models."""
+    """Complete aliases of models."""
     return _quietly(lambda: _aliases(incomplete))
 
 
 def complete_file(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Have the shell offer files."""
+    """Let the shell complete files."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def complete_tool(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Offer tools of plugins; what begins none of their names is a file's."""
+    """Complete tools of plugins; any other text is completed as a file."""
     named = _quietly(lambda: _beginning(incomplete, installed_tools()))
     return named or complete_file(ctx, parameter, incomplete)
 
@@ -57,14 +57,14 @@ def complete_tool(
 def complete_server(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Offer the MCP servers that are configured."""
+    """Complete configured MCP servers."""
     from swink_cli.settings import read_settings
 
     return _quietly(lambda: _beginning(incomplete, read_settings().mcp))
 
 
 def model_names(start: str) -> list[str]:
-    """List what the beginning of a model's name may become."""
+    """Return the completions of a partial model name."""
     return [item.value for item in _quietly(lambda: _models(start))]
 
 

@@ -1,8 +1,8 @@
-"""A stream for a person: the answer goes to a sink, everything about it to stderr.
+"""Show a stream to a person: the answer goes to a sink, everything else to standard error.
 
-Standard output carries nothing but the answer, so that it can be piped. On a terminal the two
-share one screen: the sink is told to step aside before stderr is written to, and a line that is
-begun on one is ended before the other goes on.
+Standard output contains only the answer, so that it can be piped. On a terminal, stdout and stderr
+share one screen: the sink makes room before anything is written to stderr, and an unfinished line
+on one is ended before the other continues.
 """
 
 from __future__ import annotations
@@ -43,36 +43,36 @@ __all__ = [
 ]
 
 ARGUMENTS_SHOWN = 2000
-"""Characters of a tool call's arguments that are shown."""
+"""Maximum number of characters of a tool call's arguments to show."""
 
 
 class Sink(Protocol):
-    """Where the answer's text goes."""
+    """The destination of the answer's text."""
 
     def write(self, text: str) -> None:
         """Show more of the answer."""
 
     def flush(self) -> None:
-        """Make sure that what was written can be seen."""
+        """Make the text written so far visible."""
 
     def step_aside(self) -> None:
-        """Leave the cursor at the start of a line, for stderr to be written to."""
+        """Move the cursor to the start of a line, so that stderr can be written."""
 
     def end_block(self) -> None:
-        """Take note that a block of text is complete."""
+        """Mark a block of text as complete."""
 
     def end_turn(self) -> None:
-        """Take note that the model goes on when its tools have: no retry voids what was written."""
+        """Mark the end of a turn, after which tools run: a retry can no longer discard the text."""
 
     def discard(self) -> bool:
-        """Take back what was written, and tell whether nothing of it is left."""
+        """Discard the text, and return whether all of it was removed."""
 
     def close(self) -> None:
-        """Finish, with a line's end."""
+        """Finish, with a line break."""
 
 
 class PlainText:
-    """Text as it comes."""
+    """Prints text as it arrives."""
 
     def __init__(self) -> None:
         self._out = stdout()
@@ -90,22 +90,22 @@ class PlainText:
         self._out.flush()
 
     def step_aside(self) -> None:
-        """End the line on the screen, by way of stderr: the answer stays as it is."""
+        """End the line on the screen through stderr, so that stdout contains only the answer."""
         if self._in_line and self._shared:
             self.flush()
             click.echo(err=True)
             self._in_line = False
 
     def end_block(self) -> None:
-        """Nothing to do: blocks of an answer are one text."""
+        """Do nothing: the blocks of an answer form one text."""
 
     def end_turn(self) -> None:
-        """End the last line, and forget it."""
+        """End the last line and start afresh."""
         self.close()
         self._written = False
 
     def discard(self) -> bool:
-        """Forget; what was written stays written."""
+        """Start afresh; printed text cannot be removed."""
         written, self._written = self._written, False
         return not written
 
@@ -124,38 +124,39 @@ class PlainText:
 
 
 class HeldText:
-    """Text that is written when the answer is complete, because until then it may be void, or
-    because `made` makes something else of it."""
+    """Text that is printed when the answer is complete, because until then a retry may discard it
+    or because `made` converts the whole text.
+    """
 
     def __init__(self, made: Callable[[str], str] = str) -> None:
         self._made = made
         self._parts: list[str] = []
 
     def write(self, text: str) -> None:
-        """Keep text."""
+        """Collect text."""
         self._parts.append(text)
 
     def flush(self) -> None:
-        """Nothing to do yet."""
+        """Do nothing: nothing is printed yet."""
 
     def step_aside(self) -> None:
-        """Nothing is in the way."""
+        """Do nothing: nothing is printed yet."""
 
     def end_block(self) -> None:
-        """Nothing to do: blocks of an answer are one text."""
+        """Do nothing: the blocks of an answer form one text."""
 
     def end_turn(self) -> None:
-        """Write what is valid."""
+        """Print the text of the turn."""
         self.close()
         self._parts.clear()
 
     def discard(self) -> bool:
-        """Drop what was kept."""
+        """Discard the collected text."""
         self._parts.clear()
         return True
 
     def close(self) -> None:
-        """Write everything."""
+        """Print all text."""
         if self._parts:
             text = PlainText()
             text.write(self._made("".join(self._parts)))
@@ -163,22 +164,22 @@ class HeldText:
 
 
 class LastText(HeldText):
-    """The answer of a tool loop: what the model said before it called tools goes to stderr.
+    """The final answer of a tool loop; text before tool calls goes to stderr.
 
-    For who reads stdout as something that two texts are not, as JSON.
+    Used where stdout has to be a single document, such as JSON.
     """
 
     def end_turn(self) -> None:
-        """Say what turns out not to be the answer."""
+        """Print the text of this turn to stderr: it is not the final answer."""
         if self._parts:
-            say(f"said before the answer: {''.join(self._parts)}")
+            say(f"text before the answer: {''.join(self._parts)}")
         self._parts.clear()
 
 
 def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
-    """Choose how the answer is shown: as Markdown only where a person looks at it.
+    """Choose how to show the answer: as Markdown only on a terminal.
 
-    `held` keeps it back until it is complete, where it could not be taken back.
+    With `held`, the text is printed only when complete, if printed text cannot be removed.
     """
     if not plain and is_terminal(stdout()) and not is_dumb():
         from swink_cli.live_markdown import LiveMarkdown
@@ -190,11 +191,11 @@ def make_sink(*, plain: bool = False, held: bool = False) -> Sink:
 log = logging.getLogger(__name__)
 
 SHOWN_FOR_DEBUGGING = frozenset({"thinking_left_out", "metadata_left_out"})
-"""Codes of notices that come with most turns of a conversation; only `--debug` shows them."""
+"""Codes of frequent notices, which only `--debug` shows."""
 
 
 class Display:
-    """Shows the events of one call. `terminal` is the terminal event once it has come.
+    """Shows the events of one call. `terminal` is the terminal event once it has arrived.
 
     `first_token_at` and `ended_at` are `time.monotonic()` seconds; `None` before.
     """
@@ -282,7 +283,7 @@ class Display:
         self.first_token_at = None
         self._calls.clear()
         if not gone:
-            self._note("the text above is void", fg="yellow")
+            self._note("discard the text above", fg="yellow")
         self._note(describe_retry(event), fg="yellow")
 
     def _finish(self, event: swink.Done | swink.Error) -> None:
@@ -291,7 +292,7 @@ class Display:
 
 
 def describe_retry(event: swink.Retry) -> str:
-    """Say in a line why and when a call is made again."""
+    """Describe in one line why and when a call is retried."""
     when = f"in {event.delay:.1f} s" if event.delay >= 0.05 else "now"
     return (
         f"{event.error.rstrip('.')}; trying {event.model} {when} "
@@ -318,16 +319,16 @@ _SHOW: dict[type, Callable[[Display, Any], None]] = {
 # -- while a model says nothing --------------------------------------------------------------------
 
 MOMENT = 0.15
-"""Seconds without a sign that nobody minds; what comes at once never shows one."""
+"""Seconds of waiting before the wait indicator appears."""
 
 TICK = 0.1
 
 
 class Waiting:
-    """Tells who looks at standard error what is waited for, in the words of `what`.
+    """Shows on standard error what the program is waiting for, described by `what`.
 
-    The line is there only while nothing else is written: `pause` takes it away first, and `go_on`
-    lets it come back. A terminal that cannot take a line back (TERM=dumb) is told once.
+    The line is visible only while nothing else is written: `pause` removes it, and `go_on` shows it
+    again. On a terminal that cannot erase a line (TERM=dumb), it is written once.
     """
 
     def __init__(self, what: Callable[[], str]) -> None:
@@ -350,14 +351,14 @@ class Waiting:
                 await self._ticking
 
     def pause(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         self._since = None
         if self._shown and not self._fixed:
             click.echo("\r\x1b[K", nl=False, err=True)
             self._shown = ""
 
     def go_on(self, since: float) -> None:
-        """Show the line again, of a wait that began at `since` (`time.monotonic()`)."""
+        """Show the line again, for a wait that began at `since` (`time.monotonic()`)."""
         self._since = since
 
     async def _tick(self) -> None:

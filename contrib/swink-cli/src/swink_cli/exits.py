@@ -13,17 +13,18 @@ __all__ = [
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
-"""The call could not be made as it was asked for; the code that click uses too."""
+"""The call could not be made: invalid arguments or options. click uses the same code."""
 EXIT_INCOMPLETE = 3
-"""The answer ended before its end: at the token limit, by a filter, or paused; or it is not the
-JSON that was asked for."""
+"""The answer is incomplete (token limit, content filter, or paused), or it is not the JSON that was
+requested.
+"""
 EXIT_INTERRUPTED = 130
-"""128 + SIGINT, what shells report for a program stopped by Ctrl-C."""
+"""128 + SIGINT, as shells report for a program stopped by Ctrl-C."""
 EXIT_BROKEN_PIPE = 141
-"""128 + SIGPIPE, what shells report for a program whose reader went away."""
+"""128 + SIGPIPE, as shells report for a program whose reader has closed the pipe."""
 
 
 def worst(codes: Collection[int]) -> int:
-    """Return the code of several answers, each with its own."""
+    """Return the exit code for several answers from the code of each."""
     grave = (EXIT_INTERRUPTED, EXIT_FAILURE, EXIT_INCOMPLETE)
     return next((code for code in grave if code in codes), 0)

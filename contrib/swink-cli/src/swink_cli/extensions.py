@@ -1,9 +1,9 @@
 """Commands and tools that other distributions add through the entry-point groups
 `swink.commands` and `swink.tools`.
 
-They are listed from metadata alone, and a command is imported when it is called. Whatever is wrong
-with one is an error of that command and of no other. Nothing heavy is imported here, because
-`swink --help` and completion read this.
+They are listed from metadata alone, and a command is imported when it is called. A broken command
+or tool does not affect the others. This module imports nothing heavy, because `swink --help` and
+completion use it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,21 @@ COMMAND_GROUP, TOOL_GROUP = "swink.commands", "swink.tools"
 
 
 def added_commands() -> dict[str, list[EntryPoint]]:
-    """Return, by name, the commands that distributions claim; more than one claim is a fault."""
+    """Return the commands that distributions declare, by name; two declarations of one name are an
+    error.
+    """
     return _claims(COMMAND_GROUP)
 
 
 def installed_tools() -> dict[str, list[EntryPoint]]:
-    """Return, by name, the tools that distributions claim, likewise."""
+    """Return the tools that distributions declare, by name; two declarations of one name are an
+    error.
+    """
     return _claims(TOOL_GROUP)
 
 
 def points_of(dist: Distribution) -> list[EntryPoint]:
-    """Return a distribution's entry points: none if they cannot be parsed, which `swink doctor`
-    reports."""
+    """Return a distribution's entry points; none if they cannot be parsed (see `swink doctor`)."""
     try:
         return [*dist.entry_points]
     except Exception:  # a line that cannot be parsed raises TypeError
@@ -57,7 +60,7 @@ def _claims(group: str) -> dict[str, list[EntryPoint]]:
 
 @cache
 def _points() -> list[EntryPoint]:
-    """Read the entry points of commands and tools, each distribution by itself and once."""
+    """Read the entry points of commands and tools, once per distribution."""
     from importlib.metadata import distributions
 
     first: dict[str, Distribution] = {}
@@ -70,12 +73,12 @@ def _points() -> list[EntryPoint]:
 
 
 def owner(dist: Distribution) -> str:
-    """Return a distribution's name: by its folder, where its metadata is missing or damaged."""
+    """Return a distribution's name, taken from its folder if its metadata is unusable."""
     return _fact(dist, "Name") or _stem(dist)[0] or "an unnamed distribution"
 
 
 def version_of(dist: Distribution) -> str:
-    """Return a distribution's version, likewise."""
+    """Return a distribution's version, taken from its folder if its metadata is unusable."""
     return _fact(dist, "Version") or _stem(dist)[2]
 
 
@@ -94,16 +97,16 @@ def _fact(dist: Distribution | None, name: str) -> str:
 
 
 def distribution_of(point: EntryPoint) -> str:
-    """Name the distribution that declares an entry point, with its version."""
+    """Return the name and version of the distribution that declares an entry point."""
     return " ".join(filter(None, (_owner(point), version_of(point.dist) if point.dist else "")))
 
 
 def describe_commands(
     claims: dict[str, list[EntryPoint]], taken: Container[str]
 ) -> list[tuple[str, str]]:
-    """List commands for the help text: those of a distribution in a row, with its summary.
+    """List commands for the help text, one row per distribution, with its summary.
 
-    `taken` are the names of swink's own commands, which nobody can replace.
+    `taken` are the names of swink's own commands, which cannot be replaced.
     """
     names: dict[str, list[str]] = {}
     texts: dict[str, str] = {}
@@ -111,7 +114,7 @@ def describe_commands(
     for name, points in claims.items():
         owners = _listed(points)
         if name in taken:
-            faults.append((name, f"left out of {owners}: swink has a command of this name"))
+            faults.append((name, f"skipped, from {owners}: swink has a command with this name"))
         elif len(points) > 1:
             faults.append((name, f"claimed by {owners}"))
         else:
@@ -123,14 +126,14 @@ def describe_commands(
 
 
 def load_command(name: str, points: list[EntryPoint]) -> click.Command:
-    """Import a command. Raises PluginError where it cannot be, naming who declares it."""
+    """Import a command. Raises PluginError, which names the distribution, if that fails."""
     from swink_core import PluginError
 
     owners = _listed(points)
     if len(points) > 1:
         raise PluginError(
-            f'two distributions claim the command "{name}": {owners}',
-            title="Two commands of one name",
+            f'two distributions define the command "{name}": {owners}',
+            title="Duplicate command",
             resolution="Uninstall one of them.",
         )
     try:
@@ -143,15 +146,17 @@ def load_command(name: str, points: list[EntryPoint]) -> click.Command:
         ) from error
     if not isinstance(command, click.Command):
         raise PluginError(
-            f"`swink {name}` of {owners} is no click command but {type(command).__name__}",
+            f"`swink {name}` of {owners} is not a click command but {type(command).__name__}",
             title="Broken command",
-            resolution=f"Its author has to name one in the entry point, not {points[0].value}.",
+            resolution=f"Its entry point, {points[0].value}, must refer to a click command.",
         )
     return command
 
 
 def _repair(point: EntryPoint, error: BaseException) -> str:
-    """Say what to do where a command cannot be imported; `cli` is the extra that commands need."""
+    """Return the advice for a command that cannot be imported; `cli` is the extra that commands
+    need.
+    """
     try:
         extras = point.dist.metadata.get_all("Provides-Extra") if point.dist else None
     except Exception:  # missing or damaged metadata
@@ -159,8 +164,8 @@ def _repair(point: EntryPoint, error: BaseException) -> str:
     absent = (getattr(error, "name", None) or "").partition(".")[0]
     is_needed = isinstance(error, ModuleNotFoundError) and absent != point.module.partition(".")[0]
     if is_needed and "cli" in (extras or ()):
-        return f"Install what it needs: pip install '{_owner(point)}[cli]'"
-    return "Update that distribution, or uninstall it: all other commands work."
+        return f"Install its dependencies: pip install '{_owner(point)}[cli]'"
+    return "Update or uninstall that distribution. All other commands still work."
 
 
 def _owner(point: EntryPoint) -> str:
@@ -176,5 +181,5 @@ def _listed(points: list[EntryPoint]) -> str:
 
 
 def _line(text: str) -> str:
-    """Make one line of what somebody else's metadata says."""
+    """Return text from a distribution's metadata as one line."""
     return printable(" ".join(text.split()))

@@ -1,4 +1,4 @@
-"""The code in an answer, and the way to the clipboard."""
+"""Extract code from an answer, and copy text to the clipboard."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TOOLS = (
     ("xsel", ("--clipboard", "--input"), "DISPLAY"),
     ("clip.exe", (), ""),
 )
-"""What puts text on a clipboard, and the variable without which it has none to put it on."""
+"""Clipboard tools, each with the environment variable it requires."""
 
 MOST_CHARACTERS = 74_994
-"""What terminals take of a text that is sent to their clipboard, at least."""
+"""Number of characters that terminals accept for their clipboard, at least."""
 
 SECONDS = 5.0
-"""How long a clipboard's tool may take."""
+"""Seconds that a clipboard tool may take."""
 
 
 def code_blocks(text: str) -> list[str]:
@@ -40,24 +40,26 @@ def code_blocks(text: str) -> list[str]:
 
 
 def code_in(text: str) -> str | None:
-    """Return the first fenced code block of Markdown; `None` without one."""
+    """Return the first fenced code block of Markdown, or `None`."""
     return next(iter(code_blocks(text)), None)
 
 
 def extracted(text: str) -> str:
-    """Return the first code block of an answer, or all of it where there is none, and say so."""
+    """Return the first code block of an answer. Without one, print a notice and return the whole
+    answer.
+    """
     code = code_in(text)
     if code is None:
-        say("notice: there is no code block in the answer; this is all of it")
+        say("notice: the answer has no code block; showing the whole answer")
         return text
     return code
 
 
 def copy_text(text: str, environ: Mapping[str, str] | None = None) -> str:
-    """Put text on the clipboard and say by what: a tool of this machine's, or the terminal.
+    """Copy text to the clipboard, through a tool or the terminal, and return which.
 
-    A terminal over SSH has a clipboard where the person sits (OSC 52, xterm's control sequences).
-    Raises SwinkError where there is neither.
+    Over SSH, the terminal sets the clipboard of the local machine (OSC 52, one of xterm's control
+    sequences). Raises SwinkError if neither is available.
     """
     environ = os.environ if environ is None else environ
     terminal = is_terminal(sys.stderr) and environ.get("TERM") != "dumb"
@@ -71,7 +73,7 @@ def copy_text(text: str, environ: Mapping[str, str] | None = None) -> str:
         click.echo(f"\x1b]52;c;{data}\x07", nl=False, err=True)
         return "the terminal"
     raise swink.SwinkError(
-        "there is no clipboard: none of its tools was found, and no terminal that has one",
+        "no clipboard available: no clipboard tool was found, and the terminal has none",
         title="Nothing was copied",
         resolution=f"Install one of {', '.join(name for name, *_ in TOOLS)}.",
     )
@@ -79,7 +81,7 @@ def copy_text(text: str, environ: Mapping[str, str] | None = None) -> str:
 
 def _hand_over(command: list[str], text: str) -> None:
     try:
-        # what it says goes nowhere: it stays to serve the clipboard, and would hold a pipe open
+        # discard its output: it keeps running to serve the clipboard, and would hold a pipe open
         subprocess.run(
             command,
             input=text.encode("utf-8", "replace"),
@@ -92,5 +94,5 @@ def _hand_over(command: list[str], text: str) -> None:
         raise swink.SwinkError(
             f"{command[0]}: {error}",
             title="Nothing was copied",
-            resolution="Check that it works, or take it out of the PATH.",
+            resolution="Check that it works, or remove it from the PATH.",
         ) from error

@@ -1,5 +1,6 @@
-"""Files that a user names: JSON of a known shape, media, and what is written for them; and the
-folders of settings and of state."""
+"""Read and write the user's files: JSON, media, output files, and the folders of settings and
+state.
+"""
 
 from __future__ import annotations
 
@@ -36,51 +37,51 @@ __all__ = [
 ]
 
 PIPE = "-"
-"""Names standard input where a file is wanted."""
+"""The file name that means standard input."""
 
 SVG = "image/svg+xml"
-"""The image type that is text, which models read as such."""
+"""The image type that is text, which models read as text."""
 
 
 def read_json(path: Path, what: str, kind: type | tuple[type, ...]) -> Any:
-    """Read a JSON file that holds a `kind`. Raises UsageError, saying what is wrong."""
+    """Read a JSON file that contains a `kind`. Raises UsageError if it is invalid."""
     content = _read(path)
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise swink.MediaError(
-            f"{path} is not JSON: {error}", resolution=f"The file should hold a {what} in JSON."
+            f"{path} is not JSON: {error}", resolution=f"The file must contain a {what} in JSON."
         ) from error
     if not isinstance(data, kind):
         raise swink.MediaError(
-            f"{path} holds a JSON {_json_name(data)}", resolution=f"The file should hold a {what}."
+            f"{path} holds a JSON {_json_name(data)}", resolution=f"The file must contain a {what}."
         )
     return data
 
 
 def tools_of(files: Sequence[str]) -> list[swink.Tool]:
-    """Read tools, one or several a file. Raises MediaError."""
+    """Read tool definitions, one or several per file. Raises MediaError."""
     tools: list[swink.Tool] = []
     for path in map(Path, files):
         if path.suffix == ".py":
             raise swink.MediaError(
-                f"{path} is no description of a tool",
+                f"{path} is not a tool definition",
                 title="Not a tool in JSON",
-                resolution=f"Its functions are tools, too: --functions {path}",
+                resolution=f"To use its functions as tools, pass --functions {path}",
             )
         data = read_json(path, "tool, or a list of tools,", (dict, list))
         try:
             tools += swink.load(list[swink.Tool], data if isinstance(data, list) else [data])
         except swink.CodecError as error:
-            wanted = "A tool is an object with name, description and parameters, a JSON schema."
+            wanted = "A tool is an object with name, description and parameters (a JSON schema)."
             raise swink.MediaError(f"{path}: {error}", resolution=wanted) from error
     return tools
 
 
 def user_folder() -> Path:
-    """Return the folder in which a platform of this kind keeps what users set up.
+    """Return the platform's folder for user settings.
 
-    Raises UsageError for a user who has no home.
+    Raises UsageError if the user has no home folder.
     """
     from platformdirs import user_config_path
 
@@ -88,15 +89,15 @@ def user_folder() -> Path:
         return user_config_path("swink").expanduser()  # which some versions of it leave to us
     except RuntimeError as error:
         raise swink.UsageError(
-            "this user has no home folder, in which swink's settings would be",
-            resolution="Set HOME to a folder's full path.",
+            "this user has no home folder to store swink's settings in",
+            resolution="Set HOME to the full path of a folder.",
         ) from error
 
 
 def state_folder() -> Path:
-    """Return the user's folder for what programs remember (XDG base directories).
+    """Return the user's folder for program state (XDG base directories).
 
-    Raises UsageError for a user who has no home.
+    Raises UsageError if the user has no home folder.
     """
     if os.name == "nt":
         base = os.environ.get("LOCALAPPDATA") or "~"
@@ -106,25 +107,25 @@ def state_folder() -> Path:
 
 
 def user_path(given: str | Path) -> Path:
-    """Return a path as people write it, with `~` or `~name`. Raises UsageError for nobody's."""
+    """Expand `~` or `~name` in a path. Raises UsageError for an unknown user."""
     try:
         return Path(given).expanduser()
     except RuntimeError as error:
         raise swink.UsageError(
-            f"{given}: there is no such home folder",
+            f"{given}: this home folder does not exist",
             title="A file cannot be used",
-            resolution="Write its path in full, or set HOME.",
+            resolution="Write the full path, or set HOME.",
         ) from error
 
 
 def read_text(path: str) -> str:
-    """Read a text file of the user's. Raises MediaError where it cannot, or is none."""
+    """Read a text file. Raises MediaError if it cannot be read or is not text."""
     try:
         return _read(user_path(path)).decode()
     except UnicodeDecodeError as error:
         raise swink.MediaError(
             f"{path} is not UTF-8 text (byte {error.start})",
-            resolution="Name a text file after the @.",
+            resolution="Pass a text file after the @.",
         ) from error
 
 
@@ -134,7 +135,7 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise swink.MediaError(
             f"{path}: {error.strerror or error}",
-            resolution="Check that the file exists and may be read.",
+            resolution="Check that the file exists and that you may read it.",
         ) from error
 
 
@@ -144,13 +145,12 @@ def _json_name(data: object) -> str:
 
 
 def media_block(path: str, *, image: bool = False) -> swink.Block:
-    """Make a block of a file, read at once, so that it may change or go afterwards.
+    """Create a block from a file, which is read at once, so that it may change or disappear later.
 
-    The content decides before the name: an image named `.txt` is an image, and a PDF is never sent
-    as its source text. A text file becomes text, which every model reads; `-` is
-    standard input, and an `http` address is left to the provider to read. Raises MediaError for a
-    file that cannot be read, or is not of a kind that a model may see; with `image`, for all but
-    images.
+    The content determines the type before the name does: an image named `.txt` is an image, and a
+    PDF is never sent as text. A text file becomes text, which every model accepts; `-` is standard
+    input; the provider downloads an `http` address. Raises MediaError for a file that cannot be
+    read, or whose type models do not accept; with `image`, for everything but images.
     """
     if path.lower().startswith(("https://", "http://")):
         return _linked(path, image)
@@ -163,15 +163,15 @@ def media_block(path: str, *, image: bool = False) -> swink.Block:
 def block_of(
     data: bytes, path: str, name: str | None = None, *, image: bool = False
 ) -> swink.Block:
-    """Make a block of what a file holds. `path` is how messages call it.
+    """Create a block from the content of a file. `path` is its name in messages.
 
-    `name` is the file's (`None`: it has none). Raises MediaError as `media_block` does.
+    `name` is the file's name (`None`: unknown). Raises MediaError as `media_block` does.
     """
     named = mimetypes.guess_type(name)[0] if name else None
     media_type = media_type_in(data)
     if media_type is None and (named or "").startswith("image/") and named != SVG:
         raise swink.MediaError(
-            f"{path} does not hold {named} data", resolution="Check the file, or its name."
+            f"{path} does not contain {named} data", resolution="Check the file, or its name."
         )
     if image and not (media_type or "").startswith("image/"):
         raise swink.MediaError(
@@ -183,8 +183,8 @@ def block_of(
     media_type = media_type or named
     if media_type is None:
         raise swink.MediaError(
-            f"{path}: neither its name nor its content says what it is",
-            resolution="Give it the suffix of its kind, for example .pdf or .png.",
+            f"{path}: cannot detect the file type from its name or content",
+            resolution="Give it the suffix of its type, for example .pdf or .png.",
         )
     source = swink.Base64Source(media_type, base64.b64encode(data).decode())
     match media_type.partition("/")[0]:
@@ -196,14 +196,14 @@ def block_of(
 
 
 def media_type_in(data: bytes) -> str | None:
-    """Return the media type that the first bytes show; `None` for text and for unknown kinds."""
+    """Return the media type of the first bytes; `None` for text and for unknown types."""
     from swink.media import begins_as
 
     return begins_as(data)
 
 
 def _linked(url: str, image: bool) -> swink.Block:
-    """Make a block of an address; its kind is told by its path's suffix, or by `image`."""
+    """Create a block for an address; its path's suffix or `image` determines the type."""
     media_type = mimetypes.guess_type(urlsplit(url).path)[0]
     source = swink.UrlSource(url, media_type)
     family = (media_type or "").partition("/")[0]
@@ -220,11 +220,11 @@ def _as_text(data: bytes) -> str | None:
 
 
 _CONTROL = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Control and bidirectional characters that `json` does not escape, and that act on terminals."""
+"""Control and bidirectional characters that `json` does not escape and that affect terminals."""
 
 
 def encode_json(data: Any, indent: int | None = None) -> bytes:
-    """Write JSON in UTF-8 and a line end; escape control and bidirectional characters."""
+    """Return JSON in UTF-8 with a line break, with control and bidirectional characters escaped."""
     text = json.dumps(data, ensure_ascii=False, indent=indent)
     text = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     # a lone surrogate, which models do produce, becomes the escape that JSON has for it
@@ -232,16 +232,16 @@ def encode_json(data: Any, indent: int | None = None) -> bytes:
 
 
 def private_folder(path: Path) -> None:
-    """Make a folder, if there is none, in which nobody but its user can read or write."""
+    """Create a folder, if it does not exist, that only its user can read or write."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 @contextmanager
 def changing(path: Path) -> Iterator[None]:
-    """Keep other processes from changing a file between its reading and its writing.
+    """Lock a file against other processes between reading and writing it.
 
-    Its folder is made, and has a file that is locked, which the system frees however a process
-    ends. Raises OSError.
+    Creates its folder, with a lock file, which the system unlocks however a process ends. Raises
+    OSError.
     """
     private_folder(path.parent)
     lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -253,7 +253,7 @@ def changing(path: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int) -> None:
-    """Wait for a lock; on Windows no more than ten seconds."""
+    """Wait for a lock; on Windows, at most ten seconds."""
     if sys.platform == "win32":
         import msvcrt
 
@@ -265,7 +265,7 @@ def _lock(descriptor: int) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a file of the user's alone; beside it first: a full disk leaves what was there."""
+    """Replace a private file atomically: if the disk is full, the old content remains."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(handle, "wb") as file:

@@ -1,6 +1,6 @@
-"""The file of kept keys, which nobody but its user may read.
+"""Read and write the file of stored API keys, which only its user may read.
 
-It names every key that is kept, so that none has to be asked of a keyring to be listed:
+It lists every stored key, so that listing keys does not need the keyring:
 
     [keys]
     anthropic = "sk-…"
@@ -28,33 +28,35 @@ __all__ = ["ELSEWHERE", "IN_KEYRING", "changed", "keys_path", "profiles_with_key
 
 IN_KEYRING = "keyring"
 ELSEWHERE = {"place": IN_KEYRING}
-"""What the file has of a key that the keyring holds."""
+"""The entry for a key that the keyring stores."""
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def keys_path() -> Path:
-    """Return where the file is, or would be."""
+    """Return the path of the key file, which may not exist."""
     return user_folder() / "keys.toml"
 
 
 def profiles_with_keys() -> list[str]:
-    """Return the profiles that have keys of their own."""
+    """Return the profiles that have keys."""
     return sorted(read().get("profiles", {}))
 
 
 def read() -> dict[str, Any]:
-    """Return what the file says; nothing where there is none. Raises UsageError."""
+    """Return the content of the key file; empty if it does not exist. Raises UsageError."""
     path = keys_path()
     try:
         with path.open("rb") as file:
             if os.name != "nt" and os.fstat(file.fileno()).st_mode & _OTHERS:
-                say(f"notice: others may read {path}: chmod 600 '{path}'")
+                say(f"notice: other users may read {path}: chmod 600 '{path}'")
             data = tomllib.load(file)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        said = str(getattr(error, "strerror", None) or "it is not TOML")  # no word of its content
+        said = str(
+            getattr(error, "strerror", None) or ("the file is not valid TOML")
+        )  # never its content
         raise _unusable(path, said) from None
     sections = {"keys": data.get("keys", {})}
     for name, section in _table(path, "profiles", data.get("profiles", {})).items():
@@ -62,20 +64,20 @@ def read() -> dict[str, Any]:
     for name, section in sections.items():
         for provider, value in _table(path, name, section).items():
             if not (isinstance(value, str) or value == ELSEWHERE):
-                why = 'a key, or { place = "keyring" }, was expected'
+                why = 'expected a key, or { place = "keyring" }'
                 raise _unusable(path, f"{name}.{provider}: {why}")
     return data
 
 
 def _table(path: Path, name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _unusable(path, f"{name}: a table was expected")
+        raise _unusable(path, f"{name}: expected a table")
     return value
 
 
 @contextmanager
 def changed() -> Iterator[dict[str, Any]]:
-    """Hold what the file says, to be written when it was changed."""
+    """Yield the content of the key file, and write the changes at the end."""
     import tomlkit
 
     path = keys_path()
@@ -87,15 +89,15 @@ def changed() -> Iterator[dict[str, Any]]:
     except OSError as error:
         raise swink.UsageError(
             f"{path}: {error.strerror or error}",
-            title="Nothing was kept",
-            resolution="Put the key into the provider's variable instead; `swink providers` "
-            "names it.",
+            title="Nothing was saved",
+            resolution="Set the provider's environment variable instead; `swink providers` "
+            "lists it.",
         ) from error
 
 
 def _unusable(path: Path, why: str) -> swink.UsageError:
     return swink.UsageError(
         f"{path}: {why}",
-        title="The kept keys cannot be read",
-        resolution="Mend the file, or remove it and set the keys anew.",
+        title="The stored keys cannot be read",
+        resolution="Correct the file, or delete it and set the keys again.",
     )

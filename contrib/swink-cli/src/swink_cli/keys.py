@@ -1,7 +1,7 @@
-"""Keys that a user keeps, and whether a provider has what it needs.
+"""Store API keys, and check whether a provider has the credentials it needs.
 
-Keys are kept in the system's keyring where there is one, else in a file of the user's (`key_file`).
-A profile's keys go before the others, and a key in the environment before any.
+Keys are stored in the system keyring, or in a private file if no keyring works (`key_file`). A
+profile's keys take precedence over the others, and a key in the environment over all of them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = [
 ]  # fmt: skip
 
 SERVICE = "swink"
-"""What a keyring files our keys under."""
+"""The service name of our keys in a keyring."""
 
 IN_FILE = "file"
 
 
 def kept_keys() -> dict[str, str]:
-    """Return the providers for which a key is kept, each with its place."""
+    """Return the providers with a stored key, and where it is stored."""
     return {
         name: IN_FILE if isinstance(value, str) else IN_KEYRING
         for name, (_, value) in _at_hand().items()
@@ -35,19 +35,19 @@ def kept_keys() -> dict[str, str]:
 
 
 def read_key(provider: str) -> str | None:
-    """Return the key that is kept for a provider; `None` where there is none."""
+    """Return the stored key of a provider, or `None`."""
     profile, value = _at_hand().get(provider, ("", None))
     if value is None or isinstance(value, str):
         return value
     ring = _keyring()
     found: str | None = ring.get_password(SERVICE, _user(profile, provider)) if ring else None
     if found is None:
-        say(f"notice: the keyring does not give the key of {provider}: swink keys set {provider}")
+        say(f"notice: the keyring did not return the key of {provider}: swink keys set {provider}")
     return found
 
 
 def keep(provider: str, key: str) -> str:
-    """Keep a key for a provider, of the profile at hand, and return its place."""
+    """Store a key for a provider in the active profile, and return its location."""
     profile = profile_at_hand()
     read()  # a file that cannot be read is not written over
     value = _into_keyring(_user(profile, provider), key)
@@ -57,7 +57,7 @@ def keep(provider: str, key: str) -> str:
 
 
 def forget(provider: str) -> bool:
-    """Forget the key of a provider, of the profile at hand, and tell whether there was one."""
+    """Delete the key of a provider in the active profile, and return whether there was one."""
     profile = profile_at_hand()
     value = _section(read(), profile).get(provider)
     if value is None:
@@ -68,14 +68,14 @@ def forget(provider: str) -> bool:
         try:
             ring.delete_password(SERVICE, _user(profile, provider))
         except KeyringError as error:
-            say(f"notice: the keyring keeps it all the same: {error}")
+            say(f"notice: the keyring could not delete it: {error}")
     with changed() as data:
         _section(data, profile).pop(provider, None)
     return True
 
 
 def _at_hand() -> dict[str, tuple[str, Any]]:
-    """Return what is kept by provider, each with its profile."""
+    """Return the stored keys by provider, each with its profile."""
     data = read()
     found = {name: ("", value) for name, value in data.get("keys", {}).items()}
     profile = read_settings().profile if data else ""
@@ -94,7 +94,7 @@ def _user(profile: str, provider: str) -> str:
 
 
 def _keyring() -> Any:
-    """Return the module of a keyring that works, and None where there is none."""
+    """Return the keyring module if a keyring works, otherwise None."""
     try:
         import keyring
     except ImportError:
@@ -103,7 +103,9 @@ def _keyring() -> Any:
 
 
 def _into_keyring(user: str, key: str) -> str | Mapping[str, str]:
-    """Return what the file is to hold: where the keyring took the key, and otherwise the key."""
+    """Store a key in the keyring and return the file's entry: a reference, or the key if that
+    failed.
+    """
     ring = _keyring()
     if ring is None:
         return key
@@ -112,55 +114,56 @@ def _into_keyring(user: str, key: str) -> str | Mapping[str, str]:
     try:
         ring.set_password(SERVICE, user, key)
     except KeyringError as error:
-        say(f"notice: the keyring does not take it, so a file does: {error}")
+        say(f"notice: the keyring could not store it, so it is stored in a file: {error}")
         return key
     return ELSEWHERE
 
 
 def checked_key(text: str) -> str:
-    """Return the key in a text, without the space around it. Raises UsageError for anything else.
+    """Return the key in a text, without surrounding white space. Raises UsageError if it cannot be
+    a key.
 
-    The message never shows the text.
+    The message never contains the text.
     """
     key = text.strip()
     if not key:
         raise UsageError(
-            "there is no key",
-            title="Nothing was kept",
-            resolution="Pipe one in: swink keys set PROVIDER < FILE",
+            "no key was given",
+            title="Nothing was saved",
+            resolution="Pipe it in: swink keys set PROVIDER < FILE",
         )
     if not key.isprintable() or " " in key:
         raise UsageError(
-            "a key is one word, and the text has spaces or control characters",
-            title="Nothing was kept",
-            resolution="Give the key alone, without quotes or a name before it.",
+            "a key is one word, but the text contains spaces or control characters",
+            title="Nothing was saved",
+            resolution="Pass only the key, without quotes or a name before it.",
         )
     return key
 
 
 def keep_for(info: ProviderInfo, key: str) -> None:
-    """Keep a key for a provider, and tell the user where it is and which variable replaces it."""
+    """Store a key for a provider, and print where it is and which variable overrides it."""
     place = keep(info.name, key)
-    say(f"kept in {'the keyring' if place == IN_KEYRING else keys_path()}")
+    say(f"saved in {'the keyring' if place == IN_KEYRING else keys_path()}")
     if name := _key_variable(info):
-        say(f"notice: {name} is set, and goes before it")
+        say(f"notice: {name} is set, and takes precedence")
 
 
 # -- what a provider needs -------------------------------------------------------------------------
 
 
 def is_ready(info: ProviderInfo) -> bool:
-    """Tell whether what a provider needs is there, as far as known."""
+    """Return whether a provider has the credentials it needs, as far as known."""
     return (info.auth in ("none", "optional") or has_key(info)) and not _unset(info)
 
 
 def has_key(info: ProviderInfo) -> bool:
-    """Tell whether there is a key for a provider, in the environment or kept."""
+    """Return whether there is a key for a provider, in the environment or stored."""
     return _key_variable(info) is not None or info.name in kept_keys()
 
 
 def describe(info: ProviderInfo) -> str:
-    """Say which variables hold what a provider needs and whether they are set."""
+    """Describe the variables that a provider needs and whether they are set."""
     missing = _unset(info)
     return " and ".join([_described(info), *(f"needs {name}" for name in missing)])
 
@@ -173,7 +176,7 @@ def _described(info: ProviderInfo) -> str:
     if found := _key_variable(info):
         return f"{found} is set"
     if place := kept_keys().get(info.name):
-        return "its key is kept" + (" in the keyring" if place == IN_KEYRING else "")
+        return "its key is stored" + (" in the keyring" if place == IN_KEYRING else "")
     names = " or ".join(info.api_key_env)
     match info.auth:
         case "none":

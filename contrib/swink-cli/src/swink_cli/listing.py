@@ -1,4 +1,4 @@
-"""What the listing commands share: installed plugins from metadata, output as text or JSON."""
+"""Shared code of the listing commands: installed plugins from metadata, output as text or JSON."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ __all__ = [
 ]
 
 LEAST = 16
-"""Columns that the last cell needs; a table that leaves it fewer is none."""
+"""Minimum width of the last column; a narrower table is printed as text."""
 
 PROVIDER_GROUP = "swink.providers"
 
 
 @define
 class Installed:
-    """An installed provider; `error` is why its catalogue cannot be read."""
+    """An installed provider; `error` is set if its catalogue cannot be read."""
 
     name: str
     distribution: str
@@ -54,7 +54,7 @@ class Installed:
 
 
 def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
-    """List the providers by distribution and name, importing none."""
+    """List the providers by distribution and name, without importing them."""
     found = []
     for entry in host.entries():
         if entry.group != PROVIDER_GROUP:
@@ -70,25 +70,25 @@ def installed_providers(host: Host, catalog: Catalog) -> list[Installed]:
 
 
 def is_retired(catalog: Catalog, info: ModelInfo) -> bool:
-    """Tell whether the provider no longer serves a model, by the rules that hold for it."""
+    """Return whether the provider no longer serves a model, according to its rules."""
     today = date.today().isoformat()
     rules = catalog.resolve(f"{info.provider}/{info.id}").rules
     return any(rule.retires and rule.retires <= today for rule in rules)
 
 
 def left_out(host: Host) -> str:
-    """Say which variables keep installed plugins from loading, if any do."""
+    """Describe the variables that disable installed plugins, if any."""
     if len(host.entries()) == len(Host(environ={}).entries()):
         return ""
     said = [f"{name}={os.environ[name]}" for name in _CHOOSING if os.environ.get(name)]
-    return f"Installed plugins are left out by {' and '.join(said)}"
+    return f"Installed plugins are disabled by {' and '.join(said)}"
 
 
 _CHOOSING = ("SWINK_PLUGINS", "SWINK_DISABLE_PLUGINS")
 
 
 def no_provider(host: Host) -> str:
-    """Say why a host has no provider: none may load, or none is installed."""
+    """Explain why a host has no provider: disabled, or not installed."""
     return left_out(host) or "No provider is installed. Try: pip install swink-provider-openai"
 
 
@@ -98,13 +98,13 @@ def print_json(rows: Iterable[dict[str, Any]]) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines, without styles where nobody would see them."""
+    """Print lines, without styles if the output does not show them."""
     for line in lines:
         click.echo(line if "\x1b" in line else fitted(line, to_stdout=True))
 
 
 def print_paged(lines: Sequence[str]) -> None:
-    """Print lines, through the user's pager (PAGER) where a terminal has fewer rows."""
+    """Print lines, through the user's pager (PAGER) if they do not fit the terminal."""
     if not is_terminal(sys.stdout) or len(lines) < shutil.get_terminal_size().lines:
         print_lines(lines)
         return
@@ -117,7 +117,7 @@ def print_rows(
     headings: Sequence[str],
     short: Callable[..., Sequence[str]],
 ) -> None:
-    """Print rows; `short` makes two cells of all cells of one, for a narrow terminal."""
+    """Print rows; on a narrow terminal, `short` merges the cells of a row into two."""
     columns = [*zip(*rows, headings, strict=True)]
     needed = sum(max(map(len, cells)) + 2 for cells in columns[:-1]) + LEAST
     if is_terminal(sys.stdout) and needed > shutil.get_terminal_size().columns:
@@ -127,5 +127,5 @@ def print_rows(
 
 
 def reads(count: int) -> str:
-    """Say in how many reads of the network something came."""
+    """Format a number of network reads."""
     return f"{count} read{'' if count == 1 else 's'}"

@@ -1,12 +1,12 @@
-"""An answer in Markdown, drawn on a terminal as it arrives.
+"""Draw a Markdown answer on a terminal as it arrives.
 
-An answer may be longer than the screen, and lines that have scrolled off cannot be drawn again. So
-only the last top-level block of the text (a paragraph, a list, a code block) is drawn live; blocks
-before it can no longer change, and are printed once, for good. Of a last block that is taller than
-the screen only the end is drawn. Drawing is held to a few times a second, fewer for a long block:
-its cost does not depend on the number of deltas. A drawing is one change to the terminal (private
-mode 2026, "synchronized output"), so that no terminal shows a state between; a terminal without
-that mode ignores the marks.
+An answer may be longer than the screen, and lines that have scrolled off cannot be redrawn. So only
+the last top-level block of the text (a paragraph, a list, a code block) is drawn live; earlier
+blocks can no longer change, and are printed once. If the last block is taller than the screen, only
+its end is drawn. Redraws are limited to a few per second, fewer for a long block, so their cost
+does not depend on the number of deltas. Each redraw is one change to the terminal (private mode
+2026, "synchronized output"), so that terminals never show a partial state; a terminal without that
+mode ignores the marks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from swink_cli.terminal import PrintableStream
 __all__ = ["LiveMarkdown"]
 
 REDRAW = 1 / 15
-"""Seconds between two drawings, at least."""
+"""Minimum seconds between two redraws."""
 SHARE = 0.2
-"""The part of the time that drawing may take, however long the last block has become."""
+"""Maximum share of time spent on drawing, however long the last block is."""
 
 BEGIN_CHANGE, END_CHANGE = "\x1b[?2026h", "\x1b[?2026l"
 
@@ -49,23 +49,23 @@ class LiveMarkdown:
         self._erasable = 0
 
     def write(self, text: str) -> None:
-        """Show text at the next drawing."""
+        """Show text at the next redraw."""
         self._parts.append(self._printable.feed(text))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._pause, self._draw)
 
     def flush(self) -> None:
-        """Nothing to do: a drawing is due."""
+        """Do nothing: a redraw is scheduled."""
 
     def step_aside(self) -> None:
-        """Take the live block off the screen; it comes back below."""
+        """Remove the live block from the screen; it is redrawn below."""
         self._join()
         with self._one_change():
             self._stop()
         self._erasable = 0
 
     def end_block(self) -> None:
-        """Print the rest for good."""
+        """Print the rest permanently."""
         self._parts.append(self._printable.close())
         self._printable = PrintableStream()
         self._join()
@@ -75,11 +75,11 @@ class LiveMarkdown:
         self._text = ""
 
     def end_turn(self) -> None:
-        """Keep the printed lines for good."""
+        """Keep the printed lines permanently."""
         self._voidable, self._erasable = False, 0
 
     def discard(self) -> bool:
-        """Wipe what was printed since anyone else wrote, if it is still on the screen."""
+        """Remove the lines printed since the last other output, if they are still on the screen."""
         self._join()
         self._stop()
         self._text = ""
@@ -137,7 +137,7 @@ class LiveMarkdown:
             self._printed = self._voidable = True
 
     def _rendered(self, text: str) -> list[Line]:
-        """Render blocks, with a blank line between them and what was printed before."""
+        """Render blocks, separated by blank lines from each other and from earlier output."""
         lines = render(text, self._console)
         return [[], *lines] if lines and self._printed else lines
 

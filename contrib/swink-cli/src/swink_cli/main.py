@@ -1,9 +1,8 @@
 """The `swink` command: a group whose commands are imported when they are called.
 
-Its own commands are the table COMMANDS; other distributions add theirs, see `extensions`. Nothing
+The table COMMANDS lists its commands; other distributions add theirs, see `extensions`. Nothing
 heavy is imported here (no core, no rich, no plugin), so that `swink --version` and completion stay
-quick whatever is installed. `main` is the last line of defence: whatever goes wrong becomes a few
-words for people and an exit code.
+fast. `main` handles every remaining exception: it prints a short message and returns an exit code.
 """
 
 from __future__ import annotations
@@ -35,27 +34,27 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS = {
     "ask": "Ask a model; the answer streams to standard output.",
-    "chat": "Hold a conversation, on one model or on several in turn.",
+    "chat": "Start a conversation with one model, or with several in turn.",
     "events": "Ask a model and print every event as a line of JSON.",
     "demo": "Watch every installed provider stream a recording: no key, no network.",
     "providers": "List installed providers and the variables they read.",
     "models": "List known models with their limits and prices.",
     "default": "Show or choose the default model.",
-    "alias": "List short names for models, or give one.",
-    "keys": "Keep keys of providers, for you alone.",
-    "config": "Show or change what is configured.",
-    "template": "List or show templates, or write one.",
-    "tools": "List tools that models may call, with what each does.",
-    "log": "Look at calls and conversations that were kept.",
+    "alias": "List or define aliases for models.",
+    "keys": "Store API keys of providers.",
+    "config": "Show or change settings.",
+    "template": "List, show or edit templates.",
+    "tools": "List the tools that models may call.",
+    "log": "Show stored calls and conversations.",
     "last": "Show the last answer again: formatted, raw, or only its code.",
     "record": "Ask a model and record the answer, with the time of each network read.",
-    "replay": "Play a recording back: no key, no network.",
+    "replay": "Replay a recording: no key, no network.",
     "plugins": "List all installed plugins.",
-    "doctor": "Find faults in the configuration and in installed plugins.",
-    "completion": "Complete commands, models and more in bash, zsh and fish.",
-    "new": "Make a plugin package whose tests pass before you write a line.",
+    "doctor": "Find problems in the configuration and in installed plugins.",
+    "completion": "Install shell completion for bash, zsh and fish.",
+    "new": "Create a plugin package whose tests pass before you write a line.",
 }
-"""Our own in the order of the help text; each is `command` in its module, or stands in JOINED."""
+"""The commands, in the order of the help text; each is `command` in its module, or is in JOINED."""
 
 JOINED = {
     "alias": "names.alias",
@@ -64,31 +63,31 @@ JOINED = {
     "record": "recordings.record",
     "replay": "recordings.replay",
 }
-"""Commands that share a module with others: the module and the command in it."""
+"""Commands that share a module: the module and the name of the command in it."""
 
 INSTEAD = {
-    "auth": "`swink keys` keeps keys of providers",
-    "configure": "`swink config` shows what is configured",
+    "auth": "`swink keys` stores API keys of providers",
+    "configure": "`swink config` shows the settings",
     "copy": "`swink ask --copy`, and /copy in a chat, copy an answer",
     "debug": "`swink --debug` comes before a command",
     "examples": "`swink --help` lists the commands",
-    "history": "`swink log` lists the calls that were kept",
-    "info": "`swink config` shows what is configured",
+    "history": "`swink log` lists the stored calls",
+    "info": "`swink config` shows the settings",
     "install": "pip installs swink and its providers",
-    "login": "`swink keys` keeps keys of providers",
-    "logout": "`swink keys` keeps keys of providers",
+    "login": "`swink keys` stores API keys of providers",
+    "logout": "`swink keys` stores API keys of providers",
     "man": "`swink --help` lists the commands",
     "manual": "`swink --help` lists the commands",
-    "settings": "`swink config` shows what is configured",
-    "setup": "`swink config` shows what is configured",
+    "settings": "`swink config` shows the settings",
+    "setup": "`swink config` shows the settings",
     "uninstall": "pip uninstalls swink and its providers",
     "update": "pip upgrades swink and its providers",
     "upgrade": "pip upgrades swink and its providers",
-    "usage": "`swink log costs` sums up what calls took",
+    "usage": "`swink log costs` sums up the cost of calls",
     "version": "`swink --version` shows it",
-    "whoami": "`swink keys` lists the keys that are kept",
+    "whoami": "`swink keys` lists the stored keys",
 }
-"""Words that are commands in similar tools, and what swink has instead."""
+"""Commands of similar tools, and the counterpart in swink."""
 
 OTHERS = frozenset((
     "add", "agent", "agents", "clear", "collections", "cost", "create", "delete",
@@ -99,14 +98,14 @@ OTHERS = frozenset((
     "show", "similar", "start", "stats", "status", "stop", "sync", "test", "token", "ui",
     "upload", "web",
 ))  # fmt: skip
-"""Words that are commands in similar tools, and have no counterpart of one name."""
+"""Commands of similar tools without a counterpart in swink."""
 
 ELSEWHERE = {"batch": "swink-batch", "check": "swink-testing", "gateway": "swink-gateway"}
-"""Commands that people look for here, and the distribution that brings each."""
+"""Commands of other distributions, and the distribution that provides each."""
 
 
 def _as_listed(name: str) -> str:
-    """Return the name of the command that is meant: one and many of a thing are the same."""
+    """Return the listed name of a command; singular and plural are accepted."""
     names = (name, f"{name}s", f"{name}es", name.removesuffix("s"), name.removesuffix("es"))
     own = next((one for one in names if one in COMMANDS), None)
     return own or next((one for one in names if one in added_commands()), name)
@@ -120,7 +119,7 @@ class _LazyGroup(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Read a command line, or what there is of one that a shell wants to complete."""
+        """Parse a command line, or the part of one that a shell completes."""
         whole = not extra.get("resilient_parsing")
         return super().make_context(info_name, _as_command(args, whole), parent, **extra)
 
@@ -156,11 +155,13 @@ class _LazyGroup(click.Group):
                 raise
             near = get_close_matches(name, [*self.list_commands(ctx), *ELSEWHERE], 1)
             if name in ELSEWHERE:
-                advice = f"It comes with a distribution of its own: pip install {ELSEWHERE[name]}"
+                advice = f"It is in a separate distribution: pip install {ELSEWHERE[name]}"
             elif near:
                 advice = f"Did you mean {near[0]!r}? To ask a model: swink ask -- {name} …"
             else:
-                advice = "`swink --help` lists those installed; other distributions add more."
+                advice = (
+                    "`swink --help` lists the installed commands; other distributions add more."
+                )
             raise click.UsageError(f"No such command {name!r}. {advice}", error.ctx) from error
 
     def invoke(self, ctx: click.Context) -> object:
@@ -172,7 +173,7 @@ class _LazyGroup(click.Group):
         except Exception as error:
             name = _as_listed(ctx.invoked_subcommand or "")
             if name not in COMMANDS and (points := added_commands().get(name)):
-                error.add_note(f"`swink {name}` comes with {distribution_of(points[0])}.")
+                error.add_note(f"`swink {name}` belongs to {distribution_of(points[0])}.")
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -183,7 +184,7 @@ class _LazyGroup(click.Group):
                 formatter.write_dl(added)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete commands without importing any."""
+        """Complete commands without importing them."""
         from click.shell_completion import CompletionItem
 
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
@@ -198,9 +199,9 @@ def _show_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def _version(name: str) -> str:
-    """Return a distribution's version, as its folder has it.
+    """Return a distribution's version, read from the metadata folder's name.
 
-    To import `importlib.metadata` takes longer than all the rest of `swink --version`.
+    Importing `importlib.metadata` would take longer than the rest of `swink --version`.
     """
     for folder in sys.path:
         with suppress(OSError):
@@ -239,7 +240,7 @@ def _choose_profile(ctx: click.Context, _: click.Parameter, value: str | None) -
     metavar="NAME",
     expose_value=False,
     callback=_choose_profile,
-    help="Use what is configured and kept for NAME (or set SWINK_PROFILE).",
+    help="Use the settings and keys of the profile NAME (or set SWINK_PROFILE).",
 )
 @click.option("--debug", is_flag=True, help="Log to standard error and show tracebacks.")
 def cli(debug: bool) -> None:
@@ -250,7 +251,7 @@ def cli(debug: bool) -> None:
 
     if debug:
         log_to_stderr()
-    else:  # without a handler, Python prints errors that are shown already
+    else:  # without a handler, Python would print errors a second time
         logging.getLogger().addHandler(TROUBLES)
 
 
@@ -258,9 +259,9 @@ click.Context.formatter_class = HelpFormatter  # of all commands, other distribu
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code; no exception leaves it."""
+    """Run a command line and return its exit code. Raises no exception."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if sys.stdout is None:  # closed by who started this: whatever is written fails, and is told
+    if sys.stdout is None:  # closed by the parent process: any write fails, and is reported
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", closefd=False)
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # models do produce lone surrogates
@@ -285,10 +286,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _begun() -> bool:
-    """Offer models to a person who types `swink` alone with nothing set up.
+    """Offer models to a person who runs `swink` alone before any setup.
 
-    Returns whether one was chosen; otherwise the help text follows. Raises UsageError for a pasted
-    text that cannot be a key.
+    Returns whether one was chosen; otherwise the help text follows. Raises UsageError if the pasted
+    text cannot be a key.
     """
     if not (is_terminal(sys.stdin) and is_terminal(sys.stdout) and is_terminal(sys.stderr)):
         return False
@@ -306,12 +307,12 @@ def _begun() -> bool:
         model = choose_model()
     except InvalidModel:  # nothing was chosen
         return False
-    say(f'To ask it: swink -m {model} "Why is the sky blue?"; swink --help lists the commands')
+    say(f'To use it: swink -m {model} "Why is the sky blue?"; swink --help lists the commands')
     return True
 
 
 def _show_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
-    """As click does, but no line is broken within a word."""
+    """Print the usage as click does, but without line breaks inside words."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()  # it is the help itself
         return
@@ -323,15 +324,15 @@ def _show_usage(error: click.ClickException, arguments: Sequence[str]) -> None:
         click.echo(f"{context.get_usage()}\n{hint}\n", err=True)
     said = f"Error: {error.format_message()}"
     if isinstance(error, click.NoSuchOption) and error.option_name in _OWN_OPTIONS:
-        said += f" It comes before the command: swink {error.option_name} …"
+        said += f" Put it before the command: swink {error.option_name} …"
     click.echo(fitted(printable(said)), err=True)
 
 
 def _as_command(arguments: list[str], whole: bool) -> list[str]:
-    """Put `ask` before a question: before all that is no command, and no command misspelt.
+    """Insert `ask` before a question: before words that are not a command, nor a misspelt command.
 
-    Where the line is the `whole` line, what is piped in is a question, too. `help`, alone or before
-    a command, asks for no model's.
+    If the arguments are the `whole` line, piped text is a question, too. `help`, alone or before a
+    command, shows help.
     """
     at = _own_arguments(arguments)
     if at >= len(arguments):
@@ -358,9 +359,9 @@ def _as_command(arguments: list[str], whole: bool) -> list[str]:
 
 
 def _check_is_question(words: Sequence[str]) -> None:
-    """Ask a person whether to send a word that other tools have as a command to a model.
+    """Ask for confirmation before sending a word that is a command in other tools to a model.
 
-    Raises click.UsageError if the person declines, and without a terminal.
+    Raises click.UsageError if the user declines, or without a terminal.
     """
     first = words[0]
     named = [word for word in words if not word.startswith("-")]
@@ -377,7 +378,7 @@ def _check_is_question(words: Sequence[str]) -> None:
 
 
 def _is_piped() -> bool:
-    """Tell whether something is piped in; waits for its first byte."""
+    """Return whether something is piped in, after waiting for its first byte."""
     if not isinstance(sys.stdin, TextIOWrapper) or is_terminal(sys.stdin):
         return False
     buffer = sys.stdin.buffer
@@ -385,7 +386,7 @@ def _is_piped() -> bool:
 
 
 def _own_arguments(arguments: Sequence[str]) -> int:
-    """Count the arguments that stand before a command, or a question."""
+    """Count the arguments before a command or a question."""
     at = 0
     while at < len(arguments) and arguments[at].partition("=")[0] in _OWN_OPTIONS:
         at += 2 if arguments[at] == "--profile" else 1
@@ -396,7 +397,7 @@ _WORDS = frozenset({"-h", "--help", "-V", "--version"})
 _OWN_OPTIONS = frozenset({"--debug", "--profile"}) | _WORDS
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
-"""What writing fails with where the reader is a file; whatever else is written says so itself."""
+"""Errors of writing to a standard output that is a file; other writers report their own errors."""
 
 
 def _explain(error: Exception, debug: bool) -> int:
@@ -405,7 +406,7 @@ def _explain(error: Exception, debug: bool) -> int:
     if debug:
         import traceback
 
-        message = len(traceback.format_exception_only(error))  # it is shown below
+        message = len(traceback.format_exception_only(error))  # printed below
         lines = traceback.format_exception(error)[:-message]
         click.echo(printable("".join(lines)), err=True, nl=False)
     if isinstance(error, OSError) and error.filename is None and error.errno in _NO_ROOM:
@@ -414,14 +415,17 @@ def _explain(error: Exception, debug: bool) -> int:
             show_error("The output cannot be written", error.strerror or str(error))
         return EXIT_FAILURE
     if isinstance(error, OSError) and error.filename is not None:
-        advice = "Check that it may be there, has room, and that you may read or write it."
+        advice = (
+            "Check that the path is valid, that the disk has room, and that you may read "
+            "and write it."
+        )
         show_error("A file cannot be used", f"{error.filename}: {error.strerror}", advice)
         return EXIT_FAILURE
     if isinstance(error, SwinkError):
         show_error(error.title, error.message, error.resolution)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILURE
     whose = getattr(error, "__notes__", [])
-    report = "This is a bug: please report it with what `swink --debug …` prints."
+    report = "This is a bug: please report it with the output of `swink --debug …`."
     show_error(
         "Unexpected failure",
         f"{type(error).__name__}: {error}",
@@ -431,5 +435,5 @@ def _explain(error: Exception, debug: bool) -> int:
 
 
 def _forget_output() -> None:
-    """Points stdout elsewhere, because the interpreter flushes it once more when it exits."""
+    """Redirect stdout, because the interpreter flushes it once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,10 +1,10 @@
-"""Markdown as lines of a terminal, with nothing left out.
+"""Render Markdown as lines of a terminal, without dropping content.
 
 The tokens of `markdown_tokens` become lines of segments. A token of an unknown kind shows its
-source, and so does HTML. A link shows its target after its text, where the two differ; a code block
-shows the opening line that has its info string; a list shows the numbers that were written; lines
-end where the answer ends them. Control characters and the like are shown as escapes
-(`terminal.printable`), also those that entities stand for.
+source, and so does HTML. A link shows its target after its text if the two differ; a code block
+shows its opening line if that has an info string; a list shows the numbers of the source; line
+breaks of the answer are kept. Control characters are shown as escapes (`terminal.printable`), also
+those written as entities.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from swink_cli.wrapping import breaks, folds
 __all__ = ["Line", "joined", "render"]
 
 LEAST = 16
-"""Columns that nested text needs; with fewer, it is not indented."""
+"""Minimum width of nested text; with less, it is not indented."""
 LEAST_CELL = 8
-"""Columns that a column of a table needs; with fewer, the rows are written as text."""
+"""Minimum width of a table column; with less, the rows are printed as text."""
 TAB = 4
 """Columns between tab stops."""
 
@@ -56,7 +56,7 @@ SPANS = {"em": Style(italic=True), "strong": Style(bold=True), "link": Style(col
 
 
 def render(text: str, console: Console) -> list[Line]:
-    """Render Markdown as lines that fit the console, without line ends or final blanks."""
+    """Render Markdown as lines that fit the console, without line ends or trailing spaces."""
     return _Renderer(console).blocks(parsed(printable(text)), console.width)
 
 
@@ -157,7 +157,7 @@ class _Renderer:
 
 
 def _siblings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
-    """Divide tokens into blocks: a token alone, or those from an opening to its closing."""
+    """Split tokens into blocks: a single token, or an opening token to its closing one."""
     begin = depth = 0
     for at, token in enumerate(tokens):
         depth += token.nesting
@@ -212,7 +212,7 @@ def _table(tokens: Sequence[Token], width: int) -> list[Line]:
 
 
 def _shared(natural: Sequence[int], room: int) -> list[int] | None:
-    """Share columns of the screen among those of a table; `None` if they are too few."""
+    """Distribute the width of the screen over table columns; `None` if it is too small."""
     if sum(min(each, LEAST_CELL) for each in natural) > room:
         return None
     widths = list(natural)
@@ -259,7 +259,7 @@ def _piece(text: str, style: Style = PLAIN) -> Segment:
 
 
 def _inline(token: Token, style: Style = PLAIN) -> Line:
-    """Render the inline content of a block: without recursion, because emphasis nests freely."""
+    """Render the inline content of a block, without recursion: emphasis may be nested deeply."""
     pieces: Line = []
     spans: Counter[str] = Counter()
     links: list[tuple[Token, int]] = []
@@ -313,7 +313,7 @@ def _wrapped(pieces: Iterable[Segment], width: int) -> list[Line]:
 
 
 def _logical_lines(pieces: Iterable[Segment]) -> list[Line]:
-    """Divide pieces at line ends, and replace tabs by spaces."""
+    """Split pieces at line ends, and replace tabs by spaces."""
     lines: list[Line] = [[]]
     column = 0
     for text, style, _ in pieces:
@@ -334,7 +334,7 @@ def _logical_lines(pieces: Iterable[Segment]) -> list[Line]:
 
 
 def _cut(line: Line, offsets: Sequence[int]) -> list[Line]:
-    """Cut a line at offsets into its text."""
+    """Split a line at offsets into its text."""
     lines: list[Line] = [[]]
     left = list(reversed(offsets))
     at = 0
@@ -352,7 +352,7 @@ def _cut(line: Line, offsets: Sequence[int]) -> list[Line]:
 
 
 def _without_final_blanks(line: Line) -> Line:
-    """Take off final blanks: they get in the way of copying, and of the echo of ^C."""
+    """Remove trailing spaces, which disturb copying and the echo of ^C."""
     kept = list(line)
     while kept:
         text = kept[-1].text.rstrip(" ")
@@ -364,5 +364,5 @@ def _without_final_blanks(line: Line) -> Line:
 
 
 def joined(lines: list[Line]) -> list[Segment]:
-    """Return the segments of lines, with an end for each."""
+    """Return the segments of lines, each followed by a line end."""
     return [segment for line in lines for segment in (*line, Segment.line())]

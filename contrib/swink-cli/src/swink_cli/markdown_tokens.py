@@ -1,11 +1,11 @@
-"""Markdown as tokens of markdown-it-py, with nothing left out.
+"""Parse Markdown into tokens of markdown-it-py, without dropping content.
 
 Every token has a form on the screen (`markdown`). The parser keeps content that CommonMark drops:
 
-* `definition`: a link definition stands where it was written, and is not resolved. It may arrive
-  after the paragraph that refers to it, when that is on the screen already.
-* `table`: the parser drops the cells of a row beyond those of the heading.
-* `too deep`: the parser drops blocks below `maxNesting`.
+* `definition`: a link definition stays in its place and is not resolved. It may arrive after the
+  paragraph that uses it is on the screen.
+* `table`: CommonMark drops the cells of a row beyond those of the heading.
+* `too deep`: CommonMark drops blocks below `maxNesting`.
 * emphasis: `*[a*][b]` is emphasised without a definition of `b`, and has two asterisks with one.
   Marks that are syntax in only one of the two cases are text.
 """
@@ -28,7 +28,7 @@ from markdown_it.token import Token
 __all__ = ["parsed", "settled"]
 
 DEEPEST = 40
-"""Levels of nesting (a quotation is one, a list is two) below which blocks show their source."""
+"""Nesting depth (a quotation is one, a list is two) below which blocks show their source."""
 
 
 class _Parser(MarkdownIt):
@@ -95,7 +95,7 @@ def _forget_definitions(state: StateCore) -> None:
 
 
 def _pairs_in_any_case(state: StateInline) -> None:
-    """Pair the marks of emphasis that are pairs whether or not brackets are links."""
+    """Match emphasis marks that form pairs whether or not brackets are links."""
     scopes = _scopes(state.tokens)
     inside_links = [meta["delimiters"] for meta in state.tokens_meta if meta]
     for delimiters in (state.delimiters, *inside_links):
@@ -137,7 +137,7 @@ def _scopes(tokens: Sequence[Token]) -> list[int]:
 
 
 def _ends(state: StateInline, delimiters: Sequence[Delimiter], scopes: Sequence[int]) -> list[int]:
-    """Return the mark that each mark opens a pair with, -1 for none; pairs stay in their scope."""
+    """Return the closing mark for each opening mark, -1 for none, within the same scope."""
     ends = [-1] * len(delimiters)
     places_of: dict[int, list[int]] = {}
     for at, scope in enumerate(scopes):
@@ -159,14 +159,14 @@ def parsed(text: str) -> Sequence[Token]:
 
 
 _NEW_BLOCK = re.compile(r"[^\s\d*+-]|[*+-]\S")
-"""How an incomplete line below a blank one begins that cannot continue a list."""
+"""Beginnings of an incomplete line after a blank one that cannot continue a list."""
 
 
 def settled(text: str) -> int:
     """Return the length of the part of printable Markdown text whose blocks can no longer change.
 
     It ends where the last block begins. An incomplete line may still become another kind of block,
-    and a definition may have a title on the line after it.
+    and a definition may have a title on the next line.
     """
     *lines, last = text.split("\n")
     if lines and not lines[-1].strip(" \t") and _NEW_BLOCK.match(last):

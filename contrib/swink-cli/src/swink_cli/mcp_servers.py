@@ -1,4 +1,4 @@
-"""Tools of MCP servers, by the official SDK (`pip install 'swink-cli[mcp]'`).
+"""Use tools of MCP servers, through the official SDK (`pip install 'swink-cli[mcp]'`).
 
     [mcp]
     docs = "https://mcp.example.com/mcp"
@@ -8,8 +8,8 @@
     command = ["tracker-mcp", "--stdio"]
     env = { TRACKER_TOKEN = "…" }
 
-A server that is started sees of the environment what the SDK lets through, and what `env` adds.
-Results are shown to the model as text, images and sound.
+A started server gets the environment variables that the SDK passes on, and those of `env`. Results
+are passed to the model as text, images and audio.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from swink_cli.settings import read_settings
 __all__ = ["connected"]
 
 CONNECT_SECONDS = 30.0
-"""How long a server may take to start and to say what it can."""
+"""Seconds that a server may take to start and list its tools."""
 
 LINES_SHOWN = 5
-"""Lines of what a server logged that are shown where it does not start."""
+"""Number of log lines to show of a server that does not start."""
 
 
 @asynccontextmanager
 async def connected(given: str) -> AsyncGenerator[list[FunctionTool[..., Any]], None]:
-    """Connect to a server, by its configured name, address or command, and return its tools.
+    """Connect to a server, given by its configured name, address or command, and return its tools.
 
-    Raises UsageError where there is no such server, or it does not answer.
+    Raises UsageError if the server does not exist or does not answer.
     """
     try:
         from mcp import Client
@@ -54,7 +54,7 @@ async def connected(given: str) -> AsyncGenerator[list[FunctionTool[..., Any]], 
             resolution="pip install 'swink-cli[mcp]'",
         ) from error
     where = read_settings().mcp.get(given, given)
-    # what a server logs would stand in the midst of the answer
+    # a server's log would appear inside the answer
     with TemporaryFile() as kept:
         logged = TextIOWrapper(kept, "utf-8", "replace")
         async with AsyncExitStack() as stack:
@@ -76,13 +76,15 @@ def _no_answer(given: str, error: Exception, logged: TextIO) -> swink.UsageError
     return swink.UsageError(
         f"{given}: {_cause(error)}" + (f"\n\n{said}" if said else ""),
         title="The MCP server does not answer",
-        resolution="Try its command, or look at its address; --mcp takes either, or a name of "
-        "the configuration's table [mcp].",
+        resolution="Check its command or address; --mcp accepts either, or a name in the "
+        "configuration's table [mcp].",
     )
 
 
 def _target(given: str, where: Any, log: TextIO) -> Any:
-    """Return what the SDK connects to. Raises UsageError for what is neither of the three."""
+    """Return the connection target for the SDK. Raises UsageError if it is not a name, address or
+    command.
+    """
     from mcp import StdioServerParameters, stdio_client
 
     env: dict[str, str] | None = None
@@ -95,7 +97,7 @@ def _target(given: str, where: Any, log: TextIO) -> Any:
     words = where if isinstance(where, list) else shlex.split(where or "")
     if not words or not all(isinstance(word, str) for word in words):
         raise swink.UsageError(
-            f"mcp.{given} names no server",
+            f"mcp.{given} defines no server",
             resolution="Give it a `command`, or a `url`.",
         )
     if env is not None and "PATH" not in env:
@@ -114,7 +116,7 @@ async def _all_tools(server: Any) -> list[Any]:
 
 
 def _cause(error: BaseException) -> str:
-    """Say what is at the bottom of the groups that task groups raise."""
+    """Return the root cause inside nested exception groups."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -122,7 +124,7 @@ def _cause(error: BaseException) -> str:
 
 @define(eq=False)
 class _MCPTool(FunctionTool[..., Any]):
-    """A tool that a server carries out, which checks the arguments itself."""
+    """A tool that a server runs and whose arguments the server validates."""
 
     server: Any = None
 
@@ -132,9 +134,9 @@ class _MCPTool(FunctionTool[..., Any]):
         return cls(server.call_tool, definition, server=server)
 
     async def carry_out(self, call: swink.ToolCallBlock) -> swink.ToolResultMessage:
-        """Return what the server says; what fails says so to the model."""
+        """Return the server's result; a failure is reported to the model."""
         if call.state != "complete":
-            return failed(call, f"The arguments are no JSON object: {call.raw_arguments or ''}")
+            return failed(call, f"The arguments are not a JSON object: {call.raw_arguments or ''}")
         try:
             result = await self.server.call_tool(call.name, dict(call.arguments))
         except Exception as error:

@@ -1,12 +1,12 @@
-"""What is kept of calls and conversations: in the recorder's store, by its recorder.
+"""Store calls and conversations with the recorder.
 
-    SWINK_RECORD=PATH         there, a SQLite file or a folder, where everything else is kept too
-    SWINK_RECORD=off          nowhere
-    log = false               nowhere, said in the settings
-    otherwise                 in calls.sqlite in the user's state folder
+    SWINK_RECORD=PATH         that SQLite file or folder, which other programs use too
+    SWINK_RECORD=off          nothing is stored
+    log = false               nothing is stored (a setting)
+    otherwise                 calls.sqlite in the user's state folder
 
-A conversation is kept whole after each answer, so that it can be gone on with as it was. What
-cannot be written costs no answer, and is told.
+The whole conversation is stored after each answer, so that it can be continued. If it cannot be
+written, the answer is still shown, with a notice.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ __all__ = ["Memory", "memory_options", "memory_path"]
 FILE = "calls.sqlite"
 
 TITLE = 200
-"""Characters of how a conversation begins that stand in a list."""
+"""Number of characters of a conversation's beginning to show in a list."""
 
 
 def _complete(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
-    """Offer conversations by their ids; a fault completes nothing."""
+    """Complete conversation ids; on an error, offer nothing."""
     from swink_recorder.store import open_store
 
     try:
@@ -51,22 +51,20 @@ def _complete(_: click.Context, __: click.Parameter, start: str) -> list[Complet
 
 
 _MEMORY_OPTIONS = (
-    click.option(
-        "-c", "--continue", "go_on", is_flag=True, help="Go on with the last conversation."
-    ),
+    click.option("-c", "--continue", "go_on", is_flag=True, help="Continue the last conversation."),
     click.option(
         "--cid",
         "id",
         metavar="ID",
         shell_complete=_complete,
-        help="Go on with one that `swink log conversations` lists.",
+        help="Continue a conversation that `swink log conversations` lists.",
     ),
-    click.option("-n", "--no-log", "off", is_flag=True, help="Keep nothing of this."),
+    click.option("-n", "--no-log", "off", is_flag=True, help="Do not store this call."),
 )
 
 
 def memory_options(command: Function) -> Function:
-    """Give a command -c, --cid and -n; it gets them as one `Memory`."""
+    """Add the options -c, --cid and -n to a command, which receives them as one `Memory`."""
 
     @functools.wraps(command)
     def with_memory(go_on: bool, id: str | None, off: bool, **given: Any) -> Any:
@@ -80,7 +78,7 @@ def memory_options(command: Function) -> Function:
 
 
 def memory_path() -> Path | None:
-    """Return where calls and conversations are kept; `None` where they are not."""
+    """Return where calls and conversations are stored; `None` if storing is off."""
     if os.environ.get(PATH_ENV, "").strip():
         path = recorded_path()
         return None if path is None else user_path(path)
@@ -88,9 +86,9 @@ def memory_path() -> Path | None:
 
 
 class Memory:
-    """Keeps one conversation, with the calls that it is made of.
+    """Stores one conversation and its calls.
 
-    `found` is the conversation that is gone on with, with its models. `off` keeps nothing new.
+    `found` is the conversation to continue, with its models. `off` stores nothing new.
     """
 
     def __init__(self, *, go_on: bool = False, id: str | None = None, off: bool = False) -> None:
@@ -106,23 +104,23 @@ class Memory:
             os.environ[PATH_ENV] = "off"  # this process asks for what is not to be kept
 
     def begin(self) -> None:
-        """Have what follows belong to a new conversation."""
+        """Start a new conversation for the following calls."""
         self.id = secrets.token_hex(6)
 
     def branch(self) -> Memory:
-        """Return the memory of another conversation, kept by the same recorder."""
+        """Return the memory of another conversation, with the same recorder."""
         other = copy.copy(self)
         other.begin()
         return other
 
     @property
     def keeps(self) -> bool:
-        """Whether anything of this is kept."""
+        """Whether calls are stored."""
         return self._path is not None
 
     @property
     def plugins(self) -> list[Any]:
-        """The recorder for a client; none where the environment has one record anyway."""
+        """The recorder for a client; none if the environment enables one already."""
         if self._path is None or recorded_path() is not None:
             return []
         from swink_recorder.recorder import Recorder
@@ -133,14 +131,14 @@ class Memory:
         return [self._recorder]
 
     def mark(self) -> None:
-        """Have the calls of this asynchronous context belong to the conversation."""
+        """Assign the calls of this asynchronous context to the conversation."""
         if self._path is not None:
             from swink_recorder.recorder import conversation
 
             conversation.set(self.id)
 
     def keep(self, context: swink.Context, models: list[str], hidden: Iterable[str]) -> None:
-        """Keep the conversation as it is now, without the secrets that are `hidden`."""
+        """Store the current conversation without the secrets in `hidden`."""
         if self._path is None or not context.messages:
             return
         from swink_recorder.entries import now_text
@@ -160,7 +158,7 @@ class Memory:
         try:
             open_store(self._path).keep_conversation(kept, data)
         except (OSError, swink.SwinkError) as error:
-            say(f"notice: the conversation is not kept: {error}")
+            say(f"notice: the conversation was not stored: {error}")
 
     async def __aenter__(self) -> Self:
         self.mark()
@@ -178,20 +176,20 @@ class Memory:
             raise swink.UsageError(
                 f"conversation {kept.id} in {self._path}: {error}",
                 title="The conversation cannot be read",
-                resolution="Begin a new one, without -c and --cid.",
+                resolution="Start a new one, without -c and --cid.",
             ) from error
         self.id, self.found = kept.id, (context, kept.models)
 
 
 def _kept(path: Path | None, start: str) -> tuple[Any, bytes]:
-    """Return what is kept of the last conversation whose id begins so, and the conversation."""
+    """Return the record and content of the newest conversation whose id begins so."""
     from swink_recorder.store import open_store
 
     if path is None:
         raise swink.UsageError(
-            "conversations are not kept",
-            title="Nothing to go on with",
-            resolution=f"Unset {PATH_ENV}, and take `log = false` out of the configuration.",
+            "conversations are not stored",
+            title="No conversation to continue",
+            resolution=f"Unset {PATH_ENV}, and remove `log = false` from the configuration.",
         )
     store = open_store(path)
     found = [kept for kept in store.conversations() if kept.id.startswith(start)]
@@ -199,20 +197,24 @@ def _kept(path: Path | None, start: str) -> tuple[Any, bytes]:
         raise swink.UsageError(
             f"{len(found)} conversations begin with {start}",
             title="Which conversation?",
-            resolution="Write more of its id: `swink log conversations` lists them.",
+            resolution="Write more of its id; `swink log conversations` lists the ids.",
         )
     if not found:
-        none = f"no conversation begins with {start}" if start else "no conversation is kept yet"
+        none = (
+            f"no conversation id begins with {start}"
+            if start
+            else ("no conversations are stored yet")
+        )
         raise swink.UsageError(
             none,
-            title="Nothing to go on with",
-            resolution="`swink log conversations` lists those there are.",
+            title="No conversation to continue",
+            resolution="`swink log conversations` lists them.",
         )
     return found[0], store.read_conversation(found[0].id)
 
 
 def _beginning(context: swink.Context) -> str:
-    """Return the first words of the user's, in a line."""
+    """Return the first words of the user's first message, in one line."""
     for message in context.messages:
         if isinstance(message, swink.UserMessage):
             blocks = [message.content] if isinstance(message.content, str) else message.content

@@ -1,8 +1,8 @@
-"""The first run: offer a model to a person who has named none.
+"""The first run: offer a choice of models before any is configured.
 
-Without a key, the choices are to paste one, to use a model of this machine, or to try echo; with
-keys, the cheapest model of each provider with its price comes first. Without a terminal, one error
-lists the same remedies.
+Without a key, the choices are to paste one, to use a local model, or to try echo; with keys, the
+cheapest model of each provider comes first, with its price. Without a terminal, one error lists the
+same choices.
 """
 
 from __future__ import annotations
@@ -26,61 +26,61 @@ from swink_core.providers import AiohttpClient, Catalog, HTTPClient
 __all__ = ["NOTHING_TO_ASK", "choose_model", "is_set_up", "paste_key", "provider_of_key"]
 
 PATIENCE = 0.5
-"""Seconds within which a server on this machine has to answer to be offered."""
+"""Seconds in which a local server must answer to be offered."""
 
 ECHO = "echo"
 
 ECHO_MODEL = f"{ECHO}/{ECHO}"
-"""The model that Enter chooses: it needs no key, costs nothing and downloads nothing."""
+"""The default choice (Enter): it needs no key, costs nothing and downloads nothing."""
 
 PASTE = "paste a key"
 
 TRIES = 3
-"""Times that a person may mistype a provider's name."""
+"""Number of attempts to enter a provider's name."""
 
 NOTHING_TO_ASK = (
-    "Keep a key:        swink keys set PROVIDER\n"
+    "Store a key:       swink keys set PROVIDER\n"
     "Or a local model:  swink ask -m ollama/MODEL, with Ollama running\n"
     f'Or try echo:       swink ask -m {ECHO_MODEL} "Hello" (no key, no network)\n'
     f"Name a model with -m PROVIDER/MODEL, {MODEL_ENV}, or `swink default PROVIDER/MODEL`; "
     "`swink providers` and `swink models` list what there is."
 )
-"""The remedies for a call without a model, where the terminal cannot offer one."""
+"""Advice for a call without a model, if the terminal cannot offer one."""
 
 
 @define
 class _Offer:
-    """Something that a person can choose; `model` is `None` for pasting a key."""
+    """One choice; `model` is `None` for pasting a key."""
 
     model: str | None
     name: str
     terms: str
     is_kept: bool = True
-    """Whether to offer to keep it as the default."""
+    """Whether to offer to store it as the default."""
     price: tuple[float, float] = (inf, inf)
     """US dollars per million output and input tokens."""
 
 
 def is_set_up() -> bool:
-    """Tell whether a model is configured, or a key is in the environment or kept."""
+    """Return whether a model is configured, or a key is stored or in the environment."""
     return bool(read_settings().default) or any(map(has_key, _infos(swink.Host())))
 
 
 def choose_model() -> str:
-    """Let a person choose among what there is, and return the name of a model.
+    """Let the user choose one of the available models, and return its name.
 
-    Raises InvalidModel without a terminal, and for a person who chooses nothing.
+    Raises InvalidModel without a terminal, and if the user chooses nothing.
     """
     host = swink.Host()
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise _no_model(host)
     offers = _offers(host)
-    say("No model is named. You can ask:", bold=True)
+    say("No model is configured. You can use:", bold=True)
     for line in table([(str(n), one.name, one.terms) for n, one in enumerate(offers, 1)]):
         click.echo(line, err=True)
     free = next((n for n, one in enumerate(offers, 1) if one.model == ECHO_MODEL), 0)
     numbers = click.IntRange(0, len(offers))
-    number = click.prompt("Which one (0: none)", default=free, type=numbers, err=True)
+    number = click.prompt("Choose one (0: none)", default=free, type=numbers, err=True)
     if not number:
         raise _no_model(host)
     chosen = offers[number - 1]
@@ -93,7 +93,7 @@ def choose_model() -> str:
 
 
 def paste_key() -> str:
-    """Ask a person for a key, unseen, and keep it; return the provider that it is for.
+    """Read a key without echo, store it, and return its provider.
 
     Raises UsageError for text that cannot be a key, and for an unknown provider.
     """
@@ -113,13 +113,13 @@ def paste_key() -> str:
 
 
 def provider_of_key(key: str, infos: Iterable[swink.ProviderInfo]) -> swink.ProviderInfo | None:
-    """Return the provider whose keys alone begin so; `None` where that is not certain."""
+    """Return the only provider whose keys have this prefix; `None` if ambiguous."""
     found = [info for info in infos if key.startswith(info.key_prefixes or ("\0",))]
     return found[0] if len(found) == 1 else None
 
 
 def _asked_provider(host: swink.Host, infos: list[swink.ProviderInfo]) -> swink.ProviderInfo:
-    """Ask which provider a key is for. Raises UsageError after too many unknown names."""
+    """Ask for the provider of a key. Raises UsageError after too many unknown names."""
     say(f"Providers: {', '.join(info.name for info in infos)}")
     known = {info.name: info for info in infos}
     for _ in range(TRIES):
@@ -132,31 +132,31 @@ def _asked_provider(host: swink.Host, infos: list[swink.ProviderInfo]) -> swink.
         except swink.SwinkError as error:
             show_error(error.title, error.message, error.resolution or "")
     raise swink.UsageError(
-        "the provider of the key is not known",
-        title="Nothing was kept",
-        resolution="Name it: swink keys set PROVIDER",
+        "unknown provider of the key",
+        title="Nothing was saved",
+        resolution="Name the provider: swink keys set PROVIDER",
     )
 
 
 def _with_key(host: swink.Host, name: str) -> _Offer:
-    """Return the offer of a provider whose key was just kept."""
+    """Return the choice of a provider whose key was just stored."""
     info = Catalog(host).provider(name) or swink.ProviderInfo(name)
     offer = _of_provider(Catalog(host), info)
     if offer is None:
         raise swink.InvalidModel(
-            f"the catalogue lists no model of {name}",
+            f"the catalogue lists no models of {name}",
             title="No model chosen",
-            resolution=f"Name one: swink ask -m {name}/MODEL",
+            resolution=f"Pass one: swink ask -m {name}/MODEL",
         )
     say(f"Asking {offer.name}: {offer.terms}")
     return offer
 
 
 def _offer_default(model: str) -> None:
-    if click.confirm(f"Ask {model} from now on, where no model is named?", err=True):
-        say(f"kept in {change([], 'default', [model])}")
+    if click.confirm(f"Use {model} by default from now on?", err=True):
+        say(f"saved in {change([], 'default', [model])}")
     else:
-        say(f"to ask it from now on: swink default {model}")
+        say(f"to make it the default: swink default {model}")
 
 
 def _no_model(host: swink.Host) -> swink.InvalidModel:
@@ -165,16 +165,16 @@ def _no_model(host: swink.Host) -> swink.InvalidModel:
         for info in _infos(host)
         if has_key(info) and (offer := _of_provider(Catalog(host), info)) is not None
     ]
-    what = "No model is named, and no key is set."
+    what = "No model given, and no API key is set."
     if ready:
-        what = f"No model is named. With the keys that are set, for example: -m {ready[0]}"
+        what = f"No model given. With the API keys that are set, for example: -m {ready[0]}"
     elif not host.provider_names():
-        what = f"No model is named. {no_provider(host)}"
+        what = f"No model given. {no_provider(host)}"
     return swink.InvalidModel(what, title="No model chosen", resolution=NOTHING_TO_ASK)
 
 
 def _infos(host: swink.Host) -> list[swink.ProviderInfo]:
-    """Look up each installed provider whose catalogue can be read."""
+    """Return the catalogue of each installed provider that can be read."""
     catalog = Catalog(host)
     found = []
     for name in host.provider_names():
@@ -186,7 +186,7 @@ def _infos(host: swink.Host) -> list[swink.ProviderInfo]:
 
 
 def _offers(host: swink.Host) -> list[_Offer]:
-    """List the choices: models with keys, models of this machine, pasting a key, echo."""
+    """List the choices: models with keys, local models, pasting a key, echo."""
     catalog = Catalog(host)
     infos = _infos(host)
     with_key = [offer for info in infos if has_key(info) and (offer := _of_provider(catalog, info))]
@@ -206,7 +206,7 @@ def _offers(host: swink.Host) -> list[_Offer]:
         models = _active(catalog, info.name)
         if models and (size := models[0].extra.get("download")):
             name = f"{info.name}/{models[0].id}"
-            terms = f"on this machine: a download of {size}, once; {models[0].extra.get('licence')}"
+            terms = f"on this machine: one download of {size}; {models[0].extra.get('licence')}"
             local.append(_Offer(name, name, terms))
     paste = [_Offer(None, PASTE, _pasted(infos))] if any(i.api_key_env for i in infos) else []
     echo = [_Offer(ECHO_MODEL, ECHO_MODEL, "repeats your words: no key, no network", is_kept=False)]
@@ -220,7 +220,7 @@ def _pasted(infos: list[swink.ProviderInfo]) -> str:
 
 
 def _of_provider(catalog: Catalog, info: swink.ProviderInfo) -> _Offer | None:
-    """Return the cheapest sensible model of a provider: active, with tools where any has them."""
+    """Return the cheapest active model of a provider, with tools if any model has them."""
     models = _active(catalog, info.name)
     able = [model for model in models if "tools" in (model.capabilities or ())] or models
     priced = [model for model in able if _output_price(model) is not None]
@@ -257,7 +257,7 @@ def _price(model: swink.ModelInfo) -> str:
 
 
 async def _running(host: swink.Host, servers: list[str]) -> list[swink.ModelInfo]:
-    """Return a model of each server that answers."""
+    """Return one model of each server that answers."""
     http = AiohttpClient()
     try:
         found = await asyncio.gather(*(_first(host, name, http) for name in servers))

@@ -1,6 +1,6 @@
-"""From the command line's words to the arguments of `Client.stream`.
+"""Convert command-line options to the arguments of `Client.stream`.
 
-Everything that can be wrong about them is said here, or by the client, before anything is sent.
+Invalid options are reported here, or by the client, before anything is sent.
 """
 
 from __future__ import annotations
@@ -36,25 +36,23 @@ _CALL_OPTIONS = (
         envvar=MODEL_ENV,
         metavar="PROVIDER/MODEL",
         shell_complete=complete_model,
-        help="The model; `A,B` falls back from one to the next. "
-        f"Default: {MODEL_ENV}, separated by spaces, or what `swink default` keeps.",
+        help=f"The model; `A,B` is a fallback chain. Default: {MODEL_ENV} (separated by spaces), "
+        "or the model set by `swink default`.",
     ),
-    click.option(
-        "-s", "--system", metavar="TEXT|@FILE", help="The system prompt, as it stands or in a file."
-    ),
-    click.option("--temperature", type=float, help="How freely to choose words, from 0."),
-    click.option("--max-tokens", type=int, help="The most tokens to answer with."),
+    click.option("-s", "--system", metavar="TEXT|@FILE", help="The system prompt: text, or @FILE."),
+    click.option("--temperature", type=float, help="Sampling temperature, from 0."),
+    click.option("--max-tokens", type=int, help="Maximum number of output tokens."),
     click.option(
         "--thinking",
         metavar="LEVEL|TOKENS",
-        help="How hard to think: off, minimal, low, medium, high, extra_high, or a budget.",
+        help="Reasoning effort: off, minimal, low, medium, high, extra_high, or a token budget.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Ask for an answer in JSON."),
+    click.option("--json", "as_json", is_flag=True, help="Request an answer in JSON."),
     click.option(
         "--schema",
         metavar="FIELDS|FILE|JSON",
         shell_complete=complete_file,
-        help="Ask for JSON of a schema: 'name, age int', a file, or a JSON schema as it stands.",
+        help="Request JSON of a schema: 'name, age int', a file, or an inline JSON schema.",
     ),
     click.option(
         "-T",
@@ -63,33 +61,33 @@ _CALL_OPTIONS = (
         multiple=True,
         metavar="NAME|FILE",
         shell_complete=complete_tool,
-        help="Offer a plugin's tool (`swink tools`), or one that FILE describes (JSON), for "
-        "whose result nobody waits.",
+        help="Offer a plugin's tool (`swink tools`), or a tool defined in FILE (JSON), which is "
+        "not run.",
     ),
-    click.option("--base-url", metavar="URL", help="Another address of the (first) provider."),
+    click.option("--base-url", metavar="URL", help="Base URL for the (first) provider."),
     click.option(
         "--api-key",
         metavar="KEY",
-        help="The key; others see it in the process list, so prefer the provider's variable.",
+        help="API key; visible in the process list, so prefer the provider's environment variable.",
     ),
-    click.option("--timeout", type=float, metavar="SECONDS", help="The most time for the call."),
+    click.option("--timeout", type=float, metavar="SECONDS", help="Maximum duration of the call."),
     click.option(
         "--max-cost",
         type=click.FloatRange(0),
         metavar="DOLLARS",
-        help="The most to spend: no request is sent that may cost more than is left.",
+        help="Maximum cost: no request is sent that could exceed the rest.",
     ),
     click.option(
         "--max-total-tokens",
         type=click.IntRange(0),
         metavar="N",
-        help="The most tokens of all prompts and answers together.",
+        help="Maximum number of input and output tokens in total.",
     ),
     click.option(
         "--max-requests",
         type=click.IntRange(0),
         metavar="N",
-        help="The most requests, with retries and fallbacks.",
+        help="Maximum number of requests, including retries and fallbacks.",
     ),
 )
 
@@ -100,37 +98,37 @@ _PAIRS: dict[str, Any] = {
     "multiple": True,
     "metavar": "KEY=VALUE",
     "help": "Any other option: top_p=0.9, stop=END, timeouts.idle=60, headers.X-Team=a; "
-    "retry=false makes the call once, retry.retries.overloaded=2 tries so often again; "
-    "settings.KEY=VALUE is one of the provider's own settings, "
-    "extra.KEY=VALUE goes into the request as it is.",
+    "retry=false turns retries off, retry.retries.overloaded=2 sets their number; "
+    "settings.KEY=VALUE is a setting of the provider, extra.KEY=VALUE is added to the "
+    "request.",
 }
 
 
 @define
 class CallOptions:
-    """What a call is made with, besides the conversation."""
+    """The arguments of a call, apart from the conversation."""
 
     models: list[str]
     system: str | list[swink.Block] | None = None
     tools: list[swink.Tool] = field(factory=list)
     options: dict[str, Any] = field(factory=dict, repr=False)
     others: list[list[str]] = field(factory=list)
-    """Models that are to answer, too, each a chain of its own."""
+    """Further models to ask, each a fallback chain."""
     tool_names: list[str] = field(factory=list)
-    """Tools of plugins, which are to be carried out."""
+    """Tools of plugins to run."""
     is_default: bool = False
-    """Whether the models are those of calls that name none."""
+    """Whether the models are the configured default."""
     is_default_system: bool = False
-    """Whether the system prompt is the configured one."""
+    """Whether the system prompt is the configured default."""
     limits: LimitGate | None = None
-    """The limits of all calls of the command together; `None` without limits."""
+    """The shared limits of all calls of the command; `None` without limits."""
 
     def context(self, messages: list[swink.Message]) -> swink.Context:
-        """Make a conversation of messages with the system prompt and tools given."""
+        """Create a conversation from messages, with the given system prompt and tools."""
         return swink.Context(messages, self.system, self.tools)
 
     def go_on(self, found: tuple[swink.Context, list[str]] | None) -> list[swink.Message]:
-        """Go on with a conversation and its models, where no other ones were named."""
+        """Continue a conversation, with its models unless others were named."""
         if found is None:
             return []
         context, models = found
@@ -141,7 +139,7 @@ class CallOptions:
         return context.messages
 
     def limit(self, **limits: Any) -> None:
-        """Set limits beside those there are; `None` for none. Raises InvalidOption."""
+        """Add limits to the existing ones; `None` for none. Raises InvalidOption."""
         wanted = {name: value for name, value in limits.items() if value is not None}
         if not wanted:
             return
@@ -152,27 +150,29 @@ class CallOptions:
             raise swink.InvalidOption(str(error), resolution="Correct the limit.") from error
 
     def options_for(self, models: list[str]) -> dict[str, Any]:
-        """Return the options of a call of other models, without what is the first provider's."""
+        """Return the options for calls of other models, without those of the first provider."""
         owner, provider = (chain[0].partition("/")[0] for chain in (self.models, models))
         kept = () if provider == owner else PERSONAL
         return {name: value for name, value in self.options.items() if name not in kept}
 
     def require_model(self, *, several: bool = False, runs_tools: bool = False) -> None:
-        """Offer a person what this machine could ask, where no model is named.
+        """Offer available models to the user if no model is given.
 
-        A command says whether it asks `several` at once, and carries out tools. Raises
-        InvalidOption where it does not, and InvalidModel, which says what there is, where nobody is
-        there to choose, or chose none.
+        `several` and the tool argument say whether the command accepts several models and runs
+        tools. Raises InvalidOption if it does not, and InvalidModel, which lists the choices, if no
+        model is chosen.
         """
         if self.others and not several:
             raise swink.InvalidOption(
-                "several models are named",
-                resolution="Name one model, or a chain of them: -m A,B",
+                "several models were given",
+                resolution="Pass one model, or a fallback chain: -m A,B",
             )
         if self.tool_names and not runs_tools:
             raise swink.InvalidOption(
-                f"no tool is carried out here: {', '.join(self.tool_names)}",
-                resolution="`swink ask` and `swink chat` do; a file describes one: --tool FILE",
+                f"this command does not run tools: {', '.join(self.tool_names)}",
+                resolution=(
+                    "Use `swink ask` or `swink chat`, or define a tool in a file: --tool FILE"
+                ),
             )
         if not self.models:
             from swink_cli.model_choice import choose_model
@@ -181,9 +181,9 @@ class CallOptions:
 
 
 def call_options(command: Function, *, without: str = "") -> Function:
-    """Give a command the options of a call; it gets them as one `CallOptions`.
+    """Add the options of a call to a command, which receives them as one `CallOptions`.
 
-    `without` is a short name that the command has for something else.
+    `without` is a short option that the command uses for something else.
     """
 
     @functools.wraps(command)
@@ -212,7 +212,7 @@ def call_options(command: Function, *, without: str = "") -> Function:
 def apply_options(
     decorators: Sequence[Callable[[Function], Function]], command: Function
 ) -> Function:
-    """Give a command options, in this order in its help."""
+    """Add options to a command, in this order in the help text."""
     for decorate in reversed(decorators):
         command = decorate(command)
     return command
@@ -255,7 +255,7 @@ def _parse(
     )
     if options.get("api_key") == "":  # for which the environment's key would be taken
         raise swink.InvalidOption(
-            "the API key is empty", resolution="Give one, or leave the option out."
+            "the API key is empty", resolution="Pass a key, or omit the option."
         )
     is_default_system = system is None and settings.system is not None
     if is_default_system:
@@ -277,13 +277,13 @@ def _parse(
 
 
 def _thinking(given: str) -> str | int:
-    """Return a level or a number of tokens. Raises InvalidOption for what is neither."""
+    """Return a level or a number of tokens. Raises InvalidOption otherwise."""
     if given.isdecimal():
         return int(given)
     levels = [level.value for level in swink.ThinkingLevel]
     if given not in levels:
         raise swink.InvalidOption(
-            f"thinking={given!r} is neither a level nor a number of tokens",
-            resolution=f"The levels are {', '.join(levels)}; of tokens there are 0 or more.",
+            f"invalid thinking={given!r}",
+            resolution=f"Use a level ({', '.join(levels)}) or a number of tokens, 0 or more.",
         )
     return given

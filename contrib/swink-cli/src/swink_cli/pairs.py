@@ -1,6 +1,6 @@
-"""Options of a call as KEY=VALUE, from the command line and from what is configured.
+"""Parse options of a call as KEY=VALUE, from the command line and the configuration.
 
-A value is JSON, or the word as it stands; a dot in the key names a part of one.
+A value is JSON or a plain word; a dot in the key addresses a part of an option.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _NESTED: dict[str, type[Any]] = {
 }
 _WITH_PARTS = {
     "timeouts": "timeouts.idle=60",
-    "retry": "retry.budget=30, or for no retries -o retry=false",
+    "retry": "retry.budget=30, or -o retry=false to turn retries off",
     "headers": "headers.X-Team=a",
     "settings": "settings.api=responses",
     "extra": "extra.top_k=40",
 }
-"""Options that are given part by part, with an example."""
+"""Options with parts, each with an example."""
 _DEEP = ("settings", "extra")
-"""Options whose parts may have parts, as the provider has them."""
+"""Options whose parts may be nested, as defined by the provider."""
 _WHOLE: dict[str, Any] = {"settings": dict, "extra": dict, "retry": bool}
-"""What an option that has parts may be as it stands."""
+"""Types of options with parts that may also be set as a whole."""
 _WORDS = frozenset(name for name, each in OPTIONS.items() if each.types == {str}) | {"headers"}
-"""Options whose value is text even where it reads like a number."""
+"""Options whose value is text even if it looks like a number."""
 
-WRITTEN = 'A value is JSON, as true, 0.5 or ["a", "b"], or a word where one is taken.'
+WRITTEN = 'A value is JSON, such as true, 0.5 or ["a", "b"], or a word.'
 
 
 def parse_pairs(pairs: Sequence[str], defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the options that pairs stand for, and `defaults` where they say nothing.
+    """Return the options in the pairs, merged with `defaults`.
 
-    An option with parts is merged part by part. Raises InvalidOption.
+    Options with parts are merged part by part. Raises InvalidOption.
     """
     options: dict[str, Any] = deepcopy(dict(defaults or {}))
     named = {pair.partition("=")[0] for pair in pairs}
@@ -56,7 +56,7 @@ def parse_pairs(pairs: Sequence[str], defaults: Mapping[str, Any] | None = None)
         key, equals, text = pair.partition("=")
         if not (key and equals):
             raise swink.InvalidOption(
-                f"{pair!r} is not KEY=VALUE", resolution="Write for example -o top_p=0.9"
+                f"{pair!r} is not KEY=VALUE", resolution="For example: -o top_p=0.9"
             )
         name, _, part = key.partition(".")
         if name not in swink.StreamOptions.names():
@@ -66,7 +66,7 @@ def parse_pairs(pairs: Sequence[str], defaults: Mapping[str, Any] | None = None)
             _set_part(options, name, part, value)
         elif name in _WITH_PARTS and not isinstance(value, _WHOLE.get(name, ())):
             raise swink.InvalidOption(
-                f"{name} has parts", resolution=f"Write for example -o {_WITH_PARTS[name]}"
+                f"{name} has parts", resolution=f"For example: -o {_WITH_PARTS[name]}"
             )
         else:
             options[name] = value
@@ -83,7 +83,7 @@ def _is_of_part(pair: str) -> bool:
 
 
 def with_parts(options: dict[str, Any], where: str = "") -> dict[str, Any]:
-    """Make one value of each option whose parts are given. Raises InvalidOption, naming `where`."""
+    """Combine the parts of each option into one value. Raises InvalidOption, naming `where`."""
     for name, kind in _NESTED.items():
         if isinstance(options.get(name), dict):
             for part in options[name]:
@@ -111,15 +111,15 @@ def _set_part(options: dict[str, Any], name: str, part: str, value: Any) -> None
         if name not in {*_WITH_PARTS, *_NESTED}:
             raise swink.InvalidOption(f"{name} has no parts: {name}.{part}")
         raise swink.InvalidOption(
-            f"{name} is given a value and parts: {name}.{part}",
-            resolution="Give the value or its parts, not both.",
+            f"{name} has both a value and parts: {name}.{part}",
+            resolution="Set the value or its parts, not both.",
         )
     if name in _DEEP or part.startswith("retries."):
         *path, part = part.split(".")
         for step in path:
             values = values.setdefault(step, {})
             if not isinstance(values, dict):
-                raise swink.InvalidOption(f"{step} is given a value and parts in -o {name}")
+                raise swink.InvalidOption(f"{step} has both a value and parts in -o {name}")
     values[part] = value
 
 
@@ -139,6 +139,6 @@ def _unknown(key: str) -> swink.InvalidOption:
     near = difflib.get_close_matches(key, known, 1)
     return swink.InvalidOption(
         f"no option {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-        resolution=f"Options are {', '.join(known)}. "
-        f"To send it to the provider as it is: --option extra.{key}=…",
+        resolution=f"Options are {', '.join(known)}. To send it to the provider unchanged: "
+        f"--option extra.{key}=…",
     )

@@ -1,4 +1,4 @@
-"""The user's message from the command line: what is piped in, the prompt, and what is attached."""
+"""Create the user's message from piped text, the prompt and attachments."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ _PROMPT_OPTIONS = (
         multiple=True,
         metavar="FILE|URL|-",
         shell_complete=complete_file,
-        help="Attach a document, image or sound; - is what is piped in.",
+        help="Attach a document, image or audio file; - is standard input.",
     ),
     click.argument("prompt", nargs=-1),
 )
 
 
 def prompt_options(command: Function) -> Function:
-    """Give a command PROMPT, --image and --attach."""
+    """Add PROMPT, --image and --attach to a command."""
     return apply_options(_PROMPT_OPTIONS, command)
 
 
 def prompt_message(
     prompt: Sequence[str], images: Sequence[str], attachments: Sequence[str]
 ) -> swink.UserMessage:
-    """Make the user's message: what is piped in, then the prompt, after any files.
+    """Create the user's message: attachments, then piped text, then the prompt.
 
-    An image, a PDF or a sound that is piped in is attached.
+    An image, PDF or audio file from a pipe is attached.
     """
     takes_pipe = [*images, *attachments].count(PIPE)
     if takes_pipe > 1:
         raise swink.InvalidContext(
-            "standard input is attached twice", resolution="Write - for one file alone."
+            "standard input is attached twice", resolution="Use - for one file only."
         )
     data = b"" if takes_pipe else _piped()
     piped_media = [block_of(data, "standard input")] if media_type_in(data) else []
@@ -65,9 +65,9 @@ def prompt_message(
     text = asked("\n\n".join(parts))
     if not text and not blocks:
         raise swink.InvalidContext(
-            "there is no prompt",
+            "no prompt given",
             title="Nothing to ask",
-            resolution="Write one after the options, or pipe text in.",
+            resolution="Write it after the options, or pipe text in.",
         )
     if not blocks:
         return swink.UserMessage(text)
@@ -75,7 +75,7 @@ def prompt_message(
 
 
 def _piped() -> bytes:
-    """Read standard input, unless a person sits at it or there is none."""
+    """Read standard input, unless it is a terminal or closed."""
     if sys.stdin is None or is_terminal(sys.stdin):
         return b""
     try:

@@ -1,14 +1,14 @@
-"""JSON schemas as people write them on a command line, and whether an answer has their shape.
+"""Parse JSON schemas in command-line notation, and check whether answers match.
 
-A schema is JSON, a file, or a few words:
+A schema is JSON, a file, or a short notation:
 
     name, age int, bio: in one sentence     an object of three fields, two of them text
     [name, age int]                         a list of such objects
-    tags str[], born int?                   a list of texts; a field that may be left out
+    tags str[], born int?                   a list of texts; an optional field
 
-Fields stand between commas, or in lines of their own, where a description may hold commas.
+Fields are separated by commas, or on separate lines, where a description may contain commas.
 
-Of an answer, types, enumerations, required and forbidden fields and choices are checked; patterns,
+Answers are checked for types, enumerations, required and forbidden fields and choices; patterns,
 bounds and recursive schemas are left to the API.
 """
 
@@ -36,7 +36,7 @@ TYPES = {
 }
 
 LIST = "items"
-"""The field that holds a list: what an API is asked for is an object."""
+"""The field that contains a list: APIs require an object at the top level."""
 
 _FIELD = re.compile(
     r"(?P<name>[^\W\d]\w*)(?:\s+(?P<type>[a-z]+))?(?P<list>\[\])?(?P<optional>\?)?$"
@@ -44,17 +44,17 @@ _FIELD = re.compile(
 
 
 def read_schema(given: str) -> dict[str, Any]:
-    """Return the JSON schema that is meant: JSON as it stands, a file of it, or a few words.
+    """Return the JSON schema given as inline JSON, a file, or the short notation.
 
-    Raises UsageError, which says what is wrong.
+    Raises UsageError if it is invalid.
     """
     if given.lstrip().startswith("{"):
         try:
             data: dict[str, Any] = json.loads(given)
         except ValueError as error:
             raise swink.InvalidOption(
-                f"--schema is no JSON: {error}",
-                resolution="Give a JSON schema, or a file with one.",
+                f"--schema is not valid JSON: {error}",
+                resolution="Pass a JSON schema, or a file with one.",
             ) from error
         return data
     path = user_path(given)
@@ -71,13 +71,13 @@ def read_schema(given: str) -> dict[str, Any]:
 
 
 def _looks_like_a_path(given: str) -> bool:
-    """Tell whether a person meant a file, which does not exist then."""
+    """Return whether the text looks like the path of a file, which does not exist."""
     word = given.strip()
     return not any(char in word for char in " ,\n[:") and any(char in word for char in "./\\")
 
 
 def schema_of(words: str) -> dict[str, Any]:
-    """Return the schema that a few words stand for. Raises InvalidOption."""
+    """Parse the short schema notation. Raises InvalidOption."""
     text = words.strip()
     is_list = text.startswith("[") and text.endswith("]")
     text = text[1:-1].strip() if is_list else text
@@ -88,13 +88,14 @@ def schema_of(words: str) -> dict[str, Any]:
         said = _FIELD.match(head)
         if said is None or (said["type"] or "str") not in TYPES:
             raise swink.InvalidOption(
-                f"--schema: {field!r} is no field",
-                resolution=f"Write names, each with a type ({', '.join(TYPES)}) and a description "
-                "if need be: 'name, age int, bio: in one sentence'.",
+                f"--schema: {field!r} is not a valid field",
+                resolution=f"Write names, each with an optional type ({', '.join(TYPES)}) and "
+                "description: 'name, age int, bio: in one sentence'.",
             )
         if said["name"] in properties:
             raise swink.InvalidOption(
-                f"--schema: {said['name']!r} is there twice", resolution="Give each field one name."
+                f"--schema: duplicate field {said['name']!r}",
+                resolution=("Give each field a different name."),
             )
         one: dict[str, Any] = {"type": TYPES[said["type"] or "str"]}
         if said["list"]:
@@ -104,7 +105,7 @@ def schema_of(words: str) -> dict[str, Any]:
             required.append(said["name"])
     if not properties:
         raise swink.InvalidOption(
-            "--schema names no field", resolution="Write for example: 'name, age int'"
+            "--schema names no field", resolution="For example: 'name, age int'"
         )
     schema = {"type": "object", "properties": properties, "required": required}
     if not is_list:
@@ -130,26 +131,26 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 
 
 def fits(text: str, asked: Any, whose: str = "The answer") -> bool:
-    """Tell whether an answer is JSON as it was asked for, and tell a person why it is not."""
+    """Return whether an answer is the requested JSON, and print an error if not."""
     why = misfit(text, asked)
     if why is not None:
         shape = "JSON" if asked == "json" else "JSON of the schema"
-        show_error(f"{whose} is not the {shape} that was asked for", why, "Ask again.")
+        show_error(f"{whose} is not the requested {shape}", why, "Ask again.")
     return why is None
 
 
 def misfit(text: str, asked: Any) -> str | None:
-    """Return what keeps a text from being JSON, of a schema if one is `asked` for."""
+    """Describe why a text is not JSON, or does not match the schema `asked`; `None` if it does."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        return f"it is no JSON: {error}"
+        return f"invalid JSON: {error}"
     schema = inlined_schema(asked) if isinstance(asked, Mapping) else {}
     return next(_misfits(data, schema, "$"), None)
 
 
 def _misfits(data: Any, schema: Any, at: str) -> Iterator[str]:
-    """Yield what does not fit; `at` is where, as in `$.items[0].name`."""
+    """Yield the mismatches; `at` is the place, as in `$.items[0].name`."""
     if not isinstance(schema, Mapping):
         return
     kind = schema.get("type")
@@ -166,7 +167,7 @@ def _misfits(data: Any, schema: Any, at: str) -> Iterator[str]:
     for keyword in ("anyOf", "oneOf"):
         parts = _list(schema, keyword)
         if parts and all(any(_misfits(data, part, at)) for part in parts):
-            yield f"{at} is none of the {len(parts)} that it may be"
+            yield f"{at} matches none of the {len(parts)} alternatives"
     if isinstance(data, dict):
         yield from _fields(data, schema, at)
     elif isinstance(data, list):
@@ -185,10 +186,10 @@ def _fields(data: dict[str, Any], schema: Mapping[str, Any], at: str) -> Iterato
         if name in known:
             yield from _misfits(value, known[name], f"{at}.{name}")
         elif is_closed:
-            yield f"{at} has {name!r}, which is not among its fields"
+            yield f"{at} has the unexpected field {name!r}"
 
 
 def _list(schema: Mapping[str, Any], keyword: str) -> list[Any]:
-    """Return what a keyword lists; nothing where a person wrote something else."""
+    """Return the list of a keyword; empty if the value is not a list."""
     listed = schema.get(keyword)
     return listed if isinstance(listed, list) else []

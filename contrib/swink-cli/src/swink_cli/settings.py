@@ -1,4 +1,4 @@
-"""What a user keeps for the command line, in a TOML file: models, short names, addresses.
+"""Read and write the command line's settings, a TOML file: models, aliases, addresses.
 
     default = ["openai/gpt-5.4-mini"]
 
@@ -11,9 +11,9 @@
     [profiles.work]
     default = ["azure/gpt-5.4"]
 
-A name stands for a model, or for several to fall back through. A profile has what the file itself
-has, and goes before it; `swink --profile`, SWINK_PROFILE or `profile` names the one that holds.
-Reading takes no parser but Python's own; what is written keeps the user's comments.
+An alias stands for a model or a fallback chain. A profile can contain the same settings as the
+file, and overrides them; `swink --profile`, SWINK_PROFILE or `profile` selects the active one.
+Reading needs only Python's own parser; writing keeps the user's comments.
 """
 
 from __future__ import annotations
@@ -36,27 +36,26 @@ __all__ = [
 ]  # fmt: skip
 
 CONFIG_ENV = "SWINK_CONFIG"
-"""Names the file, instead of the platform's own place."""
+"""Sets the path of the file, instead of the platform's default."""
 
 PROFILE = "swink_cli.profile"
-"""Where `--profile` leaves its value: a key of click's `Context.meta`."""
+"""Where `--profile` stores its value: a key of click's `Context.meta`."""
 
 PROFILE_ENV = "SWINK_PROFILE"
 
 MODEL_ENV = "SWINK_MODEL"
-"""Names the models of calls that name none."""
+"""Sets the default models."""
 
 _Data = Mapping[str, Any]
 
 
 @define
 class Settings:
-    """What the file says, the profile's words before its own; empty where it says nothing.
+    """The settings of the file, overridden by those of the profile; empty if not set.
 
-    `system` is the system prompt of calls that give none, as it stands or `@FILE`; `options` are
-    options of every call, whichever model it asks, and `providers` those of one provider, as
-    `Client` takes them. `log` says whether calls are kept, and `mcp` has servers of tools by their
-    names.
+    `system` is the default system prompt, as text or `@FILE`; `options` are default options for
+    every model, and `providers` those of one provider, as `Client` accepts them. `log` says whether
+    calls are stored, and `mcp` contains named tool servers.
     """
 
     default: list[str] = field(factory=list)
@@ -71,36 +70,37 @@ class Settings:
 
 
 def settings_path() -> Path:
-    """Return where the file is, or would be."""
+    """Return the path of the file, which may not exist."""
     if given := os.environ.get(CONFIG_ENV):
         return user_path(given)
     return user_folder() / "config.toml"
 
 
 def read_settings(*, begins: bool = False) -> Settings:
-    """Read the file, if there is one; what `begins` a profile may name a new one.
+    """Read the file, if it exists; with `begins`, the profile may be new.
 
-    Raises UsageError, which says what is wrong with it.
+    Raises UsageError if the file is invalid.
     """
     path = settings_path()
     return _settings(path, _read(path), begins)
 
 
 def configured() -> dict[str, Any]:
-    """Return what the file says, as it says it."""
+    """Return the raw content of the file."""
     return _read(settings_path())
 
 
 def profile_at_hand() -> str:
-    """Return the profile that was named for this run; empty for none, or the file's own."""
+    """Return the profile selected for this run; empty for none, or for the default of the file."""
     context = click.get_current_context(silent=True)
     return (context and context.meta.get(PROFILE)) or os.environ.get(PROFILE_ENV, "")
 
 
 def change(table: Sequence[str], name: str, value: Any) -> Path:
-    """Write a value, or take it out if `None`, and return the file.
+    """Set a value, or remove it if `None`, and return the file.
 
-    Of a profile it is the profile's. Raises UsageError for what the file may not hold.
+    With a profile, the value is set in the profile. Raises UsageError for an unknown key or invalid
+    value.
     """
     path = settings_path()
     file = path.resolve()
@@ -110,14 +110,14 @@ def change(table: Sequence[str], name: str, value: Any) -> Path:
     except OSError as error:
         raise swink.UsageError(
             f"{path}: {error.strerror or error}",
-            title="Nothing was kept",
-            resolution=f"Set {CONFIG_ENV} to a file that may be written.",
+            title="Nothing was saved",
+            resolution=f"Set {CONFIG_ENV} to a file that you can write.",
         ) from error
     return path
 
 
 def _changed(path: Path, table: Sequence[str], name: str, value: Any) -> str:
-    """Return the text of a file with another value, or without it."""
+    """Return the text of a file with a value changed or removed."""
     import tomlkit
 
     said = _read(path)
@@ -129,7 +129,7 @@ def _changed(path: Path, table: Sequence[str], name: str, value: Any) -> str:
         for part in [*(["profiles", profile] if profile and name != "profile" else []), *table]:
             place = place.setdefault(part, tomlkit.table())
             if not isinstance(place, dict):
-                raise _wrong(path, f"{part} is a value, and has no parts")
+                raise _wrong(path, f"{part} is a value, not a table")
         if value is None:
             place.pop(name, None)
         else:
@@ -139,8 +139,8 @@ def _changed(path: Path, table: Sequence[str], name: str, value: Any) -> str:
     except swink.UsageError as error:  # it is not the file that is wrong
         raise swink.UsageError(
             error.message,
-            title="Nothing was kept",
-            resolution="Name another key, or give it another value; the file is as it was.",
+            title="Nothing was saved",
+            resolution="Use another key or value; the file was not changed.",
         ) from error
     return text
 
@@ -155,7 +155,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _settings(path: Path, said: _Data, begins: bool) -> Settings:
-    """Make settings of a file's content; unless it `begins`, the profile has to exist."""
+    """Create settings from a file's content; unless it `begins`, the profile must exist."""
     settings = Settings()
     profiles = _table(path, "profiles", said.get("profiles", {}))
     settings.profiles = sorted(profiles)
@@ -170,9 +170,9 @@ def _settings(path: Path, said: _Data, begins: bool) -> Settings:
 
         if settings.profile not in profiles_with_keys():
             raise swink.UsageError(
-                f"there is no profile {settings.profile!r}",
-                resolution=f"Profiles are {', '.join(profiles) or 'none'}. Another one begins with "
-                f"what is kept for it: swink --profile {settings.profile} default MODEL",
+                f"unknown profile {settings.profile!r}",
+                resolution=f"Profiles are {', '.join(profiles) or 'none'}. To create one, set a "
+                f"value: swink --profile {settings.profile} default MODEL",
             )
     return settings
 
@@ -182,7 +182,9 @@ def _apply(path: Path, settings: Settings, said: _Data, where: str) -> None:
         read = _READERS.get(name)
         if read is None:
             allowed = ", ".join(_READERS)
-            raise _wrong(path, f"it may hold {allowed}, profile and profiles, not {where + name!r}")
+            raise _wrong(
+                path, f"unknown key {where + name!r}; allowed: {allowed}, profile and profiles"
+            )
         made = read(path, where + name, value)
         held = getattr(settings, name)
         setattr(settings, name, {**held, **made} if isinstance(held, dict) else made)
@@ -191,7 +193,7 @@ def _apply(path: Path, settings: Settings, said: _Data, where: str) -> None:
 def _models(path: Path, name: str, value: Any) -> list[str]:
     given = [value] if isinstance(value, str) else value
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given) or not given:
-        raise _wrong(path, f"{name} is no model's name, and no list of them")
+        raise _wrong(path, f"{name} is not a model name or a list of them")
     return given
 
 
@@ -207,7 +209,7 @@ def _providers(path: Path, name: str, value: Any) -> dict[str, dict[str, Any]]:
     for provider, options in _table(path, name, value).items():
         found[provider] = dict(_table(path, f"{name}.{provider}", options))
         if "api_key" in found[provider]:
-            raise _wrong(path, f"{name}.{provider}: keys are kept by `swink keys set {provider}`")
+            raise _wrong(path, f"{name}.{provider}: store keys with `swink keys set {provider}`")
     return found
 
 
@@ -219,7 +221,7 @@ def _table(path: Path, name: str, value: Any) -> _Data:
 
 def _flag(path: Path, name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _wrong(path, f"{name} is neither true nor false")
+        raise _wrong(path, f"{name} must be true or false")
     return value
 
 
@@ -238,12 +240,12 @@ _READERS: dict[str, Callable[[Path, str, Any], Any]] = {
     "log": _flag,
     "mcp": lambda path, name, value: dict(_table(path, name, value)),
 }
-"""What a file, and a profile, may say, and how each is read."""
+"""The settings of a file or profile, and how each is parsed."""
 
 
 def _wrong(path: Path, why: str) -> swink.UsageError:
     return swink.UsageError(
         f"{path}: {why}",
         title="The configuration cannot be read",
-        resolution="Mend the file, or move it away.",
+        resolution="Correct the file, or move it away.",
     )

@@ -1,4 +1,4 @@
-"""The line that ends an answer, and the numbers in it."""
+"""Format the summary line after an answer, and its numbers."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 __all__ = ["amount", "money", "rate", "run_summary", "seconds", "summary", "tokens"]
 
 MEASURABLE = 0.02
-"""Seconds below which a rate says nothing: the answer came in one read or two."""
+"""Seconds below which a rate is meaningless: the answer arrived in one or two reads."""
 
 _REASONS = {
-    swink.StopReason.LENGTH: "cut off at the token limit",
+    swink.StopReason.LENGTH: "truncated at the token limit",
     swink.StopReason.CONTENT_FILTER: "stopped by a content filter",
-    swink.StopReason.PAUSE: "paused by the provider: ask again to go on",
-    swink.StopReason.TOOL_USE: "waits for its tools",
+    swink.StopReason.PAUSE: "paused by the provider: ask again to continue",
+    swink.StopReason.TOOL_USE: "waiting for its tools",
 }
 
 
 def amount(count: int | None) -> str:
-    """Write a number of tokens with separators; `?` for an unknown one."""
+    """Format a number of tokens with separators; `?` if unknown."""
     return "?" if count is None else f"{count:,}"
 
 
 def money(dollars: float, estimated: bool = False) -> str:
-    """Write US dollars: cents at least, and two figures that mean something."""
+    """Format US dollars: at least cents, and two significant digits."""
     if estimated and dollars:
         return f"{money(dollars)} (estimated)"
     if dollars == 0:
@@ -41,17 +41,17 @@ def money(dollars: float, estimated: bool = False) -> str:
 
 
 def seconds(value: float) -> str:
-    """Write a duration that people have waited for."""
+    """Format a duration."""
     return f"{value * 1000:.0f} ms" if value < 0.9995 else f"{value:.1f} s"
 
 
 def rate(count: int | None, duration: float) -> float | None:
-    """Return tokens a second; `None` where the two do not say."""
+    """Return tokens per second; `None` if it cannot be computed."""
     return None if count is None or duration < MEASURABLE else count / duration
 
 
 def tokens(usage: swink.Usage | None, *, complete: bool = True) -> str:
-    """Write what an answer took; of one that is not complete, what was counted."""
+    """Format the token usage of an answer; for an incomplete answer, the tokens counted."""
     if usage is None or (usage.input is None and usage.output is None):
         return "tokens unknown"
     read = f" ({amount(usage.cache_read)} cached)" if usage.cache_read else ""
@@ -62,7 +62,7 @@ def tokens(usage: swink.Usage | None, *, complete: bool = True) -> str:
 
 
 def summary(stream: swink.EventStream, display: Display) -> str:
-    """Write who answered, what it took, and how fast it came."""
+    """Format model, usage and speed of an answer."""
     call, message = stream.call, stream.message
     asked = str(call.model)
     answered = message.model
@@ -85,7 +85,7 @@ def summary(stream: swink.EventStream, display: Display) -> str:
 
 
 def run_summary(run: Run) -> str:
-    """Write who answered in a tool loop, and what all of its turns took."""
+    """Format model and total usage of a tool loop."""
     parts = [str(run.call.model), f"{run.turns} turn{'' if run.turns == 1 else 's'}"]
     parts.append(tokens(run.usage, complete=run.outcome == "done"))
     if run.cost is not None and run.cost.total is not None:

@@ -1,4 +1,4 @@
-"""Templates: options and a prompt under a name, a TOML file each beside the settings.
+"""Templates: named options and prompts, each in a TOML file beside the settings.
 
     # templates/translate.toml
     model = "openai/gpt-5.4-mini"
@@ -9,8 +9,8 @@
     [defaults]
     language = "French"
 
-A name is that of an option of the command, without its dashes. `$input` is what is asked: what is
-piped in, and the prompt. Other variables come from `-p NAME=VALUE`, or have a default.
+A key is the name of a command option without its dashes. `$input` is the question: piped text and
+the prompt. Other variables come from `-p NAME=VALUE`, or have a default.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ __all__ = [
 ]
 
 IN_USE = "swink_cli.template"
-"""Where the template of a command line is left: a key of click's `Context.meta`."""
+"""Where the template of a command line is stored: a key of click's `Context.meta`."""
 
 INPUT = "input"
 ENDING = ".toml"
 
 NEVER = frozenset({"api_key", "go_on", "id", "parameters", "save", "template", "yes"})
-"""Options of one call, which no template holds: no file gives leave to carry out tools."""
+"""Options of one call, which templates cannot contain: a file must not allow tools to run."""
 
 EVERYWHERE = frozenset({"copy", "extract", "plain", "restart"})
-"""Options that a template may hold though not every command has them."""
+"""Options that a template may contain although not every command has them."""
 
 
 @define
 class Template:
-    """A prompt, options by the names of their parameters, and the values of variables."""
+    """A prompt, options by the names of their parameters, and default values of variables."""
 
     name: str
     prompt: str = ""
@@ -66,12 +66,12 @@ class Template:
     variables: dict[str, str] = field(factory=dict)
 
     def filled(self, text: str, **more: str) -> str:
-        """Put the values of its variables into a text. Raises UsageError for one without."""
+        """Replace the variables in a text. Raises UsageError for a variable without a value."""
         values = {**self.variables, **more}
         template = Text(text)
         if not template.is_valid():
             raise swink.UsageError(
-                f"template {self.name}: a $ is followed by no name",
+                f"template {self.name}: a $ without a name",
                 resolution="Write $$ for a dollar sign.",
             )
         missing = [name for name in template.get_identifiers() if name not in values]
@@ -83,14 +83,14 @@ class Template:
         return template.substitute(values)
 
     def asked(self, text: str) -> str:
-        """Return the prompt for what is asked, which comes behind it unless it has its place."""
+        """Return the prompt for a question, which is inserted at `$input` or else appended."""
         filled = self.filled(self.prompt, **{INPUT: text})
         has_place = INPUT in Text(self.prompt).get_identifiers()
         return filled if has_place else "\n\n".join(filter(None, (filled, text)))
 
 
 def _use(context: click.Context, _: click.Parameter, name: str | None) -> None:
-    """Have a template's options stand where the command line has none."""
+    """Use a template's options as defaults of the command line."""
     if name and not context.resilient_parsing:
         template = read_template(name, context.command)
         context.meta[IN_USE] = template
@@ -98,7 +98,7 @@ def _use(context: click.Context, _: click.Parameter, name: str | None) -> None:
 
 
 def complete_template(_: click.Context, __: click.Parameter, start: str) -> list[CompletionItem]:
-    """Offer the templates there are."""
+    """Complete template names."""
     return [CompletionItem(name) for name in template_names() if name.startswith(start)]
 
 
@@ -110,7 +110,7 @@ template_options = (
         is_eager=True,
         callback=_use,
         shell_complete=complete_template,
-        help="Take prompt and options from a template (`swink template`).",
+        help="Use the prompt and options of a template (`swink template`).",
     ),
     click.option(
         "-p",
@@ -118,27 +118,27 @@ template_options = (
         "parameters",
         multiple=True,
         metavar="NAME=VALUE",
-        help="The value of a variable in the template.",
+        help="Set a variable of the template.",
     ),
 )
 
 
 def fill_template(context: click.Context, given: dict[str, Any]) -> None:
-    """Put what a template says into the options `given`. Raises UsageError."""
+    """Fill the options `given` from a template. Raises UsageError."""
     del given["template"]
     pairs = given.pop("parameters")
     template: Template | None = context.meta.get(IN_USE)
     if template is None:
         if pairs:
             raise swink.InvalidOption(
-                "-p gives a template's variable a value", resolution="Name the template: -t NAME"
+                "-p gives a template's variable a value", resolution="Pass the template: -t NAME"
             )
         return
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise swink.InvalidOption(
-                f"{pair!r} is not NAME=VALUE", resolution="Write for example -p language=French"
+                f"{pair!r} is not NAME=VALUE", resolution="For example: -p language=French"
             )
         template.variables[name] = value
     if context.get_parameter_source("system") is ParameterSource.DEFAULT_MAP:
@@ -148,41 +148,41 @@ def fill_template(context: click.Context, given: dict[str, Any]) -> None:
 
 
 def asked(text: str) -> str:
-    """Return what is asked with the template of this command line, if there is one."""
+    """Return the question, with the template of this command line if there is one."""
     context = click.get_current_context(silent=True)
     template: Template | None = context.meta.get(IN_USE) if context else None
     return text if template is None else template.asked(text)
 
 
 def template_folder() -> Path:
-    """Return where templates are, or would be."""
+    """Return the template folder, which may not exist."""
     return settings_path().parent / "templates"
 
 
 def template_names() -> list[str]:
-    """List the templates there are."""
+    """List the template names."""
     return sorted(path.stem for path in template_folder().glob(f"*{ENDING}"))
 
 
 def template_path(name: str) -> Path:
-    """Return a template's file, which need not exist. Raises UsageError for what is no name."""
+    """Return a template's file, which need not exist. Raises UsageError for an invalid name."""
     if not name or Path(name).name != name or name.startswith("."):
         raise swink.UsageError(
-            f"{name!r} is no template's name", resolution="Choose a word without a slash."
+            f"invalid template name: {name!r}", resolution="Choose a name without a slash."
         )
     return template_folder() / f"{name}{ENDING}"
 
 
 def read_template(name: str, command: click.Command) -> Template:
-    """Read a template for a command. Raises UsageError, which says what is wrong with it."""
+    """Read a template for a command. Raises UsageError if it is invalid."""
     path = template_path(name)
     try:
         said = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError as error:
         known = ", ".join(template_names()) or "none"
         raise swink.UsageError(
-            f"there is no template {name!r}; there are: {known}",
-            resolution=f"Make it with --save {name}, or write {path}",
+            f"unknown template {name!r}; templates: {known}",
+            resolution=f"Create it with --save {name}, or write {path}",
         ) from error
     except (OSError, ValueError) as error:
         raise _wrong(path, str(getattr(error, "strerror", None) or error)) from error
@@ -198,19 +198,21 @@ def read_template(name: str, command: click.Command) -> Template:
             many = parameter.multiple and not isinstance(value, list)
             given = [value] if many else value
             if parameter.multiple and any(map(_is_secret, given)):
-                raise _wrong(path, "no template holds a key, which `swink keys set` keeps")
+                raise _wrong(
+                    path, "a template cannot contain a key; store it with `swink keys set`"
+                )
             try:
                 parameter.type_cast_value(click.Context(command), given)
             except click.BadParameter as error:
                 raise _wrong(path, f"{key}: {error.message}") from error
             template.options[str(parameter.name)] = given
         elif key not in EVERYWHERE:
-            raise _wrong(path, f"{key!r} is no option that a template holds")
+            raise _wrong(path, f"a template cannot contain the option {key!r}")
     return template
 
 
 def save_template(name: str, prompt: Sequence[str], context: click.Context) -> Path:
-    """Write the options of a command line, and its prompt, as a template, and return the file."""
+    """Save the options and the prompt of a command line as a template, and return the file."""
     import tomlkit
 
     path = template_path(name)
@@ -226,7 +228,7 @@ def save_template(name: str, prompt: Sequence[str], context: click.Context) -> P
         said["prompt"] = " ".join(prompt)
     if not said:
         raise swink.UsageError(
-            "there is nothing to save", resolution="Give options, or a prompt, beside --save."
+            "the template would be empty", resolution="Pass options or a prompt with --save."
         )
     try:
         private_folder(path.parent)
@@ -235,18 +237,18 @@ def save_template(name: str, prompt: Sequence[str], context: click.Context) -> P
         raise swink.UsageError(
             f"{path}: {error.strerror or error}",
             title="Nothing was saved",
-            resolution="See that the folder may be written.",
+            resolution="Check that you can write to the folder.",
         ) from error
     return path
 
 
 def _is_secret(value: Any) -> bool:
-    """Tell whether a value of `--option` is a key."""
+    """Return whether a value of `--option` is a key."""
     return str(value).partition("=")[0].strip() == "api_key"
 
 
 def _parameters(command: click.Command) -> dict[str, click.Option]:
-    """Return the options that a template may hold, by their long names."""
+    """Return the options that a template may contain, by their long names."""
     return {
         option.removeprefix("--"): parameter
         for parameter in command.params
@@ -260,5 +262,5 @@ def _wrong(path: Path, why: str) -> swink.UsageError:
     return swink.UsageError(
         f"{path}: {why}",
         title="The template cannot be read",
-        resolution="Mend the file, or take it away: `swink template` lists those there are.",
+        resolution="Correct the file, or move it away; `swink template` lists the templates.",
     )

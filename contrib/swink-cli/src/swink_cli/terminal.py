@@ -1,4 +1,4 @@
-"""Notes, errors and tables, which people read beside the answer. It does without rich."""
+"""Notices, errors and tables on standard error. This module does not use rich."""
 
 from __future__ import annotations
 
@@ -37,20 +37,21 @@ __all__ = [
 ]
 
 KNOWN = Path(__file__).resolve().parent / "known_providers.txt"
-"""A line for each provider of swink's own: its name and its distribution."""
+"""One line per provider that swink maintains: its name and its distribution."""
 
 LEAST_HELP = 52
-"""Columns below which a help text is laid out as a narrow one."""
+"""Terminal width below which help texts use a narrow layout."""
 
 ECHO = 2
-"""Columns in which a terminal writes ^C behind the cursor: who is to wipe a line leaves them free,
-or it would end in the next one."""
+"""Width of ^C, which a terminal echoes at the cursor. Lines that may be erased leave these columns
+free, so that the echo does not wrap.
+"""
 
 GAP = 2
 """Columns between those of a table."""
 
 LEAST_TAIL = 16
-"""Columns that the last column of a table needs to stand in its row."""
+"""Minimum width for the last column of a table to stay in its row."""
 
 _JOINERS = r"\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef"
 """Joiners and variation selectors, which choose the form of the character before them."""
@@ -66,10 +67,11 @@ _JOINER = re.compile(f"[{_JOINERS}]")
 
 
 def printable(text: str) -> str:
-    r"""Write control, bidirectional and invisible characters as escapes: `\x1b`, `\u202e`.
+    r"""Escape control, bidirectional and invisible characters: `\x1b`, `\u202e`.
 
-    Text could drive a terminal with them, or show other words than it has. Line ends and tabs stay,
-    and so do joiners and variation selectors that belong to the character before them.
+    They could control the terminal, or make text look different from its content. Line ends and
+    tabs are kept, and so are joiners and variation selectors that belong to the character before
+    them.
     """
     return _UNSEEN.sub(_escaped, text)
 
@@ -88,7 +90,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def _takes(before: str, joiner: str) -> bool:
-    """Tell whether a joiner or selector changes the form of the character before it."""
+    """Return whether a joiner or selector changes the form of the character before it."""
     if joiner == "\ufe0f" and before in "0123456789#*":  # key caps
         return True
     if _UNSEEN.match(before):
@@ -97,14 +99,16 @@ def _takes(before: str, joiner: str) -> bool:
 
 
 class PrintableStream:
-    """Makes the pieces of a text printable as the whole text would be."""
+    """Escapes the pieces of a text as `printable` escapes the whole."""
 
     def __init__(self) -> None:
         self._last = ""
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Return the printable text of a piece; a final carriage return waits for the next."""
+        """Return the printable text of a piece; a trailing carriage return waits for the next
+        piece.
+        """
         text = self._last + self._held + piece
         self._held = "\r" if text.endswith("\r") else ""
         text = text.removesuffix("\r")
@@ -119,12 +123,12 @@ class PrintableStream:
 
 
 def as_unicode(text: str) -> str:
-    """Mend what a user typed in another encoding, which no JSON could carry."""
+    """Replace undecodable bytes that the user typed, which JSON cannot represent."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def is_terminal(file: IO[Any] | None) -> bool:
-    """Tell whether a person may be at a file, which may be closed or none at all."""
+    """Return whether a stream is a terminal; it may be closed or `None`."""
     try:
         return file is not None and file.isatty()
     except ValueError:
@@ -135,16 +139,16 @@ _kept: TextIOWrapper | None = None
 
 
 def stdout() -> TextIO:
-    """Return the standard output that this program was given."""
+    """Return the standard output of this program."""
     return _kept or sys.stdout
 
 
 @contextmanager
 def own_stdout() -> Iterator[None]:
-    """Have what is not ours go to stderr meanwhile: of users' code, and of what it starts.
+    """Redirect other output to stderr meanwhile: of users' code and of child processes.
 
-    The descriptor is stderr's then, and `stdout` a copy of what it was. A person who looks on has
-    both before their eyes, and needs no such thing.
+    The file descriptor is redirected to stderr, and `stdout` is a copy of the original. On a
+    terminal, where both are visible, nothing is redirected.
     """
     global _kept
     theirs = sys.stdout
@@ -169,27 +173,29 @@ def own_stdout() -> Iterator[None]:
 
 
 def one_screen() -> bool:
-    """Tell whether stdout and stderr go to the same person's eyes."""
+    """Return whether stdout and stderr are both terminals."""
     return is_terminal(stdout()) and is_terminal(sys.stderr)
 
 
 def is_dumb() -> bool:
-    """Tell whether the terminal can neither take lines back nor show styles (TERM=dumb)."""
+    """Return whether the terminal can neither erase lines nor show styles (TERM=dumb)."""
     return os.environ.get("TERM") == "dumb"
 
 
 def styled(text: str, **style: Any) -> str:
-    """Return text with ANSI styles, unless the user wants none (NO_COLOR) or would see none."""
+    """Return text with ANSI styles, unless the user disabled them (NO_COLOR) or the output is not a
+    terminal.
+    """
     return text if is_dumb() or os.environ.get("NO_COLOR") else click.style(text, **style)
 
 
 def say(text: str, **style: Any) -> None:
-    """Write lines to stderr, dim unless styled otherwise."""
+    """Print lines to stderr, dim unless styled otherwise."""
     click.echo(styled(fitted(printable(text)), **(style or {"dim": True})), err=True)
 
 
 def fitted(text: str, to_stdout: bool = False) -> str:
-    """Break lines between words, where a terminal would break in the middle of one."""
+    """Break lines between words, before the terminal breaks them inside one."""
     if not is_terminal(stdout() if to_stdout else sys.stderr):
         return text
     width = shutil.get_terminal_size().columns
@@ -199,7 +205,7 @@ def fitted(text: str, to_stdout: bool = False) -> str:
 
 
 def columns_of(text: str) -> int:
-    """Return the columns that a line takes on a terminal."""
+    """Return the number of columns that a line takes on a terminal."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -223,7 +229,7 @@ def _wrap(line: str, width: int) -> str:
     )
 
 
-KEEP_A_KEY = "or keep one: swink keys set {}, or pass --api-key KEY"
+KEEP_A_KEY = "or store one: swink keys set {}, or pass --api-key KEY"
 
 SPELLED_HERE = {
     "or pass api_key=…": KEEP_A_KEY.format("PROVIDER"),
@@ -236,28 +242,28 @@ SPELLED_HERE = {
     'malformed="skip"': "--option malformed=skip",
     "rules=False": "--option rules=false",
     "retired=True": "--option retired=true",
-    "the log at DEBUG level": "what `swink --debug …` prints",
+    "the log at DEBUG level": "the output of `swink --debug …`",
 }
-"""How the command line spells what the library's advice says in Python."""
+"""Replacements of the library's advice, which is written for Python, by command-line wording."""
 
 
 def spelled_here(advice: str) -> str:
-    """Return the library's advice in the command line's words."""
+    """Return the library's advice in command-line wording."""
     for python, here in SPELLED_HERE.items():
         advice = advice.replace(python, here)
     return advice
 
 
 def show_error(title: str, message: str, resolution: str = "") -> None:
-    """Tell a person what went wrong and what to do."""
+    """Print an error and what to do."""
     absent = re.match(r'no provider "([\w-]+)"', message)
     if absent and (owner := owner_of(absent[1])):
-        resolution = f"`pip install {owner}` brings it; if that is installed, see swink doctor."
+        resolution = f"Install it with `pip install {owner}`; if it is installed, run swink doctor."
     if keyless := re.match(r"no API key for ([\w-]+):", message):
         resolution = resolution.replace("or pass api_key=…", KEEP_A_KEY.format(keyless[1]))
     resolution = spelled_here(resolution)
     for python, here in SPELLED_HERE.items():
-        if "…" in python:  # other words may be a provider's own, which stay as they are
+        if "…" in python:  # other text may come from a provider, and is not changed
             message = message.replace(python, here)
     say(f"Error: {title}", fg="red", bold=True)
     if message and message != title:
@@ -267,16 +273,16 @@ def show_error(title: str, message: str, resolution: str = "") -> None:
 
 
 def owner_of(provider: str) -> str | None:
-    """Return swink's own distribution of a provider, installed or not; `None` for any other."""
+    """Return the distribution of a provider that swink maintains, installed or not, or `None`."""
     return dict(line.split() for line in KNOWN.read_text("utf-8").splitlines()).get(provider)
 
 
 def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> list[str]:
-    """Lay out rows as lines, without control characters, which no cell needs.
+    """Format rows as lines, without control characters.
 
-    A row that is a string is the title of those below it, which are indented then. On a terminal
-    the last column wraps below itself, or goes below its row where there is no room for it, with
-    those before it that have none either; elsewhere lines are as long as they need to be.
+    A row that is a string is the title of the rows below it, which are indented. On a terminal, the
+    last column wraps within its width, or moves below its row if it does not fit, together with
+    earlier columns that do not fit; elsewhere, lines have any length.
     """
     rows = [row if isinstance(row, str) else tuple(map(printable, row)) for row in rows]
     cells = [row for row in (headings, *rows) if row and not isinstance(row, str)]
@@ -306,7 +312,7 @@ def table(rows: Sequence[Sequence[str] | str], headings: Sequence[str] = ()) -> 
 
 
 def _merged(row: Sequence[str], fit: int) -> tuple[str, ...]:
-    """Make one cell of those behind the first that fit."""
+    """Merge the cells after the first that fit into one."""
     return (*row[:fit], (" " * GAP).join(row[fit:]))
 
 
@@ -319,7 +325,7 @@ def _with_tail(head: str, tail: str, start: int, columns: int) -> list[str]:
 
 
 class HelpFormatter(click.HelpFormatter):
-    """Help texts for terminals narrower than click's own, which has no less than 50 columns."""
+    """A help formatter for terminals narrower than 50 columns, the minimum of click's own."""
 
     def __init__(
         self, indent_increment: int = 2, width: int | None = None, max_width: int | None = None
@@ -331,5 +337,5 @@ class HelpFormatter(click.HelpFormatter):
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
-        """Write terms and what they mean; on a narrow terminal, long terms above it."""
+        """Write a definition list; on a narrow terminal, long terms are on a line above."""
         super().write_dl(rows, self.width // 3 if self._narrow else col_max, col_spacing)

@@ -1,4 +1,4 @@
-"""A tool loop, shown as it goes on: the answer, what tools were called with, what they said."""
+"""Show a tool loop as it runs: the answer, the tool calls and their results."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ = ["CODES", "OpenTools", "ask_with_tools", "show_run"]
 CODES: dict[str | None, int] = {
     "max_turns": EXIT_INCOMPLETE, "aborted": EXIT_INTERRUPTED, "error": EXIT_FAILURE,
 }  # fmt: skip
-"""The exit codes of runs that did not end with an answer."""
+"""The exit codes of runs that ended without an answer."""
 
 RESULT_SHOWN = 200
-"""Characters of a tool's result that are shown."""
+"""Number of characters of a tool's result to show."""
 
 
 class _RunDisplay(Display):
-    """Shows the turns one after the other, and between them the results of tools."""
+    """Shows the turns one after the other, with the results of tools between them."""
 
     def feed(self, batch: Sequence[Any]) -> None:
         for event in batch:
@@ -61,7 +61,7 @@ def _said(event: ToolEnd) -> str:
 async def ask_with_tools(
     call: CallOptions, context: swink.Context, tools: ToolOptions, sink: Sink, memory: Memory
 ) -> Run:
-    """Ask with tools at hand, and return the tool loop, which has ended."""
+    """Ask with tools, and return the tool loop after it has ended."""
     approval = Approval(yes=tools.yes)
     approval.sink = sink
     parts = client_parts(call.models, memory.plugins)
@@ -87,9 +87,9 @@ async def ask_with_tools(
 
 
 class OpenTools:
-    """Tools that stay open from one turn of a chat to the next, in a task of their own.
+    """Tools that stay open between turns of a chat, in a separate task.
 
-    Raises UsageError where nobody can be asked for leave.
+    Raises UsageError without a terminal if approval is required.
     """
 
     def __init__(self, tools: ToolOptions) -> None:
@@ -101,7 +101,7 @@ class OpenTools:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of a run that has them at hand."""
+        """The run options with these tools."""
         turns = self._tools.max_turns
         return {"tools": self._found, "approve": self.approval, "max_turns": turns}
 
@@ -128,7 +128,7 @@ class OpenTools:
 
 
 async def show_run(run: Run, sink: Sink) -> None:
-    """Show a tool loop to its end, and say what it took."""
+    """Show a tool loop to its end, and print its usage."""
     display = await show_call(run, sink, _RunDisplay(sink))
     if one_screen() and display.first_token_at is not None:
         say("")
@@ -148,24 +148,24 @@ async def show_run(run: Run, sink: Sink) -> None:
 
 # -- leave to carry a call out ---------------------------------------------------------------------
 
-REFUSED = "The user does not allow this call."
+REFUSED = "The user did not allow this call."
 
 SHOWN = 2000
-"""Characters of the arguments that are shown."""
+"""Number of characters of the arguments to show."""
 
 
 class Approval:
-    """Whether tool calls may be carried out: all of them (`yes`), or those that a person allows.
+    """Whether tool calls may run: all of them (`yes`), or those that the user approves.
 
-    Calls of a turn are asked about one after the other. Without a terminal nobody could be asked,
-    so that making one raises UsageError, before anything is sent.
+    The calls of a turn are approved one after the other. Without a terminal, the constructor raises
+    UsageError, before anything is sent.
     """
 
     def __init__(self, *, yes: bool) -> None:
         if not yes and not (_asks() and is_terminal(sys.stderr)):
             raise swink.UsageError(
-                "tools would be carried out, and nobody can be asked whether they may be",
-                title="Nobody to ask",
+                "tool calls need approval, which requires a terminal",
+                title="Approval required",
                 resolution="Run it on a terminal, or pass --yes to allow every call.",
             )
         self.sink: Sink | None = None
@@ -174,7 +174,7 @@ class Approval:
         self._one_at_a_time = asyncio.Lock()
 
     async def __call__(self, call: swink.ToolCallBlock) -> bool | str:
-        """Return whether a call may be carried out; a string is for the model, and refuses it."""
+        """Return whether a call may run; a string refuses it and is passed to the model."""
         if self._yes:
             return True
         async with self._one_at_a_time:
@@ -190,7 +190,7 @@ class Approval:
         while True:
             say(f"Run {_in_sight(call.name)} {shown}?", fg="yellow")
             more = "" if shown is whole else "[w]hole, "
-            click.echo(f"[y]es, [n]o, [a]lways, {more}or why not: ", nl=False, err=True)
+            click.echo(f"[y]es, [n]o, [a]lways, {more}or a reason for no: ", nl=False, err=True)
             answer = (await _line()).strip()
             match answer.lower():
                 case "w" | "whole" if more:
@@ -203,18 +203,21 @@ class Approval:
                 case "n" | "no":
                     return REFUSED
                 case "":
-                    say("Say y, n or a; words are told to the model, and refuse the call.")
+                    say(
+                        "Answer y, n or a; any other text refuses the call and is passed to "
+                        "the model."
+                    )
                 case _:
                     return f"{REFUSED} They say: {answer}"
 
 
 def _in_sight(text: str) -> str:
-    """Write as escapes what would hide a part of JSON, or show it in another order than it has."""
+    """Escape characters that would hide a part of JSON or change its order on the screen."""
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _forget_what_was_typed() -> None:
-    """Have no answer that was typed before its question: nobody saw what it would allow."""
+    """Discard input typed before the question, when the user could not see what it would allow."""
     with suppress(ImportError):  # Windows
         import termios
 
@@ -226,7 +229,7 @@ def _asks() -> bool:
 
 
 async def _line() -> str:
-    """Read a line from the terminal, without a thread that nobody could stop."""
+    """Read a line from the terminal without a thread, which could not be stopped."""
     loop = asyncio.get_running_loop()
     file = sys.stdin.fileno()
     ready = asyncio.Event()

@@ -1,8 +1,8 @@
-"""Tools that a model may call and swink carries out: of plugins, of Python files, of MCP servers.
+"""Run tools of plugins, Python files and MCP servers that a model calls.
 
-Plugins name theirs in the entry-point group `swink.tools`: a function, a `swink.tool`, or a list of
-these. Of a Python file every function is a tool whose name has no underscore before it. Nothing is
-imported or started that the user has not named.
+Plugins declare tools in the entry-point group `swink.tools`: a function, a `swink.tool`, or a list
+of these. In a Python file, every function whose name does not begin with an underscore is a tool.
+Only tools that the user names are imported or started.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 MAX_TURNS = 20
-"""How often the model may be called in the course of one answer, unless told otherwise."""
+"""Default maximum number of model calls for one answer."""
 
 TOOL_SOURCES = (
     click.option(
@@ -45,7 +45,7 @@ TOOL_SOURCES = (
         multiple=True,
         metavar="FILE|CODE",
         shell_complete=complete_file,
-        help="Offer the functions of a Python file, or of the code itself, as tools.",
+        help="Use the functions of a Python file, or of inline code, as tools.",
     ),
     click.option(
         "--mcp",
@@ -53,33 +53,35 @@ TOOL_SOURCES = (
         multiple=True,
         metavar="NAME|URL|COMMAND",
         shell_complete=complete_server,
-        help="Offer the tools of an MCP server: one that is configured, at an address, or started.",
+        help=(
+            "Use the tools of an MCP server: a configured name, an address, or a command to start."
+        ),
     ),
 )
-"""Options that name tools."""
+"""Options that select tools."""
 
 _TOOL_OPTIONS = (
     *TOOL_SOURCES,
-    click.option("-y", "--yes", is_flag=True, help="Carry out tool calls without asking you."),
+    click.option("-y", "--yes", is_flag=True, help="Run tool calls without confirmation."),
     click.option(
         "--max-turns",
         type=click.IntRange(1),
         default=MAX_TURNS,
         show_default=True,
-        help="The most calls of the model for one answer, where tools are carried out.",
+        help="Maximum number of model calls for one answer with tools.",
     ),
     click.option(
         "--max-tool-calls",
         type=click.IntRange(0),
         metavar="N",
-        help="The most tool calls to carry out.",
+        help="Maximum number of tool calls to run.",
     ),
 )
 
 
 @define
 class ToolOptions:
-    """What was named on a command line; `names` are those of plugins' tools."""
+    """The tool options of a command line; `names` are tools of plugins."""
 
     names: Sequence[str] = ()
     files: Sequence[str] = ()
@@ -88,12 +90,12 @@ class ToolOptions:
     max_turns: int = MAX_TURNS
 
     def __bool__(self) -> bool:
-        """Tell whether there is any tool to carry out."""
+        """Return whether there is any tool to run."""
         return bool(self.names or self.files or self.servers)
 
     @asynccontextmanager
     async def opened(self) -> AsyncGenerator[list[FunctionTool[..., Any]], None]:
-        """Load the tools, with their servers under way. Raises UsageError and PluginError."""
+        """Load the tools and start their servers. Raises UsageError and PluginError."""
         async with AsyncExitStack() as stack:
             found = [tool for name in self.names for tool in plugin_tools(name)]
             found += [tool for file in self.files for tool in _of_python(file)]
@@ -106,14 +108,14 @@ class ToolOptions:
             if twice := sorted({name for name in names if names.count(name) > 1}):
                 raise swink.UsageError(
                     f"two tools have the name {twice[0]!r}",
-                    title="Two tools of one name",
-                    resolution="Leave one of them out.",
+                    title="Duplicate tool",
+                    resolution="Omit one of them.",
                 )
             yield found
 
 
 def tool_options(command: Function) -> Function:
-    """Give a command the options of tools; it gets them as one `ToolOptions`, `tools`."""
+    """Add the tool options to a command, which receives them as one `ToolOptions`, `tools`."""
     import functools
 
     @functools.wraps(command)
@@ -129,11 +131,11 @@ def tool_options(command: Function) -> Function:
         tools = ToolOptions(given["call"].tool_names, files, servers, yes, max_turns)
         if tools and given["call"].tools:
             raise swink.UsageError(
-                "tools of a JSON file are only offered, and others carried out",
-                resolution="Give either --tool FILE, or tools that swink can carry out.",
+                "tools of a JSON file cannot be combined with tools that swink runs",
+                resolution="Pass either --tool FILE, or tools that swink can run.",
             )
         for name in tools.names:
-            _claims(name)  # before anybody is asked whether it may be carried out
+            _claims(name)  # before approval is requested
         with own_stdout() if tools else nullcontext():
             return command(tools=tools, **given)
 
@@ -141,14 +143,14 @@ def tool_options(command: Function) -> Function:
 
 
 def _claims(name: str) -> list[EntryPoint]:
-    """Return what plugins declare under a name. Raises UsageError where none does."""
+    """Return the entry points with a tool name. Raises UsageError for an unknown name."""
     known = installed_tools()
     if name not in known:
         from difflib import get_close_matches
 
         near = get_close_matches(name, known, 1)
         raise swink.UsageError(
-            f"no plugin has a tool {name!r}; installed: {', '.join(known) or 'none'}"
+            f"no plugin provides a tool {name!r}; installed: {', '.join(known) or 'none'}"
             + (f"; did you mean {near[0]!r}?" if near else ""),
             title="Unknown tool",
             resolution="--functions FILE takes those of a Python file, --mcp those of a server.",
@@ -157,13 +159,13 @@ def _claims(name: str) -> list[EntryPoint]:
 
 
 def plugin_tools(name: str) -> list[FunctionTool[..., Any]]:
-    """Load what a plugin declares under a name. Raises UsageError and PluginError."""
+    """Load the tools that a plugin declares under a name. Raises UsageError and PluginError."""
     claims = _claims(name)
     owners = " and ".join(owner(point.dist) if point.dist else "?" for point in claims)
     if len(claims) > 1:
         raise swink.PluginError(
-            f"two distributions claim the tool {name!r}: {owners}",
-            title="Two tools of one name",
+            f"two distributions provide the tool {name!r}: {owners}",
+            title="Duplicate tool",
             resolution="Uninstall one of them.",
         )
     try:
@@ -184,13 +186,15 @@ def _made(values: Sequence[Any]) -> list[FunctionTool[..., Any]]:
 
 
 def _of_python(given: str) -> list[FunctionTool[..., Any]]:
-    """Load the functions of a file, or of code. Raises UsageError, which names what is wrong."""
+    """Load the functions of a file, or of inline code. Raises UsageError, which explains the
+    problem.
+    """
     is_code = "def " in given
     where = "the code of --functions" if is_code else given
     path = user_path(given)
     if not is_code and not path.is_file():
         raise swink.MediaError(
-            f"{given}: there is no such file",
+            f"{given}: no such file",
             resolution="--functions takes a Python file, or code with its functions.",
         )
     name = "swink_functions" if is_code else f"swink_functions_{path.stem}"
@@ -206,7 +210,7 @@ def _of_python(given: str) -> list[FunctionTool[..., Any]]:
         raise swink.UsageError(
             f"{where}: {type(error).__name__}: {error}",
             title="The functions cannot be loaded",
-            resolution="Mend the code: it runs once, when it is loaded.",
+            resolution="Correct the code, which runs once when it is loaded.",
         ) from error
     from swink.tools import FunctionTool
 
@@ -223,6 +227,6 @@ def _of_python(given: str) -> list[FunctionTool[..., Any]]:
         raise swink.UsageError(
             f"{where} has no function",
             title="No tool",
-            resolution="Define one whose name has no underscore before it.",
+            resolution="Define one whose name does not begin with an underscore.",
         )
     return _made(found)

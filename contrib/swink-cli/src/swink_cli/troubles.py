@@ -1,7 +1,7 @@
-"""Errors that the library only logs, shown to a person: a plugin that fails stops no answer.
+"""Show errors that the library only logs, such as those of a failed plugin, beside the answer.
 
-Each is shown once, and at once, but not in the middle of an answer. `--debug` turns on the log
-instead, and leaves out of it the errors that the command shows.
+It prints each error once, as soon as possible, but not in the middle of an answer. `--debug` turns
+on logging instead, without the errors that the command shows.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from swink_cli.terminal import printable, say
 __all__ = ["TROUBLES", "Troubles", "is_failure_logged", "log_to_stderr"]
 
 SHOWN = ("call %s: ", "plugin %s is left out", "%s: a malformed frame")
-"""How messages begin that repeat an error, a retry or a notice that the command line shows."""
+"""Beginnings of log messages that repeat an error, retry or notice shown by the command line."""
 
 SAID_OTHERWISE = (*SHOWN, "the plugin of provider ")
-"""How messages begin whose matter is the error of a call, or a notice before it."""
+"""Beginnings of log messages about the error of a call, or a notice before it."""
 
 CALL_LOG = "swink_observer_log"
-"""The logger of the observer that SWINK_LOG turns on: it reports the failure of every call."""
+"""The logger of the observer that SWINK_LOG enables: it reports the failure of every call."""
 
 MOST = 20
-"""Troubles that are said; whoever has more has been told enough."""
+"""Maximum number of errors to print."""
 
-ADVICE = "Report it with what `swink --debug …` prints, or uninstall it."
+ADVICE = "Report it with the output of `swink --debug …`, or uninstall it."
 
 
 class _Printable(logging.Formatter):
@@ -47,7 +47,7 @@ def log_to_stderr() -> None:
 
 
 def is_failure_logged() -> bool:
-    """Tell whether a log on standard error has the message of every failed call."""
+    """Return whether a log on standard error contains the message of every failed call."""
     return logging.getLogger(CALL_LOG).isEnabledFor(logging.ERROR) and any(
         isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr
         for handler in logging.getLogger(CALL_LOG).handlers
@@ -55,9 +55,9 @@ def is_failure_logged() -> bool:
 
 
 class Troubles(logging.NullHandler):
-    """Says errors of swink that no other handler hears.
+    """Prints errors of swink that no other handler receives.
 
-    It counts as no handler, for those who look whether there is one.
+    It does not count as a handler for code that checks whether logging is configured.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Troubles(logging.NullHandler):
         self._holders = 0
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Say what is logged, or keep it until it disturbs nobody."""
+        """Print a record, or hold it until the current answer has ended."""
         is_said = str(record.msg).startswith(SAID_OTHERWISE) or _is_heard(record.name)
         what, _, trace = record.getMessage().partition(":\n")
         is_ours = record.name.partition("_")[0] == "swink"
@@ -83,7 +83,7 @@ class Troubles(logging.NullHandler):
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep what there is to say until an answer has been shown."""
+        """Hold messages until the answer is complete."""
         self._holders += 1
         try:
             yield
@@ -93,12 +93,12 @@ class Troubles(logging.NullHandler):
 
     def _say(self) -> None:
         while self._kept and not self._holders:
-            with suppress(OSError, ValueError):  # nobody reads, which is no fault of the call's
+            with suppress(OSError, ValueError):  # a closed pipe is not an error of the call
                 say(self._kept.pop(0))
 
 
 def _is_heard(name: str) -> bool:
-    """Tell whether something is done with what this logger is told."""
+    """Return whether another handler receives the records of this logger."""
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):

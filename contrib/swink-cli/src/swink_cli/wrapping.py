@@ -1,4 +1,4 @@
-"""Where lines of text break on a terminal, by the columns that characters take."""
+"""Compute where lines of text wrap on a terminal, by the width of characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WORD = re.compile(rf"[{_IDEOGRAPHS}] *|[^ {_IDEOGRAPHS}]+ *| +")
 
 
 def breaks(text: str, width: int) -> list[int]:
-    """Return where lines of wrapped text begin, but for the first."""
+    """Return the offsets of the lines of wrapped text, except the first."""
     if cell_len(text) <= width:
         return []
     found = []
@@ -33,7 +33,7 @@ def breaks(text: str, width: int) -> list[int]:
 
 
 def folds(text: str, width: int) -> list[int]:
-    """Return where lines of text broken between any two characters begin, but for the first."""
+    """Return the offsets of lines broken between any two characters, except the first."""
     if cell_len(text) <= width:
         return []
     found = []

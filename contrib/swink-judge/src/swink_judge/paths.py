@@ -184,7 +184,7 @@ OPERATORS: dict[str, Callable[[Any], Holds]] = {
     "recursive": _recursive,
     "in_a_row": _in_a_row,
 }
-"""What each operator makes of a rule's value: a test of a value that was found.
+"""The test that each operator applies to a value, with the rule's value.
 
 `holds`: conditions hold of it; `json`: they do of what it is the JSON text of; `more_than`: they do
 of more than so many of a list; `says`: a JSON schema has one of these keywords, at any depth;

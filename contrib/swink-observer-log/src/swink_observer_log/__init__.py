@@ -7,4 +7,4 @@ from swink_observer_log.observer import LogObserver, from_environment
 
 __all__ = ["JSONFormatter", "LogObserver", "LogfmtFormatter", "from_environment"]
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # applications configure logging

@@ -24,7 +24,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
         "level": record.levelname,
         "logger": record.name,
     }
-    # other libraries' records have no fields of ours, and a message of their own
+    # records of other libraries have a message but no fields of swink
     fields |= getattr(record, "swink", None) or {"event": record.getMessage()}
     if record.exc_info:
         fields["exception"] = logging.Formatter().formatException(record.exc_info)

@@ -5,4 +5,4 @@ Import from its modules: this one is imported wherever it is installed, and cost
 
 import logging
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # applications configure logging

@@ -69,7 +69,7 @@ def arguments(call: swink.ToolCallBlock) -> Any:
 
 
 def result(message: swink.ToolResultMessage) -> Any:
-    """Return the result of a tool: text, or the data of its parts."""
+    """Return the result of a tool: text, or the data of the parts."""
     parts = [*_parts(message.content)]
     return parts[0].content if _is_text(parts) else [asdict(part) for part in parts]
 
@@ -108,7 +108,7 @@ def _media(source: Source, modality: Modality) -> Iterator[MessagePart]:
 
 
 class Answer:
-    """An answer in progress: the blocks of its attempt."""
+    """An answer in progress: the blocks of one attempt."""
 
     def __init__(self) -> None:
         self._blocks: dict[int, tuple[Any, list[str]]] = {}

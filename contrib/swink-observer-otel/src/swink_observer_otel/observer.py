@@ -1,7 +1,7 @@
 """`OTelObserver`: a span for each call, one below it for each attempt, and the metrics.
 
     chat gpt-5                         CLIENT; events swink.retry and swink.fallback
-      attempt 1                        what was asked, what HTTP answered
+      attempt 1                        request and HTTP response
       attempt 2
 
 The span of a turn is a child of the run's span: see runs.py. opentelemetry-util-genai creates the
@@ -100,7 +100,7 @@ class _Call(CallState):
             context=run.context if run else None,
             conversation_id=call.options.session_id,
         )
-        self._invocation.suspend()  # what the caller does between events is not the call's
+        self._invocation.suspend()  # the time of the caller between events is not part of the call
         self._describe(call.options)
         self._attempt: Span | None = None
         self._answers = False  # whether the attempt's answer has begun
@@ -172,11 +172,11 @@ class _Call(CallState):
         timed._on_stream_chunk(attempt.read_at)
 
     def _begin_attempt(self, call: swink.Call) -> None:
-        # metrics are told of the model that is asked now; the span's name keeps the first
+        # metrics use the current model; the span's name keeps the first
         self._invocation.data.provider_name = provider_name(call.model.provider)
         self._invocation.data.request_model = call.model.id
         self._answers = False
-        # none of the conventions' names: tools would take it for one more call of a model
+        # not a conventional name: tools would count it as another model call
         attempt = call.attempt.number
         told: dict[str, Any] = {"swink.attempt": attempt, "swink.model": str(call.model)}
         self._attempt = self._tracer.start_span(

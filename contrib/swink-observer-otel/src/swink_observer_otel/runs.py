@@ -1,11 +1,11 @@
-"""Tool loops as spans, from the events that `swink` has for them.
+"""Convert the events of tool loops to spans.
 
     invoke_agent                       INTERNAL
       chat gpt-5                       a turn: the span of its call
-      execute_tool get_weather         INTERNAL; current in the tool, so that its own are below it
+      execute_tool get_weather         INTERNAL; current in the tool: parent of the tool's spans
       chat gpt-5
 
-Tokens and costs are on the spans of the calls alone, as ever.
+Only the spans of calls have tokens and costs.
 """
 
 from __future__ import annotations

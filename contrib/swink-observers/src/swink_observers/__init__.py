@@ -2,4 +2,4 @@
 
 import logging
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # applications configure logging

@@ -129,7 +129,7 @@ class Background:
         given = {name: shown[name] for name in self._names}
         if type(event) in EVENTS:
             self._observer.on_event(**given)
-        else:  # what it sets in the context of such an event would hold for all that follow
+        else:  # changes to the context of such an event would affect all later ones
             copy_context().run(self._observer.on_event, **given)
 
 

@@ -109,7 +109,7 @@ class CallObserver(ABC, Generic[State]):
 
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Pass an event to the state of its call."""
+        """Pass an event to the state of the call."""
         running = self._running
         try:
             state = running[call.id]
@@ -139,7 +139,7 @@ class CallObserver(ABC, Generic[State]):
                     state.cached = True
                 state.event(event, call)
         except BaseException:
-            del running[call.id]  # who raises is shown no more of the call
+            del running[call.id]  # an observer that raised gets no further events of the call
             raise
         if kind in _TERMINAL:
             del running[call.id]

@@ -1,11 +1,11 @@
 """`Feed`: what happens to calls, as records that any number of readers follow.
 
     begin      a call begins
-    progress   it is under way: how long, how much; not more often than readers can take in
-    content    a piece of its answer, where that is asked for
-    retry      it is made again
-    notice     something that is no content
-    end        it is over
+    progress   duration and usage so far, at a limited rate
+    content    a piece of the answer, if requested
+    retry      the call is retried
+    notice     a notice about the call
+    end        the call has ended
 
 Records are stored in a ring buffer. A reader is only a position in it, so a slow reader costs
 nothing: it misses records, and a `gap` record tells it how many.
@@ -241,7 +241,7 @@ class _Call(CallState):
         if self._first is None:
             self._first = now
         if self._feed.content:
-            with contextlib.suppress(RuntimeError):  # no loop is running: it is told with the block
+            with contextlib.suppress(RuntimeError):  # no loop is running: reported with the block
                 asyncio.get_running_loop().call_soon(self._tell_content)
         if now - self._last_told >= PROGRESS_SECONDS:
             self._last_told = now

@@ -118,7 +118,7 @@ async def spending(place: Place) -> list[dict[str, Any]]:
                 msgspec.convert(rows, list[_Spent])
                 return rows
         except (ClientError, OSError, TimeoutError, LookupError, TypeError, ValueError):
-            return []  # who follows the feed is told
+            return []  # readers of the feed get a notice
 
 
 async def following(

@@ -66,7 +66,7 @@ class Calls:
 
         Raises ValueError for a record with values of other types.
         """
-        if name == "gap":  # who knows which of them have ended; those that have not will be back
+        if name == "gap":  # the server knows which have ended; the others will reappear
             self._running.clear()
         told = msgspec.convert(data, _Told)
         if told.call is None:

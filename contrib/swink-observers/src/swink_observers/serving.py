@@ -181,7 +181,7 @@ _lock = threading.Lock()
 
 
 class SharedFeed:
-    """A client's reference to the server of its process."""
+    """A client's reference to the process's server."""
 
     name = "feed"
 

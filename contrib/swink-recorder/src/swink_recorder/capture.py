@@ -1,12 +1,11 @@
-"""Keeps what a live stream carried, for a recording.
+"""Capture a live stream for a recording.
 
 async with client.stream(model, prompt) as stream:
     tape = Tape(stream.call)
     async for _ in stream: ...
     tape.recording(stream.message).save(folder, secrets=stream.call.secrets)
 
-An observer does the same with the call that it is given at `Start`, and may show each event to the
-tape of its attempt.
+An observer does the same with the call from `Start`, and may pass each event to the attempt's tape.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ __all__ = ["AttemptTape", "KeptDeltas", "KeptEvent", "Tape"]
 _KEPT_HEADERS = ("content-type", "retry-after", "request-id", "x-request-id")
 
 _NO_HTTP_ANSWER = (0, 101)
-"""Statuses of what came from elsewhere, and by a WebSocket."""
+"""Statuses of answers that did not come over HTTP, and of WebSocket answers."""
 
 _OF_THE_CONNECTION = frozenset(
     {"connection", "content-encoding", "content-length", "date", "keep-alive", "transfer-encoding"}
@@ -51,21 +50,21 @@ _OF_THE_CONNECTION = frozenset(
 
 @define
 class KeptEvent:
-    """An event that is no delta, with its time."""
+    """An event other than a delta, with its time."""
 
     seconds: float
     event: Any
 
     def data(self) -> Iterator[tuple[float, Any]]:
-        """Yield it as JSON data."""
+        """Yield the event as JSON data."""
         yield self.seconds, dump(self.event)
 
 
 @define
 class KeptDeltas:
-    """Deltas of one block that came with one network read.
+    """Deltas of one block that arrived in one network read.
 
-    They are not kept one by one: that would be tens of thousands of objects in a second.
+    They are stored together, to avoid tens of thousands of objects per second.
     """
 
     seconds: float
@@ -74,17 +73,17 @@ class KeptDeltas:
     texts: list[str]
 
     def data(self) -> Iterator[tuple[float, Any]]:
-        """Yield each as JSON data."""
+        """Yield each delta as JSON data."""
         for text in self.texts:
             told = {"type": self.type, "content_index": self.index, "delta": text}
             yield self.seconds, told
 
 
 class AttemptTape:
-    """What one attempt of a call carried; times are in seconds since the answer began.
+    """The traffic of one attempt of a call; times are in seconds since the answer began.
 
-    `error` is how it failed (`None`: it has not), an `Error`, or the `Retry` in its place. Events
-    are copied, as nobody may keep one.
+    `error` is how the attempt failed (`None`: it has not failed), an `Error`, or the `Retry` that
+    replaces it. Events are copied, because they are reused.
     """
 
     def __init__(self, attempt: Attempt, clock: Clock) -> None:
@@ -106,13 +105,13 @@ class AttemptTape:
 
     @property
     def answered(self) -> bool:
-        """Whether something was answered, over HTTP or from elsewhere, such as a child process."""
+        """Whether there was an answer, over HTTP or from a source such as a child process."""
         return any(leg.response for leg in self.attempt.legs) or any(
             data for _, data in self.reads.get(None, ())
         )
 
     def take(self, data: bytes, leg: Leg | None = None) -> None:
-        """Keep a network read of an answer; `leg` is `None` where it did not come over HTTP."""
+        """Store a network read of an answer; `leg` is `None` if it did not come over HTTP."""
         if leg is not self._leg or not self._reads:
             head = None if leg is None else leg.response
             self._leg = leg
@@ -121,7 +120,7 @@ class AttemptTape:
         self._reads.append((max(0.0, self._clock.time() - self._since), data))
 
     def feed(self, event: AssistantMessageEvent) -> None:
-        """Keep an event. Those of one network read came at one time."""
+        """Store an event. The events of one network read have the same time."""
         reads, delta = self.attempt.reads, cast(TextDelta, event)
         if type(event) is self.kind and reads == self.read and delta.content_index == self.index:
             self.texts.append(delta.delta)
@@ -144,7 +143,7 @@ class AttemptTape:
         return [event for kept in self.kept for event in kept.data()]
 
     def recording(self) -> Recording:
-        """Return all that was sent and came; status 0 where none came."""
+        """Return all traffic as a recording; without an answer, its status is 0."""
         attempt = self.attempt
         info = attempt.provider_info
         sent: list[Leg | None] = [*attempt.legs]
@@ -187,9 +186,10 @@ class AttemptTape:
 
 
 class Tape:
-    """What was read in each attempt of a call, and when; made before the call is read.
+    """The network reads of each attempt of a call, with their times; created before the call is
+    read.
 
-    It holds on to nothing of the call but what it was told.
+    It keeps no reference to the call.
     """
 
     def __init__(self, call: Call) -> None:
@@ -199,13 +199,13 @@ class Tape:
         call.taps.append(self._take)
 
     def of(self, attempt: Attempt) -> AttemptTape:
-        """Return the tape of an attempt, the last one or one that begins now."""
+        """Return the tape of an attempt, the last one or a new one."""
         if not self.attempts or self.attempts[-1].attempt is not attempt:
             self.attempts.append(AttemptTape(attempt, self._clock))
         return self.attempts[-1]
 
     def feed(self, event: AssistantMessageEvent, attempt: Attempt) -> None:
-        """Keep an event of an attempt."""
+        """Store an event of an attempt."""
         tapes = self.attempts
         (tapes[-1] if tapes and tapes[-1].attempt is attempt else self.of(attempt)).feed(event)
 
@@ -218,21 +218,21 @@ class Tape:
         note: str = "",
         context: Context | None = None,
     ) -> Recording:
-        """Return the last attempt that was answered, with the message that it made, if given.
+        """Return the last attempt with an answer, with the resulting message, if given.
 
-        `context` is the conversation, which is kept with the options (`None`: neither is). What
-        differs from run to run and is not in the body (cost, request id) is left out of
-        the message, and so is what the call took in all. What came over no HTTP, or by a
-        WebSocket, is kept as a stream's body. Raises UsageError where no bytes came.
+        `context` is the conversation, which is stored with the options (`None`: neither is stored).
+        Data that differ from run to run and are not in the body (cost, request id) are removed from
+        the message, and so is the call's total usage. Answers that did not come over HTTP, or came
+        by a WebSocket, are stored as a stream's body. Raises UsageError if no bytes were received.
         """
         answered = [tape for tape in self.attempts if tape.answered]
         if not answered:
             raise UsageError(
-                f"{self._model} was not answered in bytes, so there is nothing to record",
+                f"{self._model} did not answer in bytes, so there is nothing to record",
                 title="Nothing was recorded",
-                resolution="See the error above, if there is one; check the key and the address. A "
-                "provider that makes its events itself cannot be recorded, nor can a plugin that "
-                "answers in its place, such as a cache.",
+                resolution="See the error above, if any; check the key and the address. A "
+                "provider that creates its events itself cannot be recorded, nor can "
+                "a plugin that answers in its place, such as a cache.",
             )
         last = answered[-1]
         whole = last.recording()
@@ -261,6 +261,6 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _origin(url: str) -> str:
-    """Return an address without its path, and without the user and the password in it."""
+    """Return an address without its path, user name and password."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

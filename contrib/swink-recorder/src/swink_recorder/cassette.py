@@ -1,11 +1,11 @@
-"""Cassettes: calls recorded once and replayed for ever, without a key and without a network.
+"""Cassettes: calls recorded once and replayed in tests, without a key or network.
 
     with Cassette("tests/cassettes/sky.json"):
         await swink.complete("openai/gpt-5", "Why is the sky blue?")
 
-While a cassette is in, it answers every call of this process, whichever client makes it: it plays
-the next take of an equal canonical request, or records the call, or fails it. The newest cassette
-that is in counts. A pytest fixture is in `swink_recorder.pytest_plugin`.
+An active cassette answers every call of this process, from any client: it replays the next take
+with an equal canonical request, or records the call, or fails it. If several are active, the last
+one is used. A pytest fixture is in `swink_recorder.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -43,24 +43,23 @@ Mode: TypeAlias = Literal["once", "none", "all"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 MOST_DIFFERENCES = 5
-"""How many are told of a call that no take is of."""
+"""Maximum number of differing takes to list for an unrecorded call."""
 
 
 class Cassette:
     """A file of recorded calls.
 
-    `mode` is `once` (a file that is there is replayed, and calls that it does not hold fail; where
-    there is none, calls are recorded), `none` (nothing is ever asked) or `all` (everything is asked
-    and recorded anew; a file is kept as it is where calls fail in a way that none did in it).
-    `speed` is how many times faster than recorded it plays; 0 is at once, waits between attempts
-    included. `unrecorded` says of each call that failed for want of a recording what was wrong, and
-    of a file that was kept why.
+    `mode` is `once` (an existing file is replayed, and unrecorded calls fail; without a file, calls
+    are recorded), `none` (no request is ever sent) or `all` (all calls are made and recorded again;
+    the file is kept if calls fail in a way that none did in it). `speed` is the playback speed
+    relative to the recording; 0 replays at once, without the waits between attempts. `unrecorded`
+    explains each call that failed because it was not recorded, and why a file was kept.
     """
 
     def __init__(self, path: str | Path, mode: Mode = "once", speed: float = 0.0) -> None:
         if mode not in MODES:
             raise UsageError(
-                f"a cassette has no mode {mode!r}", resolution=f"Modes are {', '.join(MODES)}."
+                f"unknown cassette mode {mode!r}", resolution=f"Modes are {', '.join(MODES)}."
             )
         self.path = Path(path)
         self.speed = speed
@@ -75,7 +74,7 @@ class Cassette:
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
-        """Put it in. Raises RecordingError for a file that cannot be read."""
+        """Activate the cassette. Raises RecordingError if the file cannot be read."""
         if self._mode != "all" and self.path.is_file():
             self._takes, _ = read_takes(self.path.read_bytes(), self.path)
             self._replays = True
@@ -84,11 +83,11 @@ class Cassette:
 
     @property
     def all_played(self) -> bool:
-        """Whether each recording of the file was asked for."""
+        """Whether every recording of the file was replayed."""
         return not self._left()
 
     def __exit__(self, *raised: object) -> None:
-        """Take it out, and write what was recorded."""
+        """Deactivate the cassette, and write new recordings."""
         take_out(self)
         if self._recorded:
             takes = [take_of(tape, asked, events) for tape, asked, events in self._recorded]
@@ -104,9 +103,9 @@ class Cassette:
     # -- for the plugin ----------------------------------------------------------------------
 
     def stream(self, call: Call) -> Any:
-        """Return the events of a call's attempt; `None` to have it made, and recorded.
+        """Return the events of a call's attempt; `None` to make the call and record it.
 
-        Raises ProviderFailure for one that is not recorded and may not be made.
+        Raises ProviderFailure for a call that is not recorded and may not be made.
         """
         asked = canonical_request(call)
         if not self._replays:
@@ -117,13 +116,13 @@ class Cassette:
             self._played.add(number)
         if number < 0:
             raise self._refused(self._why(asked))
-        hint = f"No provider was asked: it is what {self.path} holds. {self._anew}"
-        for kind in _failed(self._takes[number]):  # told as it was then, as if it were of now
+        hint = f"No request was sent; this is the content of {self.path}. {self._anew}"
+        for kind in _failed(self._takes[number]):  # reported as recorded, as if it happened now
             log.warning("%s fails (%s). %s", asked["model"], kind, hint)
         return play(self._takes[number], call, self.speed, lambda: self._refused(_CUT), hint)
 
     def observe(self, event: AssistantMessageEvent, call: Call) -> None:
-        """Take note of an event of a call that is recorded."""
+        """Process an event of a call that is recorded."""
         tape = self._tapes.get(call)
         if tape is not None:
             tape.feed(event, call.attempt)
@@ -140,12 +139,12 @@ class Cassette:
 
     def _why(self, asked: dict[str, Any]) -> str:
         if not self._takes:
-            return f"{asked['model']} was asked, and nothing is recorded in {self.path}"
+            return f"{asked['model']} was called, but {self.path} contains no recordings"
         found = min((differences(asked, take.asked) for take in self._takes), key=len)
         if not found:
             return (
-                f"{asked['model']} was asked this more often than the {self._equal(asked)} times "
-                f"that {self.path} holds"
+                f"{asked['model']} was called more often than the {self._equal(asked)} times "
+                f"recorded in {self.path}"
             )
         more = len(found) - MOST_DIFFERENCES
         lines = found[:MOST_DIFFERENCES] + ([f"and {more} more"] if more > 0 else [])
@@ -157,7 +156,7 @@ class Cassette:
         return sum(not differences(asked, take.asked) for take in self._takes)
 
     def _worse(self, takes: list[Take]) -> str:
-        """Say why takes are no better than the file that is there; nothing where they are."""
+        """Explain why new takes are no better than the existing file; empty if they are."""
         old: list[Take] = []
         if self.path.is_file():
             with suppress(RecordingError):
@@ -176,7 +175,7 @@ class Cassette:
     def _refused(self, why: str) -> ProviderFailure:
         self.unrecorded.append(why)
         first = (
-            "Record it with the mode `once`, where the provider can be asked, and keep the file."
+            "Record it with the mode `once`, where the provider can be reached, and keep the file."
         )
         failure = Failure(
             "request",
@@ -190,14 +189,14 @@ class Cassette:
 
     @property
     def _anew(self) -> str:
-        return f"Record {self.path} anew with the mode `all`, if the call is as it should be."
+        return f"Record {self.path} again with the mode `all`, if the call is correct."
 
 
 def _failed(take: Take) -> list[StreamErrorKind]:
-    """Return the kind in which a take ended its call, in a list; an empty one if it did not."""
+    """Return the error kind of a take that failed, in a list; otherwise an empty list."""
     told = take.failure  # one without a title was tried again
     ended = told is not None and told.title and told.kind is not StreamErrorKind.CANCELLED
     return [told.kind] if told is not None and ended else []
 
 
-_CUT = "the stream is read further than it was when it was recorded: it was closed here"
+_CUT = "the stream was read further than when it was recorded: it was closed here"

@@ -1,4 +1,4 @@
-"""Compares requests with recorded ones, and names each place where they differ.
+"""Compare requests with recorded ones, and list the differences.
 
 query.version: "2", recorded "1"
 headers.accept: nothing, recorded "text/event-stream"
@@ -25,12 +25,12 @@ _VARYING = frozenset({
 """Headers about the connection, the time or the machine."""
 
 _VARYING_ENDS = ("request-id", "idempotency-key")
-"""How the names of headers end that are new with each request."""
+"""Suffixes of headers that differ in each request."""
 
 _STARS = rf"\*{{{SHORTEST_SECRET},}}"
 
 _MARKS = rf"{_STARS}|{re.escape(KEY)}|{re.escape(HIDDEN)}"
-"""Marks in a recorded request for a credential that may be another one today."""
+"""Placeholders in a recorded request for credentials, which may have changed."""
 
 _ABSENT = object()
 
@@ -38,13 +38,13 @@ _ABSENT = object()
 def request_differences(
     sent: RecordedRequest, recorded: RecordedRequest, callers: Collection[str] = ()
 ) -> list[str]:
-    """Say in which places a request differs from the recorded one, a line each.
+    """List the differences between a request and a recorded one, one line each.
 
-    A recorded path may begin with more than the sent one, the path of the recorded address. Of the
-    headers count those that were recorded, the content type, and credentials by their scheme and,
-    where they come from an answer of the recording, by their value; `callers` are the lower-case
-    names of headers that the caller gave, which do not count. A recording without headers was
-    written by hand: of it, only the parts that it has are compared.
+    A recorded path may have an additional prefix, the path of the recorded address. Compared
+    headers are those recorded, the content type, and credentials: by their scheme, and by value if
+    they come from an answer of the recording. `callers` are the lower-case names of headers set by
+    the caller, which are not compared. A recording without headers was written by hand: only its
+    existing parts are compared.
     """
     found = []
     if sent.method != recorded.method:
@@ -67,10 +67,10 @@ def request_differences(
 def differing(
     asked: Any, recorded: Any, place: str = "", marks: str = _STARS
 ) -> list[tuple[str, str]]:
-    """Return the places in which JSON data differ, each with a line that shows both values.
+    """Return the differences between JSON data, each with a line that shows both values.
 
-    `marks` matches the marks of secrets in recorded texts; asterisks stand for as many characters,
-    other marks for any text.
+    `marks` matches the placeholders of secrets in recorded texts; asterisks stand for as many
+    characters, other placeholders for any text.
     """
     if isinstance(asked, dict) and isinstance(recorded, dict):
         found = []
@@ -90,7 +90,7 @@ def differing(
 
 
 def _is_hidden(asked: Any, recorded: Any, marks: str) -> bool:
-    """Tell whether a text is that which was recorded, in which a secret was hidden."""
+    """Return whether a text matches a recorded one in which a secret was hidden."""
     if not isinstance(recorded, str):
         return False
     parts = re.split(f"({marks})", recorded)
@@ -105,7 +105,7 @@ def _pattern(mark: str) -> str:
 
 
 def _named(sent: dict[str, str], recorded: dict[str, str], what: str) -> list[str]:
-    """Compare headers, parameters or fields of a form, and show no value that may be a secret."""
+    """Compare headers, parameters or form fields, without showing values that may be secret."""
     return [
         _line(place, _without_secret(place, sent), _without_secret(place, recorded), what)
         for place, _ in differing(sent, recorded, marks=_MARKS)
@@ -128,7 +128,7 @@ def _fields(query: str) -> dict[str, str]:
 def _headers(
     sent: dict[str, str], recorded: dict[str, str], callers: Collection[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the headers that count, with lower-case names."""
+    """Return the compared headers, with lower-case names."""
     given = {name.lower(): value for name, value in sent.items()}
     known = {name.lower(): value for name, value in recorded.items() if _counts(name, callers)}
     compared = {

@@ -1,9 +1,9 @@
-"""Converts what earlier versions recorded, one request of each attempt, into today's form.
+"""Convert recordings of earlier versions, with one request per attempt, to the current format.
 
     python -m swink_recorder.convert PATH …
 
 A path is a folder of recordings, a cassette, or the folder or SQLite file of calls that
-`SWINK_RECORD` names. Each file is converted in its place, unless it has today's form already.
+`SWINK_RECORD` names. Each file that has an older format is converted in place.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _OF_THE_LEG = ("request", "status", "headers", "body", "chunks", "reads")
 
 
 def convert(path: Path) -> Iterator[str]:
-    """Convert what is at a path, and yield the name of each file that was of an earlier version.
+    """Convert a path, and yield the name of each converted file.
 
-    Raises RecordingError for one that cannot be read.
+    Raises RecordingError for a file that cannot be read.
     """
     if path.suffix in SUFFIXES or [*path.glob("*.call")]:
         yield from _calls(path)
@@ -76,14 +76,14 @@ def _read(path: Path, text: bytes) -> dict[str, Any]:
     except ValueError as error:
         raise RecordingError(f"{path}: {error}", resolution="Restore it, or delete it.") from error
     if not isinstance(data, dict):
-        raise RecordingError(f"{path}: it is no recording", resolution="Name another path.")
+        raise RecordingError(f"{path}: not a recording", resolution="Name another path.")
     return data
 
 
 def _with_a_leg(old: dict[str, Any], status: int) -> dict[str, Any]:
-    """Move the fields of one request and its answer into a leg, and return the result.
+    """Move the fields of a request and its answer into a leg, and return the result.
 
-    `status` is for an answer whose status was not written.
+    `status` is used if the answer has no status.
     """
     new = {name: value for name, value in old.items() if name not in _OF_THE_LEG}
     leg: dict[str, Any] = {}
@@ -100,7 +100,7 @@ def _with_a_leg(old: dict[str, Any], status: int) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Convert what is at some paths, and return the exit code."""
+    """Convert paths, and return the exit code."""
     if not arguments or arguments[0].startswith("-"):
         print("usage: python -m swink_recorder.convert PATH …", file=sys.stderr)
         return 2

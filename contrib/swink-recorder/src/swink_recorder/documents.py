@@ -1,6 +1,6 @@
-"""Documents of calls, as stores keep them: quick to write, since a call's end waits for nobody.
+"""Documents of calls in stores, in a format that is fast to write.
 
-    {"call": what a list shows of it}
+    {"call": facts for lists}
     {"swink_call": 2, "attempts": [{as in a cassette, but
       "legs": [{…, "response": {…, "chunks": [[seconds since the response's head, bytes], …]}}, …],
       "texts": {the block's index: all of its deltas, …},
@@ -8,9 +8,8 @@
                  [seconds, type, the block's index, [characters of each delta, …]], …]}, …]}
     the bytes of all reads, one after the other
 
-Most of an answer are its deltas: those of a block are one text, and those that came with one
-network read are one row. Bytes are kept as they came. What is hidden of a stream stays as long as
-it was.
+Deltas are most of an answer: those of a block are stored as one text, those of one network read as
+one row. Bytes are stored unchanged. Hidden text in streams keeps its length.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ __all__ = ["read_document", "write_document"]
 VERSION = 2
 
 PART = 256 * 1024
-"""Bytes in which a body is handed on: what a store copies of it stays near the processor."""
+"""Chunk size of a body in bytes, small enough for the processor's cache."""
 
 
 class _Attempt(TakeHead, kw_only=True):
@@ -54,7 +53,7 @@ class _Head(msgspec.Struct):
 def write_document(
     entry: Entry, asked: Sequence[tuple[AttemptTape, dict[str, Any]]], secrets: Iterable[str]
 ) -> list[Buffer]:
-    """Return a call's document, in parts: of its tapes, each with what was asked."""
+    """Return a call's document, in parts, from its tapes and their requests."""
     every = {*secrets}
     attempts: list[dict[str, Any]] = []
     bodies: list[Buffer] = []
@@ -83,9 +82,9 @@ def _marked(rows: list[dict[str, Any]], sources: Sources) -> Any:
 
 
 def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, Any]]:
-    """Return the takes of a document, and what it says of their call.
+    """Return the takes of a document, and its facts about the call.
 
-    Raises RecordingError, which names `where` and says what is wrong.
+    Raises RecordingError, which names `where` and the problem.
     """
     try:
         first, second, body = data.split(b"\n", 2)
@@ -110,14 +109,14 @@ def read_document(data: bytes, where: str | Path) -> tuple[list[Take], dict[str,
 def _bodies(attempt: _Attempt, data: bytes) -> tuple[list[Body], bytes]:
     """Return the bodies of an attempt's legs, each with its chunks, and the rest of the data.
 
-    Raises ValueError where there is too little.
+    Raises ValueError if data are missing.
     """
     bodies: list[Body] = []
     for leg in attempt.legs:
         chunks = leg.response.chunks if leg.response else []
         size = sum(size for _, size in chunks)
         if size > len(data):
-            raise ValueError("the answer is cut off")
+            raise ValueError("the answer is truncated")
         bodies.append((data[:size], chunks))
         data = data[size:]
     return bodies, data

@@ -1,4 +1,4 @@
-"""What stores keep of a call beside its document, and how much they keep."""
+"""List entries of calls and conversations in stores, and retention limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 PRIVATE = 0o600
-"""The mode of files: nobody but their owner can read them."""
+"""File mode: only the owner can read them."""
 
 Buffer: TypeAlias = bytes | memoryview
 """Part of a document."""
@@ -38,14 +38,14 @@ class _Kept(msgspec.Struct, kw_only=True):
     at: str
 
     def __post_init__(self) -> None:
-        datetime.fromisoformat(self.at)  # or else it is none of ours: a ValueError refuses it
+        datetime.fromisoformat(self.at)  # otherwise it is another file: a ValueError rejects it
 
 
 class Entry(_Kept, kw_only=True, omit_defaults=True):
-    """What a list shows of a call. `at` is when it began (ISO 8601, UTC); `outcome` is `done`, or
-    the kind of its failure; `cost` is in US dollars, and `estimated` if the provider reported no
-    final usage of a part; `conversation` is the id of the one that it is part of, if it is part of
-    one."""
+    """A call in a list. `at` is its start (ISO 8601, UTC); `outcome` is `done` or its error kind;
+    `cost` is in US dollars, and `estimated` if the provider did not report the final usage of a
+    part; `conversation` is the id of its conversation, if any.
+    """
 
     model: str
     outcome: str
@@ -62,9 +62,9 @@ class Entry(_Kept, kw_only=True, omit_defaults=True):
 
 
 class KeptConversation(_Kept, kw_only=True):
-    """What a list shows of a conversation. `at` is when it was last said something in (ISO 8601,
-    UTC), `models` are those that were asked last, `messages` how many there are, `title` is how it
-    began."""
+    """A conversation in a list. `at` is the time of the last message (ISO 8601, UTC), `models` are
+    the models of the last call, `messages` is their number, `title` is the beginning.
+    """
 
     models: list[str]
     messages: int
@@ -79,7 +79,7 @@ class FirstLine(msgspec.Struct):
 
 @define(frozen=True)
 class Keep:
-    """What a store keeps at most; `None` is no limit. The oldest calls go first."""
+    """The limits of a store; `None` is unlimited. The oldest calls are deleted first."""
 
     days: float | None = 30.0
     megabytes: float | None = 1000.0
@@ -87,9 +87,9 @@ class Keep:
 
     @classmethod
     def of(cls, words: str) -> Keep:
-        """Return what words such as `30d 500MB 10000` say: days, megabytes, a number of calls.
+        """Parse limits such as `30d 500MB 10000`: days, megabytes, a number of calls.
 
-        A limit that is not named is none. Raises UsageError for other words.
+        A missing limit is unlimited. Raises UsageError for other words.
         """
         given: dict[str, Any] = {"days": None, "megabytes": None, "calls": None}
         for word in words.replace(",", " ").split():
@@ -99,19 +99,20 @@ class Keep:
                 given[name] = number(word.removesuffix(unit))
             except ValueError:
                 raise UsageError(
-                    f"{word!r} is nothing to keep calls by",
+                    f"invalid limit {word!r}",
                     resolution="Write days, megabytes and a number of calls: 30d 500MB 10000",
                 ) from None
         return cls(**given)
 
     def is_over(self, rank: int, size: int, at: float) -> bool:
-        """Tell whether a call is too much: `rank` are newer, `size` is what they and it take in
-        bytes, `at` is when it was made (seconds since 1970)."""
+        """Return whether a call exceeds the limits: `rank` is the number of newer calls, `size` the
+        total bytes of it and the newer ones, `at` its time (seconds since 1970).
+        """
         old = self.days is not None and at < time.time() - timedelta(days=self.days).total_seconds()
         many = self.calls is not None and rank >= self.calls
         return old or many or (self.megabytes is not None and size > self.megabytes * 1e6)
 
 
 def now_text() -> str:
-    """Return the present moment as an entry has it."""
+    """Return the current time in the format of entries."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

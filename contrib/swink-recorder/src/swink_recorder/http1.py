@@ -1,4 +1,4 @@
-"""The bytes of HTTP/1.1 (RFC 9112) that the loopback server reads and writes; no socket here."""
+"""Parse and format HTTP/1.1 (RFC 9112) for the loopback server, without sockets."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from http import HTTPStatus
 __all__ = ["Request", "chunked_head", "take_request"]
 
 _OWN = frozenset({"content-length", "transfer-encoding", "content-encoding", "connection"})
-"""Headers of a recorded response that were its connection's, or no longer fit the stored body."""
+"""Headers of a recorded response that belong to its connection, or do not fit the stored body."""
 
 Request = tuple[str, str, dict[str, str], bytes]
 """Method, target, headers by their lower-case names, body."""
 
 
 def take_request(data: bytearray) -> Request | None:
-    """Take one whole request out of the input; `None` while it is incomplete."""
+    """Take one complete request from the input; `None` while it is incomplete."""
     head, blank, _ = data.partition(b"\r\n\r\n")
     if not blank:
         return None
@@ -40,7 +40,7 @@ def take_request(data: bytearray) -> Request | None:
 
 
 def _unchunk(data: bytearray, at: int) -> tuple[bytes, int | None]:
-    """Read a chunked body (RFC 9112 section 7.1); its end is `None` if not there yet."""
+    """Read a chunked body (RFC 9112 section 7.1); its end is `None` if it has not arrived."""
     body = b""
     while (line := data.find(b"\r\n", at)) >= 0:
         size = int(data[at:line].partition(b";")[0], 16)
@@ -54,7 +54,7 @@ def _unchunk(data: bytearray, at: int) -> tuple[bytes, int | None]:
 
 
 def chunked_head(status: int, headers: Mapping[str, str]) -> bytes:
-    """Write a response's head; its body follows in chunks."""
+    """Format a response's head; its body follows in chunks."""
     lines = [f"HTTP/1.1 {status} {_reason(status)}"]
     lines += [f"{name}: {value}" for name, value in headers.items() if name.lower() not in _OWN]
     return "\r\n".join([*lines, "Transfer-Encoding: chunked", "", ""]).encode("latin-1")

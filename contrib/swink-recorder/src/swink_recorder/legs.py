@@ -1,4 +1,4 @@
-"""Legs: the requests of a call, each with its answer, and how a file says them."""
+"""Legs: the requests of a call, each with its answer, and their file format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 LegKind: TypeAlias = Literal["stream", "whole", "token", "abandon"]
 
 STREAMED = (0, 101, 200)
-"""Statuses of an answer whose body is a stream; one that did not come over HTTP has 0."""
+"""Statuses of an answer whose body is a stream; 0 if it did not come over HTTP."""
 
 _SUFFIXES = {
     "text/event-stream": "body.sse",
@@ -38,7 +38,7 @@ _SUFFIXES = {
 
 
 def body_file_for(headers: Mapping[str, str]) -> str:
-    """Name the body's file after the media type in response headers."""
+    """Return a file name for a body, by the media type in response headers."""
     types = [value for name, value in headers.items() if name.lower() == "content-type"]
     media_type = types[0].partition(";")[0].strip().lower() if types else ""
     return _SUFFIXES.get(media_type, "body.bin")
@@ -46,8 +46,9 @@ def body_file_for(headers: Mapping[str, str]) -> str:
 
 @define
 class RecordedRequest:
-    """A request. `path` has the query; `body` is JSON data, `form` the fields of a form, and each
-    is `None` for a request without it. `origin` is a place in the recording's `origins`."""
+    """A request. `path` includes the query; `body` is JSON data, `form` the fields of a form, and
+    each is `None` for a request without it. `origin` is an index in the recording's `origins`.
+    """
 
     method: str = "POST"
     path: str = "/"
@@ -58,7 +59,9 @@ class RecordedRequest:
 
 
 def recorded_request(request: HTTPRequest, origin: int = 0) -> RecordedRequest:
-    """Return a request as recordings have it, credentials and all. `origin` counts in `origins`."""
+    """Return a request in the format of recordings, including credentials. `origin` is an index in
+    `origins`.
+    """
     url = urlsplit(request.url)
     return RecordedRequest(
         request.method,
@@ -88,10 +91,10 @@ def _json(body: bytes) -> Any:
 class RecordedLeg:
     """One request, and the bytes that answered it.
 
-    `kind` is `stream` (its answer is streamed), `whole` (read whole), `token` (it fetched a
-    credential) or `abandon` (it ended work that was abandoned). `chunks` are the network reads:
-    when each came, in seconds since the response's start, and its size in bytes. `status` is 0
-    where no answer came over HTTP. `sent_at` and `answered_at` are seconds since the attempt began.
+    `kind` is `stream` (a streamed answer), `whole` (an answer read whole), `token` (it fetched a
+    credential) or `abandon` (it cancelled abandoned work). `chunks` are the network reads: the time
+    of each, in seconds since the response's start, and its size in bytes. `status` is 0 if no
+    answer came over HTTP. `sent_at` and `answered_at` are seconds since the attempt began.
     """
 
     body: bytes = field(default=b"", repr=False)
@@ -117,7 +120,7 @@ class RecordedLeg:
 
 
 def answer_of(kinds: Sequence[LegKind]) -> int:
-    """Return which leg is the answer: the last `stream`, or else the last `whole`, or the last."""
+    """Return the leg of the answer: the last `stream`, or else the last `whole`, or the last."""
     for wanted in ("stream", "whole"):
         found = [number for number, kind in enumerate(kinds) if kind == wanted]
         if found:
@@ -137,7 +140,7 @@ class RequestFile(msgspec.Struct, omit_defaults=True):
 
 
 class ResponseFile(msgspec.Struct, omit_defaults=True):
-    """An answer in a file: `body` names the file with its bytes, or `reads` holds them."""
+    """An answer in a file: `body` names the file with the bytes, or `reads` contains them."""
 
     status: int
     headers: dict[str, str] = {}
@@ -148,7 +151,7 @@ class ResponseFile(msgspec.Struct, omit_defaults=True):
 
 
 class LegFile(msgspec.Struct, omit_defaults=True):
-    """A leg in a file; without a request none was made, without a response none came."""
+    """A leg in a file; `request` or `response` is absent if there was no such message."""
 
     kind: LegKind = "stream"
     at: float = 0.0

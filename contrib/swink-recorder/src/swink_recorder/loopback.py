@@ -1,11 +1,11 @@
-"""An HTTP/1.1 server on a free loopback port that does exactly what it is told.
+"""An HTTP/1.1 server on a free loopback port, controlled by tests.
 
-It speaks to the socket itself, so that a test decides every write, may stop in the middle of
-one, and sees at once when the client leaves. A subclass says in `respond` what an exchange gets.
-Requests are read in full (`Content-Length` or chunked), connections are kept alive.
+It writes to the socket itself, so that a test controls every write, can stop in the middle of one,
+and notices at once when the client disconnects. A subclass implements `respond`. Requests are read
+in full (`Content-Length` or chunked), connections are kept alive.
 
     async with Server() as server:              # in the running loop
-    with Server() as server:                    # in a thread of its own, for synchronous code
+    with Server() as server:                    # in a separate thread, for synchronous code
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ from swink_recorder.http1 import chunked_head, take_request
 __all__ = ["HOST", "Exchange", "LoopbackServer"]
 
 HOST = "127.0.0.1"
-"""Where the servers listen."""
+"""The address of the servers."""
 START_SECONDS = 10
 
 
 class Exchange:
-    """One request and what became of its response.
+    """One request and the response to it.
 
-    `path` is without the query, `query` is decoded; `headers` have lower-case names. `pieces`
-    counts the writes of the body, `sent` all bytes of the response that were written to the
-    socket, `ended` tells whether the response was sent to its end.
-    `disconnected_at` is when the client left before that (`time.monotonic`), `None` if it did
-    not; times compare with `received_at`.
+    `path` excludes the query, `query` is decoded; `headers` have lower-case names. `pieces` counts
+    the writes of the body, `sent` all response bytes written to the socket; `ended` is true if the
+    response was sent completely. `disconnected_at` is when the client disconnected before that
+    (`time.monotonic`), or `None`; compare it with `received_at`.
     """
 
     def __init__(
@@ -71,9 +70,9 @@ class Exchange:
         return msgspec.json.decode(self.body)
 
     async def disconnected(self) -> float:
-        """Wait until the client has left and return `disconnected_at`.
+        """Wait until the client has disconnected and return `disconnected_at`.
 
-        For a test that wants to see the connection closed; call it in the server's loop.
+        For tests of closed connections; call it in the server's loop.
         """
         await self._disconnected.wait()
         assert self.disconnected_at is not None
@@ -84,7 +83,7 @@ class Exchange:
         await self.raw(chunked_head(status, headers or {}))
 
     async def write(self, data: bytes) -> None:
-        """Send a piece of the body in a write of its own; nothing for no data."""
+        """Send a piece of the body in a separate write; do nothing for empty data."""
         if data:
             await self.raw(b"%x\r\n%s\r\n" % (len(data), data))
             self.pieces += 1
@@ -95,12 +94,14 @@ class Exchange:
         self.ended = True
 
     async def raw(self, data: bytes) -> None:
-        """Send bytes as they are, waiting while the client does not read."""
+        """Send raw bytes, waiting while the client does not read."""
         await self._connection.send(data)
         self.sent += len(data)
 
     async def pause(self, seconds: float = 0.001) -> None:
-        """Wait by the server's clock, so that what was sent and what follows are two reads."""
+        """Wait by the server's clock, so that the client reads the data before and after
+        separately.
+        """
         await self._connection.server.clock.sleep(seconds)
 
     def close(self) -> None:
@@ -108,21 +109,21 @@ class Exchange:
         self._connection.close()
 
     def reset(self) -> None:
-        """Break the connection off (TCP RST), with nothing more sent."""
+        """Reset the connection (TCP RST), without sending more."""
         self._connection.reset()
 
     def left(self) -> None:
-        """Note that the client's side of the connection is gone."""
+        """Record that the client's side of the connection is closed."""
         if not self.ended and self.disconnected_at is None:
             self.disconnected_at = time.monotonic()
             self._disconnected.set()
 
 
 class LoopbackServer:
-    """The base of test servers; `exchanges` are all requests in the order of their arrival.
+    """The base class of test servers; `exchanges` are all requests in the order of their arrival.
 
-    With `tls`, the server's side of a TLS configuration, it speaks HTTPS. By `clock` it waits where
-    it sends slowly; `None`: the event loop's time.
+    With `tls`, the server's side of a TLS configuration, it serves HTTPS. `clock` times its pauses
+    (`None`: the event loop's time).
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, clock: Clock | None = None) -> None:
@@ -136,12 +137,12 @@ class LoopbackServer:
         self._port = 0
 
     async def respond(self, exchange: Exchange) -> None:
-        """Answer one request; it is cancelled when the client leaves."""
+        """Answer one request; cancelled when the client disconnects."""
         raise NotImplementedError
 
     @property
     def url(self) -> str:
-        """The server's address, without a slash at its end."""
+        """The server's URL, without a trailing slash."""
         return f"http{'s' if self._tls else ''}://{HOST}:{self._port}"
 
     async def start(self) -> None:
@@ -153,7 +154,7 @@ class LoopbackServer:
         self._port = self._server.sockets[0].getsockname()[1]
 
     def listen(self, other: LoopbackServer) -> None:
-        """Listen on a free port in the loop of another server, from whichever thread."""
+        """Listen on a free port in the loop of another server, from any thread."""
         listening = socket.create_server((HOST, 0))
         self._port = listening.getsockname()[1]
         self._loop = other._loop
@@ -163,9 +164,9 @@ class LoopbackServer:
         self._server = await self._loop.create_server(lambda: _Connection(self), sock=listening)
 
     async def caught_up(self) -> None:
-        """Wait until the server has seen what clients did before: which of them have left.
+        """Wait until the server has processed earlier actions of clients, such as disconnects.
 
-        A connection that is opened and ended now is seen after that. Works in any event loop.
+        It opens and closes a connection, which the server sees last. Works in any event loop.
         """
         reader, writer = await asyncio.open_connection(HOST, self._port)
         writer.write_eof()
@@ -174,7 +175,7 @@ class LoopbackServer:
         await writer.wait_closed()
 
     async def aclose(self) -> None:
-        """Break off all connections. Raises what `respond` raised meanwhile."""
+        """Reset all connections. Raises the exceptions of `respond`."""
         if self._server is not None:
             self._server.close()
             tasks = [c.task for c in self._connections if c.task is not None]
@@ -208,7 +209,7 @@ class LoopbackServer:
 
 
 class _Connection(asyncio.Protocol):
-    """One client. Requests are answered one after another, in a task each."""
+    """One client. Its requests are answered one after another, in separate tasks."""
 
     def __init__(self, server: LoopbackServer) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -229,7 +230,7 @@ class _Connection(asyncio.Protocol):
         self._next()
 
     def eof_received(self) -> bool:
-        return False  # a client that has stopped sending has gone: close, and so learn of it
+        return False  # a client that has stopped sending has disconnected: close to find out
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -247,7 +248,7 @@ class _Connection(asyncio.Protocol):
 
     async def send(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
-            raise ConnectionResetError("the client has left")
+            raise ConnectionResetError("the client has disconnected")
         self._transport.write(data)
         await self._writable.wait()
 
@@ -286,7 +287,7 @@ class _Connection(asyncio.Protocol):
 
 
 class _ServerThread:
-    """A server in an event loop of its own."""
+    """A server with an event loop in a separate thread."""
 
     def __init__(self, server: LoopbackServer) -> None:
         self._server = server
@@ -298,7 +299,7 @@ class _ServerThread:
             raise RuntimeError("the loopback server did not start")
 
     def stop(self) -> None:
-        """Close the server and raise what its `respond` raised."""
+        """Close the server and raise the exceptions of `respond`."""
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         if self._error is not None:

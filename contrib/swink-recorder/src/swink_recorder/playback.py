@@ -1,4 +1,4 @@
-"""Plays a take to the call that asked for it: its bytes through the provider's own adapter."""
+"""Replay a take to a call, passing its bytes through the provider's own adapter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PHASES = get_args(Phase)
 
 
 class AtOnce:
-    """A clock on which no time passes in sleep, for waits that were waited for already."""
+    """A clock on which sleeping takes no time, for waits that were recorded."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -44,11 +44,11 @@ class AtOnce:
         return self._clock.time()
 
     def now(self) -> datetime:
-        """Return the date and the time, with their zone."""
+        """Return the date and time, with time zone."""
         return self._clock.now()
 
     async def sleep(self, seconds: float) -> None:
-        """Let others have a turn."""
+        """Yield to other tasks."""
         await asyncio.sleep(0)
 
     def call_at(self, when: float, callback: Callable[[], None]) -> Callable[[], None]:
@@ -59,13 +59,13 @@ class AtOnce:
 def play(
     take: Take, call: Call, speed: float, cut: Callable[[], ProviderFailure], hint: str
 ) -> Any:
-    """Return a take's events for a call's present attempt, `speed` times as fast as they came.
+    """Return a take's events for a call's current attempt, at `speed` times the recorded speed.
 
-    `speed` 0 is at once. `cut` makes what is raised after the end of a take that was not recorded
-    to its end. `hint` is what to do about credentials that were refused or missing: nobody asks for
-    any now. A provider that is asked over HTTP is asked for the events of the recorded bytes: of a
-    copy of it, which goes nowhere for them. One that made several requests makes them once more,
-    without credentials, and each gets its recorded answer.
+    `speed` 0 replays at once. `cut` creates the error for a take that was not recorded to its end.
+    `hint` is the advice for rejected or missing credentials, which a replay does not need. An HTTP
+    provider parses the recorded bytes: a copy of it replaces the network by the recording. A
+    provider that made several requests repeats them without credentials, and each gets its recorded
+    answer.
     """
     provider = call.attempt.target.binding.provider
     if speed == 0 and not isinstance(call.clock, AtOnce):
@@ -134,11 +134,11 @@ async def _reads(
 
 
 def _no_credential(request: HTTPRequest, options: StreamOptions) -> None:
-    """Return `None`, so that nothing is signed; stands in for `HTTPProvider.credential`."""
+    """Return `None`, so that nothing is signed; replaces `HTTPProvider.credential`."""
 
 
 class _Answers:
-    """An HTTP client that answers requests from the legs of a take, in their order."""
+    """An HTTP client that answers requests from the legs of a take, in order."""
 
     def __init__(
         self, take: Take, call: Call, speed: float, cut: Callable[[], ProviderFailure]
@@ -153,7 +153,7 @@ class _Answers:
             call.attempt.report_cost(take.charged)
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> _Answer:
-        """Return the answer to a request. Raises ProviderFailure where none is recorded."""
+        """Return the recorded answer to a request. Raises ProviderFailure without one."""
         asked = request.method, urlsplit(request.url).path
         leg = next(
             (
@@ -182,18 +182,18 @@ class _Answers:
         return ProviderFailure(_told(self._take))
 
     def close_idle(self) -> None:
-        """Do nothing, for want of connections."""
+        """Do nothing: no connections are open."""
 
     async def aclose(self) -> None:
-        """Do nothing likewise."""
+        """Do nothing: no connections are open."""
 
 
 def _whole() -> None:
-    """Return `None`, for an answer that came to its end."""
+    """Return `None`, for a complete answer."""
 
 
 class _Answer:
-    """A recorded answer, as an HTTP client returns one."""
+    """A recorded answer, in the form of an HTTP client's response."""
 
     def __init__(
         self, leg: RecordedLeg, call: Call, speed: float, end: Callable[[], ProviderFailure | None]
@@ -220,7 +220,7 @@ class _Answer:
         raise StopAsyncIteration
 
     def close(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         self._pieces = iter(())
 
 
@@ -229,7 +229,7 @@ async def _wait(call: Call, began: float, seconds: float, speed: float) -> None:
 
 
 def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
-    """Return why there was no stream; `None` if there was one."""
+    """Return the error that prevented a stream, or `None`."""
     recording, told = take.recording, take.failure
     if told and recording.kind == "token" and told.kind is not StreamErrorKind.CANCELLED:
         return _told(take)  # whose words are the grant's
@@ -249,7 +249,7 @@ def _refusal(take: Take, provider: HTTPProvider) -> Failure | None:
 
 
 def _told(take: Take) -> Failure:
-    """Return a failure in the words in which it was told."""
+    """Return a failure with its recorded message."""
     told = take.failure
     assert told is not None
     phase = cast(Phase, told.phase if told.phase in _PHASES else "streaming")

@@ -1,6 +1,6 @@
-"""What swink finds here through the entry-point group `swink.plugins`, and which cassette is in.
+"""The plugin of the entry-point group `swink.plugins`, and the active cassette.
 
-Every client loads this, so it imports nothing that it may not need.
+Every client loads this module, so it imports only what it needs.
 """
 
 from __future__ import annotations
@@ -24,65 +24,65 @@ __all__ = [
 ]
 
 PATH_ENV = "SWINK_RECORD"
-"""Names the folder or the SQLite file of calls; unset, empty or `off`: nothing is recorded."""
+"""Sets the folder or SQLite file of calls; unset, empty or `off` records nothing."""
 
 KEEP_ENV = "SWINK_RECORD_KEEP"
-"""Says what is kept at most, as in `30d 500MB 10000`."""
+"""Sets the retention limits, as in `30d 500MB 10000`."""
 
 NAME = "cassettes"
-"""The plugin's name, that of its entry point."""
+"""The plugin's name, equal to its entry point."""
 
 _USERS = ("swink_recorder.cassette", "swink_recorder.pytest_plugin")
-"""Modules without which there is no cassette."""
+"""Modules that are loaded if a cassette exists."""
 
 
 class Answering(Protocol):
-    """What may be in: a cassette."""
+    """Something that answers calls: a cassette."""
 
     def stream(self, call: swink.Call) -> Any:
-        """Return the events of an attempt; `None` to have it made."""
+        """Return the events of an attempt; `None` to make the call."""
 
     def observe(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Take note of an event of a call."""
+        """Process an event of a call."""
 
 
 _in: list[Answering] = []
 
 
 def active() -> Answering | None:
-    """Return the cassette that answers calls now, if one does."""
+    """Return the active cassette, or `None`."""
     return _in[-1] if _in else None
 
 
 def put_in(cassette: Answering, environ: Mapping[str, str] | None = None) -> None:
-    """Have a cassette answer the calls of this process.
+    """Activate a cassette for the calls of this process.
 
-    Raises UsageError where the environment keeps its plugin out: calls would be made for real.
+    Raises UsageError if the environment disables the plugin: calls would then reach the provider.
     """
     environ = os.environ if environ is None else environ
     for name, wanted in (("SWINK_PLUGINS", True), ("SWINK_DISABLE_PLUGINS", False)):
         listed = [word.strip() for word in environ.get(name, "").split(",")]
         if name in environ and (NAME in listed) is not wanted:
             raise swink.UsageError(
-                f"{name} keeps the plugin {NAME!r} out, so calls would be made for real",
-                title="No cassette can be put in",
-                resolution=f"{'Add it to' if wanted else 'Take it out of'} {name}.",
+                f"{name} disables the plugin {NAME!r}, so calls would reach the provider",
+                title="The cassette cannot be used",
+                resolution=f"{'Add it to' if wanted else 'Remove it from'} {name}.",
             )
     _in.append(cassette)
 
 
 def take_out(cassette: Answering) -> None:
-    """Have the one answer again that was in before."""
+    """Deactivate a cassette, and activate the previous one."""
     _in.remove(cassette)
 
 
 class CassettePlugin:
-    """Asks the cassette that is in, if one is, before any provider."""
+    """Lets the active cassette, if any, answer before any provider."""
 
     api_level = 1
 
     def __new__(cls) -> Any:
-        """Make one that sees events where there may be a cassette: nobody else pays for it."""
+        """Create an observer if there may be a cassette; otherwise it costs nothing."""
         return super().__new__(_Watching if any(name in sys.modules for name in _USERS) else cls)
 
     @swink.hookimpl(tryfirst=True)
@@ -99,16 +99,16 @@ class _Watching(CassettePlugin):
 
 
 def recorded_path(environ: Mapping[str, str] | None = None) -> str | None:
-    """Return where calls are recorded; `None` where they are not."""
+    """Return where calls are recorded; `None` if recording is off."""
     path = (os.environ if environ is None else environ).get(PATH_ENV, "").strip()
     return None if path in ("", "off") else path
 
 
 class RecorderPlugin:
-    """Records every call where the environment says so, and is nothing where it does not."""
+    """Records every call if the environment enables it, and otherwise does nothing."""
 
     def __new__(cls, environ: Mapping[str, str] | None = None) -> Any:
-        """Make a recorder, or an object without hooks. Raises UsageError for a wrong setting."""
+        """Create a recorder, or an object without hooks. Raises UsageError for a wrong setting."""
         environ = os.environ if environ is None else environ
         path = recorded_path(environ)
         if path is None:

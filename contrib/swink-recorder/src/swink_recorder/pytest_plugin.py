@@ -1,14 +1,14 @@
-"""What pytest gives to every test where swink-recorder is installed: the fixture `cassette`.
+"""The pytest plugin of swink-recorder, with the fixture `cassette`.
 
     async def test_it(cassette):
         answer = await my_program()         # asks a model through any client of swink's
 
-The first run asks, and writes `cassettes/MODULE/TEST.json` beside the test's module; every later
-one replays that file, and fails with what differs for a call that it does not hold.
-`--cassette-mode` says otherwise for a run (`none` in continuous integration, `all` to record
-anew), `@pytest.mark.cassette("name", mode=…, speed=…)` for a test.
+The first run makes the calls, and writes `cassettes/MODULE/TEST.json` beside the test's module;
+later runs replay that file, and fail for a call that it does not contain, showing the difference.
+`--cassette-mode` changes this for a run (`none` in continuous integration, `all` to record again),
+`@pytest.mark.cassette("name", mode=…, speed=…)` for a test.
 
-Everything else is imported when a test asks for it.
+Everything else is imported when a test uses it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--cassette-mode",
         choices=("once", "none", "all"),
         default=None,
-        help="What becomes of calls to language models in tests with a cassette: record where "
-        "there is no recording (once, the default), never ask (none), record all anew (all).",
+        help="How tests with a cassette handle calls to language models: record missing "
+        "recordings (once, the default), never send a request (none), record all again "
+        "(all).",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
-        "cassette(name, /, *, mode='once', speed=0): where the calls of this test are recorded, "
-        "when, and how many times faster they are replayed (0: at once)",
+        "cassette(name, /, *, mode='once', speed=0): the file that records the calls of this "
+        "test, the mode, and the playback speed (0: at once)",
     )
 
 
@@ -50,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
     """Answer all calls to language models from a file, which the first run records.
 
-    A test that makes a call which is not recorded fails, even if its program gets over it.
+    A test that makes an unrecorded call fails, even if its program handles the error.
     """
     from swink_recorder.cassette import Cassette
 
@@ -64,7 +65,7 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
 
 
 def _marked(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    """Return the cassette's name and what else the test's marker says."""
+    """Return the cassette's name and the other arguments of the test's marker."""
     marker = request.node.get_closest_marker("cassette") or pytest.mark.cassette().mark
     owner = f"{request.cls.__name__}." if request.cls else ""
     name = marker.args[0] if marker.args else f"{owner}{request.node.name}".replace("/", "-")
@@ -73,7 +74,7 @@ def _marked(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
         raise pytest.UsageError(f"@pytest.mark.cassette takes a name, mode and speed, not {marker}")
     if marker.args and ".." in Path(name).parts:
         raise pytest.UsageError(
-            "@pytest.mark.cassette takes a name, mode and speed, and a name without the part `..`, "
-            f"which leads out of the folder of cassettes: {name!r}"
+            "@pytest.mark.cassette takes a name, mode and speed; the name must not contain "
+            f"`..`, which leaves the folder of cassettes: {name!r}"
         )
     return re.sub(r"[^\w.\-\[\]/]", "-", name.lstrip("/")), dict(marker.kwargs)

@@ -1,10 +1,10 @@
-"""`Recorder`: an observer that keeps every call, off by default.
+"""`Recorder`: an observer that stores every call; off by default.
 
     SWINK_RECORD=~/.local/state/swink/calls.sqlite      every program of this environment, or
     swink.Client(plugins=[Recorder("calls")])           the calls of one client
 
-On the way of an event it is put on a tape, and that is all; a thread does the rest when the call
-has ended. A store that cannot be written loses recordings, never a call, and is told of once.
+Each event is only appended to a tape; a thread does the rest when the call has ended. If the store
+cannot be written, recordings are lost but no call fails, and one warning is logged.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ __all__ = ["Recorder", "conversation"]
 log = logging.getLogger(__name__)
 
 conversation: ContextVar[str] = ContextVar("conversation", default="")
-"""The id of the conversation that the calls of this context are part of."""
+"""The id of the conversation to which the calls of this context belong."""
 
 MOST_WAITING = 256
-"""Calls that may wait to be written; further ones are not recorded."""
+"""Maximum number of calls waiting to be written; further ones are not recorded."""
 
 AT_ONCE = 32
-"""Calls that are written in one go, at most: a disk takes its time for each go."""
+"""Maximum number of calls in one transaction: each takes the disk some time."""
 
 BETWEEN_PRUNES = 50
-"""Calls that are written before the oldest are looked at again."""
+"""Number of calls between checks of the retention limits."""
 
 CLOSE_SECONDS = 4.0
-"""How long closing waits for what is still to be written; the host waits 5."""
+"""Maximum seconds to wait for pending writes on close; the host waits 5."""
 
 
 @define
 class _Running:
-    """A call that has not ended; `now` is the tape of its present attempt."""
+    """A call in progress; `now` is the current attempt's tape."""
 
     tape: Tape
     now: AttemptTape
@@ -69,7 +69,7 @@ class _Running:
 
 @define
 class _Ended:
-    """What is left of a call when it has ended."""
+    """The data of a call that has ended."""
 
     tape: Tape
     context: swink.Context
@@ -78,10 +78,10 @@ class _Ended:
 
 
 class Recorder:
-    """Keeps every call in a folder or a SQLite file: what was asked, the bytes with their times,
-    the events, what it took. Credentials are taken out. `keep` bounds it.
+    """Stores every call in a folder or a SQLite file: the request, the bytes with their times, the
+    events, the usage. Credentials are removed. `keep` limits its size.
 
-    Whoever made it closes it: `await recorder.aclose()`.
+    The creator closes it: `await recorder.aclose()`.
     """
 
     api_level = 1
@@ -98,7 +98,7 @@ class Recorder:
 
     @swink.hookimpl
     def on_event(self, event: swink.AssistantMessageEvent, call: swink.Call) -> None:
-        """Put an event on the call's tape; with the last one, hand the tape on."""
+        """Add an event to the call's tape; after the last one, queue the tape."""
         try:
             now = self._running[call.id].now
             delta = cast(swink.TextDelta, event)
@@ -136,7 +136,9 @@ class Recorder:
         )
         with self._lock:
             if len(self._waiting) >= MOST_WAITING:
-                self._tell("full", "calls end faster than they can be recorded; some are left out")
+                self._tell(
+                    "full", "calls end faster than they can be recorded; some are not recorded"
+                )
                 return
             secrets = frozenset(call.secrets)
             self._waiting.append(_Ended(running.tape, running.context, entry, secrets))
@@ -145,11 +147,11 @@ class Recorder:
                 self._thread.start()
 
     async def aclose(self) -> None:
-        """Write what is still to be written, for some seconds at most."""
+        """Write pending recordings, for a few seconds at most."""
         await asyncio.to_thread(self.close)
 
     def close(self) -> None:
-        """Do the same where there is no event loop."""
+        """Do the same without an event loop."""
         thread = self._thread
         if thread is not None:
             thread.join(CLOSE_SECONDS)
@@ -190,14 +192,14 @@ class Recorder:
             self._tell("failed", f"calls are not recorded in {self._store.path}: {why}")
 
     def _tell(self, what: str, text: str) -> None:
-        """Tell of a fault once, until it is over."""
+        """Log a problem once, until it is over."""
         if what not in self._told:
             self._told.add(what)
             log.error("%s", text)
 
 
 def _written(ended: _Ended) -> Written:
-    """Return a call as a store keeps it."""
+    """Return a call in the format of a store."""
     tapes, entry = ended.tape.attempts, ended.entry
     asked = [(tape, request_of(tape.attempt, ended.context)) for tape in tapes]
     secrets = {secret for secret in ended.secrets if secret not in entry.model}
@@ -213,7 +215,7 @@ def _written(ended: _Ended) -> Written:
 
 
 def _whole(text: str) -> str:
-    """Return a text without halves of surrogate pairs, which models do produce."""
+    """Return a text without lone surrogates, which models sometimes produce."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -224,7 +226,7 @@ def _said(kept: list[KeptEvent | KeptDeltas]) -> str:
 
 
 def _asked(context: swink.Context) -> str:
-    """Return the last words of the user's."""
+    """Return the text of the user's last message."""
     for message in reversed(context.messages):
         if isinstance(message, swink.UserMessage):
             if isinstance(message.content, str):

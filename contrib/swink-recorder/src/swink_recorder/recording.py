@@ -1,7 +1,8 @@
-"""Recordings: what an attempt of a call sent and what came, with times, and what it should make.
+"""Recordings: the requests and answers of an attempt of a call, with times, and the expected
+message.
 
-A recording is an exchange: all requests in their order, each with its answer. Most have one. It is
-a folder:
+A recording is an exchange: all requests in order, each with its answer. Most have one. It is a
+folder:
 
     recording.json   {"version": 2, "provider", "model", "wire_format", "note",
                       "asked": the call (model, address, options, context) or absent,
@@ -13,20 +14,20 @@ a folder:
     body.sse         the answer's body as it was read, decompressed (.sse, .ndjson, .json or .bin);
                      those of other legs are 0.json, 1.sse, …, by their place in `legs`
     message.json     the expected AssistantMessage as `codec.dump` writes it; a failed answer has
-                     stop_reason "error" and an error_kind. Absent: nobody has said yet
+                     stop_reason "error" and an error_kind. Absent: not specified
     notices.json     the notices that the answer makes, a list of `code: detail`, each as much of
-                     it as matters. Absent: it makes none
+                     it as matters. Absent: no notices
 
-A leg's `kind` is `stream` (which is left out), `whole` (its answer was read whole), `token` (it
-fetched a credential) or `abandon` (it ended work that was left). The answer is the last `stream`,
-or else the last `whole`. `at` is in seconds since the attempt began, the times of chunks are since
-the response's head came. `origin` counts in `origins`, of which the first is that of the call's
-address; 0 is left out. `body` of a request is JSON, `form` the fields of a form. A leg without
-`response` was not answered, one without `request` did not go over HTTP.
+A leg's `kind` is `stream` (the default), `whole` (its answer was read whole), `token` (it fetched a
+credential) or `abandon` (it cancelled abandoned work). The answer is the last `stream`, or else the
+last `whole`. `at` is in seconds since the attempt began, the times of chunks are since the
+response's head arrived. `origin` is an index in `origins`, whose first element is the origin of the
+call's address; 0 is omitted. `body` of a request is JSON, `form` the fields of a form. A leg
+without `response` was not answered, one without `request` did not use HTTP.
 
-Nothing that looks like a credential is ever written. In its place stands its source: `Bearer [key]`
-is the caller's, or one that an earlier call fetched; `Bearer [0.access_token]` is that field of the
-first leg's answer; `[hidden]` is any other. Streams have as many asterisks.
+Text that looks like a credential is never written. Its source replaces it: `Bearer [key]` came from
+the caller or from an earlier call; `Bearer [0.access_token]` is that field of the first leg's
+answer; `[hidden]` is any other. Streams have as many asterisks.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ HEAD_FILE = "recording.json"
 MESSAGE_FILE = "message.json"
 NOTICES_FILE = "notices.json"
 BUNDLE = "recordings"
-"""The folder of a provider package that holds its recordings, as package data."""
+"""The folder of a provider package that contains its recordings, as package data."""
 
 
 class RecordingError(UsageError):
@@ -92,13 +93,13 @@ class _HeadFile(msgspec.Struct):
 
 @define
 class Recording:
-    """One answer of a provider as it came, and the requests `before` and `after` it.
+    """One answer of a provider, and the requests `before` and `after` it.
 
-    `model` is the bare id. `chunks` are the network reads: when each came, in seconds since the
+    `model` is the bare id. `chunks` are the network reads: the time of each, in seconds since the
     response's start, and its size in bytes. `kind`, `request`, `status`, `headers`, `sent_at` and
-    `answered_at` are of the answer's leg. `asked` is the canonical request of the call (`None`: not
-    known), `origins` are the addresses without paths that requests went to. `message` is what the
-    answer should become, `None` where nobody has said yet, and `notices` are those that it makes.
+    `answered_at` belong to the answer's leg. `asked` is the canonical request of the call (`None`:
+    unknown), `origins` are the addresses without paths to which requests were sent. `message` is
+    the expected message (`None`: not specified), and `notices` are the expected notices.
     """
 
     provider: str
@@ -127,9 +128,9 @@ class Recording:
 
     @classmethod
     def of(cls, legs: Sequence[RecordedLeg], provider: str, model: str, **facts: Any) -> Self:
-        """Return the recording of legs in their order; `facts` are its other fields.
+        """Return the recording of legs in order; `facts` are its other fields.
 
-        Without any, nothing was sent and nothing came.
+        Without legs, nothing was sent or received.
         """
         legs = legs or [RecordedLeg(request=RecordedRequest("", ""))]
         place = answer_of([leg.kind for leg in legs])
@@ -153,7 +154,7 @@ class Recording:
 
     @property
     def legs(self) -> list[RecordedLeg]:
-        """All requests in their order, each with its answer."""
+        """All requests in order, each with its answer."""
         return [*self.before, self.answer, *self.after]
 
     @property
@@ -173,7 +174,7 @@ class Recording:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read a recording. Raises RecordingError, which says what is wrong with it."""
+        """Read a recording. Raises RecordingError if it is invalid."""
         folder = Path(folder)
         path = folder / HEAD_FILE
         data = _read(path)
@@ -185,7 +186,7 @@ class Recording:
         except msgspec.DecodeError as error:
             raise _broken(path, str(error)) from error
         if not head.legs:
-            raise _broken(path, "it has no legs")
+            raise _broken(path, "the recording has no legs")
         return cls.of(
             [_load_leg(path, row) for row in head.legs],
             head.provider,
@@ -203,7 +204,7 @@ class Recording:
         """Write the recording, with everything hidden that looks like a credential.
 
         `secrets` are hidden wherever they occur, in pieces too: in a stream by as many asterisks,
-        so that the sizes still hold. Raises RecordingError where the sizes do not add up to it.
+        so that the sizes still match. Raises RecordingError if the sizes do not add up.
         """
         folder = Path(folder)
         legs = self.legs
@@ -248,21 +249,23 @@ class Recording:
 
 
 def other_version(where: str | Path, version: int, read: int) -> RecordingError:
-    """Return the error of a file whose form is of another version than the one that is read."""
+    """Return the error for a file with another version of the format."""
     older = f"Convert it: python -m swink_recorder.convert {where}"
     return RecordingError(
-        f"{where}: version {version} of the format; this swink-recorder reads version {read}",
-        resolution=older if version < read else "Install the swink-recorder that wrote it.",
+        f"{where}: unsupported format version {version}; this swink-recorder reads version {read}",
+        resolution=older
+        if version < read
+        else ("Install the version of swink-recorder that wrote it."),
     )
 
 
 def find_recordings(folder: str | Path) -> list[Path]:
-    """List the folders of recordings below `folder`, sorted; none if it is absent."""
+    """List the recording folders below `folder`, sorted; empty if it does not exist."""
     return sorted(path.parent for path in Path(folder).rglob(HEAD_FILE))
 
 
 def bundled_recordings(package: str, bundle: str = BUNDLE) -> list[Path]:
-    """List the recordings that a package ships in a folder, importing nothing."""
+    """List the recordings that a package ships in a folder, without importing it."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):
@@ -285,7 +288,7 @@ def _load_leg(path: Path, row: LegFile) -> RecordedLeg:
 
 
 def _leg_text(row: dict[str, Any], chunks: list[tuple[float, int]]) -> str:
-    """Return a leg as a file has it, a chunk a line."""
+    """Return a leg in its file format, with one chunk per line."""
     text = _pretty(row)
     if "response" in row:
         lines = ",\n   ".join(json.dumps([round(at, 6), size]) for at, size in chunks)
@@ -308,7 +311,7 @@ def _check_chunks(path: Path, chunks: list[tuple[float, int]], size: int) -> Non
         raise _broken(path, "a chunk has a negative time or size")
     total = sum(count for _, count in chunks)
     if total != size:
-        raise _broken(path, f"the chunks add up to {total} bytes, the body has {size}")
+        raise _broken(path, f"the chunks add up to {total} bytes, but the body has {size}")
     times = [seconds for seconds, _ in chunks]
     if times != sorted(times):
         raise _broken(path, "the chunks' times go backwards")
@@ -331,9 +334,9 @@ def _load_notices(path: Path) -> list[str]:
 
 
 def _inside(path: Path) -> Path:
-    """Return a path that no link leads out of its folder. Raises RecordingError."""
+    """Return a path, ensuring that no link leaves its folder. Raises RecordingError."""
     if path.is_symlink() and path.resolve().parent != path.parent.resolve():
-        raise _broken(path, "it is a link out of the recording")
+        raise _broken(path, "it is a link that leaves the recording")
     return path
 
 

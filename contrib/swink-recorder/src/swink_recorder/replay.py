@@ -1,13 +1,13 @@
-"""`ReplayServer`: answers real requests with recordings, write for write and in their time.
+"""`ReplayServer`: answers real requests with recordings, with the recorded writes and timing.
 
     async with ReplayServer() as server:
         base_url = server.add("case", recording)
         async with client.stream("acme/large", "Hello", base_url=base_url, api_key="test") as s: …
     assert server.exchanges[0].json["stream"] is True
 
-A recording with one request answers any request. A recording with several answers each request
-with the next leg of the same method and path. Each origin then has a loopback address, which stands
-in the answers in place of the recorded one.
+A recording with one request answers any request. A recording with several answers each request with
+the next leg of the same method and path. Each further origin then has a loopback address, which
+replaces the recorded one in answers.
 
     server.problems("case") == []       # every leg was requested as recorded, and nothing else was
 """
@@ -38,7 +38,7 @@ __all__ = ["ReplayServer", "Rerouted"]
 
 
 class _Played:
-    """A recording that is being played."""
+    """A recording that is being replayed."""
 
     def __init__(self, recording: Recording) -> None:
         self._left = recording.legs
@@ -55,23 +55,25 @@ class _Played:
         return best
 
     def differences(self, leg: RecordedLeg, sent: RecordedRequest) -> list[str]:
-        """Say in which places a request differs from that of a leg."""
+        """List the differences between a request and that of a leg."""
         return request_differences(sent, leg.request, self._callers) if leg.request.method else []
 
     def unasked(self) -> list[str]:
-        """Name the legs that were not asked for."""
+        """List the legs that were not requested."""
         return [
             f"not asked for: {leg.kind} {leg.request.method} {leg.request.path}"
             for leg in self._left
         ]
 
     def has(self, sent: RecordedRequest) -> bool:
-        """Tell whether a leg that is left has exactly the path of a request."""
+        """Return whether a remaining leg has exactly the path of a request."""
         return any(urlsplit(leg.request.path).path == _path(sent) for leg in self._left)
 
 
 def _is_of(recorded: RecordedRequest, sent: RecordedRequest) -> bool:
-    """Tell whether a leg answers a request; a recorded path may begin with that of the address."""
+    """Return whether a leg answers a request; a recorded path may have the address's path as a
+    prefix.
+    """
     is_same = (recorded.origin, recorded.method) == (sent.origin, sent.method)
     path = urlsplit(recorded.path).path
     return is_same and f"/{path}".endswith(f"/{_path(sent).lstrip('/')}")
@@ -83,7 +85,7 @@ def _path(request: RecordedRequest) -> str:
 
 @define
 class _Key:
-    """The recordings of a key, in turn, with what was wrong and the addresses of the origins."""
+    """The recordings of a key, in turn, with the problems and the addresses of the origins."""
 
     waiting: list[Recording]
     now: _Played
@@ -110,7 +112,7 @@ class _Key:
         return leg
 
     def request(self, exchange: Exchange, origin: int, path: str) -> RecordedRequest:
-        """Return a request as the recordings would have it, with the recorded addresses."""
+        """Return a request in the form of the recordings, with the recorded addresses."""
         query = self._there(urlencode(exchange.query))
         headers = {name: self._there(value) for name, value in exchange.headers.items()}
         body = self._there(exchange.body.decode("latin-1")).encode("latin-1")
@@ -139,8 +141,8 @@ class _Origin(LoopbackServer):
 class ReplayServer(LoopbackServer):
     """Replays recordings over loopback HTTP.
 
-    `speed` is how many times faster than recorded; 0 sends all at once, where the client's
-    reads no longer match the writes. `clock` tells the time that the recorded times mean.
+    `speed` is relative to the recording; 0 sends all at once, so that the client's reads no longer
+    match the writes. `clock` times the recorded pauses.
     """
 
     def __init__(self, speed: float = 0.0, clock: Clock | None = None) -> None:
@@ -151,12 +153,14 @@ class ReplayServer(LoopbackServer):
         self._origins: list[_Origin] = []
 
     def add(self, key: str, *recordings: Recording) -> str:
-        """Serve recordings below `/key`, one to a call, and return the base URL.
+        """Serve recordings below `/key`, one per call, and return the base URL.
 
-        The last one answers all further calls. The server must have been started.
+        The last one answers all further calls. The server must be running.
         """
         if not recordings or not key or "/" in key:
-            raise ValueError("add(key, recording, …) wants a key without a slash and a recording")
+            raise ValueError(
+                "add(key, recording, …) requires a key without a slash and a recording"
+            )
         url = f"{self.url}/{key}"
         served = self._keys[key] = _Key([*recordings], _Played(recordings[0]))
         for recording in recordings:
@@ -171,31 +175,32 @@ class ReplayServer(LoopbackServer):
         return url
 
     def address(self, key: str, origin: str) -> str:
-        """Return where requests to a recorded origin are answered."""
+        """Return the address that answers requests to a recorded origin."""
         return self._keys[key].addresses[origin]
 
     def through(self, http: HTTPClient, key: str) -> Rerouted:
-        """Return an HTTP client that sends requests to recorded origins here.
+        """Return an HTTP client that sends requests for recorded origins to this server.
 
-        For addresses that are in a provider's own code, such as that of a service of tokens.
+        For addresses that are hard-coded in a provider, such as that of a token service.
         """
         return Rerouted(http, {**self._keys[key].addresses})
 
     def problems(self, key: str) -> list[str]:
-        """List what `missing` does, and requests that differ from the recorded ones.
+        """List unrecorded and missing requests, as `missing` does, and requests that differ from
+        the recorded ones.
 
-        Query, headers, forms and bodies are compared where they are recorded, of credentials the
-        scheme and which answer they come from; see `request_differences`.
+        Query, headers, forms and bodies are compared if they are recorded; credentials by their
+        scheme and source; see `request_differences`.
         """
         return [*self._keys[key].different, *self.missing(key)]
 
     def missing(self, key: str) -> list[str]:
-        """List requests that are not recorded, and legs that nothing has requested."""
+        """List requests that are not recorded, and legs that were not requested."""
         served = self._keys[key]
         return [*served.missing, *served.now.unasked()]
 
     async def aclose(self) -> None:
-        """Break off all connections. Raises what `respond` raised meanwhile."""
+        """Reset all connections. Raises the exceptions of `respond`."""
         for origin in self._origins:
             await origin.aclose()
         await super().aclose()
@@ -203,14 +208,14 @@ class ReplayServer(LoopbackServer):
     def play(self, provider: Any, key: str, *recordings: Recording) -> str:
         """Serve recordings to a provider and return the base URL.
 
-        One that asks no server, but a child process or what else it reads, reads them instead of
-        that whenever it is given this address.
+        A provider without a server, for example with a child process, reads the recordings directly
+        when it gets this address.
         """
         self.stand_in(provider)
         return self.add(key, *recordings)
 
     def stand_in(self, provider: Any) -> None:
-        """Have a provider that asks no server read recordings instead, as `play` does."""
+        """Let a provider without a server read recordings instead, as `play` does."""
         is_elsewhere = isinstance(provider, HTTPProvider) and not provider.speaks_http
         if is_elsewhere:
             provider.exchange = self._chunks
@@ -220,7 +225,7 @@ class ReplayServer(LoopbackServer):
         return [exchange for exchange in self.exchanges if _key(exchange) == key]
 
     async def respond(self, exchange: Exchange) -> None:
-        """Replay the leg that is next for the request's key."""
+        """Replay the next leg for the request's key."""
         key = _key(exchange)
         path = exchange.path.removeprefix(f"/{key}")
         if key not in self._keys:  # a service that gave an address without the origin
@@ -249,7 +254,7 @@ class ReplayServer(LoopbackServer):
         await exchange.end()
 
     async def _chunks(self, x: providers.Exchange) -> AsyncIterator[bytes]:
-        """Yield what a request would be answered; stands in for `HTTPProvider.exchange`."""
+        """Yield the answer to a request; replaces `HTTPProvider.exchange`."""
         key = (x.options.base_url or "").rpartition("/")[2]
         waiting = self._keys[key].waiting
         recording = waiting.pop(0) if len(waiting) > 1 else waiting[0]
@@ -265,14 +270,14 @@ class ReplayServer(LoopbackServer):
 
 
 class Rerouted:
-    """An HTTP client that sends requests for some origins to other addresses."""
+    """An HTTP client that redirects requests for some origins to other addresses."""
 
     def __init__(self, http: HTTPClient, addresses: dict[str, str]) -> None:
         self._http = http
         self._addresses = addresses
 
     async def send(self, request: HTTPRequest, connect_timeout: float | None) -> HTTPResponse:
-        """Send a request to where it goes now."""
+        """Send a request to its redirected address."""
         for origin, address in self._addresses.items():
             if request.url.startswith(f"{origin}/"):
                 request = evolve(request, url=address + request.url.removeprefix(origin))
@@ -289,7 +294,7 @@ class Rerouted:
 
 
 def _here(leg: RecordedLeg, addresses: dict[str, str]) -> list[tuple[float, bytes]]:
-    """Return a leg's reads, with the addresses in them that origins have here."""
+    """Return a leg's reads, with recorded origins replaced by local addresses."""
     body = leg.body
     for origin, address in addresses.items():
         body = body.replace(origin.encode(), address.encode())

@@ -1,4 +1,4 @@
-"""Answers that somebody saved: what `curl -i` printed, or the body of a stream alone."""
+"""Convert saved answers, from `curl -i` or the body of a stream alone, to recordings."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ _HEAD = b"HTTP/"
 _BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 
 _SENT_OR_TOLD = (b"* ", b"> ", b"< ")
-"""How lines begin that `curl -v` adds."""
+"""Prefixes of lines that `curl -v` adds."""
 
 _OF_CURL = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-"""Headers that say how the body came, which curl has undone."""
+"""Headers about transfer encodings, which curl has decoded."""
 
 
 def saved_answer(data: bytes, provider: str, model: str, content_type: str) -> Recording:
-    """Return the recording of an answer of `provider/model`, as far as it was saved.
+    """Return the recording of a saved answer of `provider/model`.
 
-    Of several heads (a redirect, a proxy's, `100 Continue`) the last one counts. Without any, it is
-    an answer of status 200 and of this content type. Raises UsageError for what is no answer.
+    The last of several heads (a redirect, a proxy's, `100 Continue`) is used. Without a head, the
+    status is 200 and the content type is this one. Raises UsageError for a file that is not an
+    answer.
     """
     status, headers = 200, {"Content-Type": content_type}
     body = data.lstrip()
     if body.startswith(_SENT_OR_TOLD):
-        raise _unread("it holds what curl -v tells besides", "Save what curl -i prints.")
+        raise _unread("it contains the additional output of curl -v", "Save the output of curl -i.")
     while body.startswith(_HEAD):
         head, body = [*_BLANK_LINE.split(body, 1), b""][:2]
         status, headers = _head(head)
@@ -44,7 +45,7 @@ def _head(head: bytes) -> tuple[int, dict[str, str]]:
     first, *lines = head.decode("latin-1").splitlines()
     status = first.split(" ")[1:2]
     if not status or not status[0].isdigit():
-        raise _unread(f"{first!r:.60} is no status line", "Save what curl -i prints.")
+        raise _unread(f"{first!r:.60} is not a status line", "Save the output of curl -i.")
     named = (line.partition(":") for line in lines)
     headers = {name.strip(): value.strip() for name, _, value in named}
     return int(status[0]), {n: v for n, v in headers.items() if n.lower() not in _OF_CURL}

@@ -1,4 +1,4 @@
-"""Takes credentials out of what is kept: by the names of headers and parameters, and by value."""
+"""Remove credentials from stored data, by header and parameter names, and by value."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = [
 HIDDEN = "[hidden]"
 
 KEY = "[key]"
-"""Stands for a credential that the caller gave, or that an earlier call fetched."""
+"""Replaces a credential from the caller, or one that an earlier call fetched."""
 
 SHORTEST_SECRET = 6
-"""Characters below which a text is no secret, and stands in too many places to be taken out."""
+"""Minimum length of a secret; a shorter text would occur in too many places."""
 
 _SECRET_WORDS = (
     "auth", "key", "token", "secret", "cookie", "password", "credential", "signature",
     "organization",
 )  # fmt: skip
 _HARMLESS_WORDS = ("ratelimit", "idempotency")
-"""What is about tokens or keys without being one: allowances and request numbers."""
+"""Names about tokens or keys that hold no secret: allowances and request numbers."""
 
 
 _MARK = re.compile(r"\[[\w.]+\]")
@@ -45,7 +45,7 @@ _OF_A_SCHEME = ("authorization", "proxy-authorization")
 def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Hide the values of headers that carry credentials, by their names.
 
-    A value that is hidden already stays, with its scheme.
+    A value that is already hidden is kept, with its scheme.
     """
     return {
         name: HIDDEN if is_secret(name) and not is_mark(scheme_of(value, name)[1]) else value
@@ -54,7 +54,7 @@ def scrub_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_mark(text: str) -> bool:
-    """Tell whether a text stands in place of a secret."""
+    """Return whether a text is a placeholder of a secret."""
     return _MARK.fullmatch(text) is not None
 
 
@@ -67,7 +67,7 @@ def scheme_of(value: str, name: str) -> tuple[str, str]:
 def scrub_url(url: str) -> str:
     """Hide a URL's credentials: user information, and query parameters by their names.
 
-    A URL without any comes back as it is.
+    A URL without any is unchanged.
     """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
@@ -84,7 +84,7 @@ def scrub_url(url: str) -> str:
 
 
 def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Hide secrets wherever they occur, in pieces too, by as many asterisks."""
+    """Replace secrets by as many asterisks wherever they occur, in pieces too."""
     secrets = _worth_hiding(secrets)
     suspects = [secret for secret in secrets if _may_hold(data, secret)]
     data = hidden(data, secrets)
@@ -92,9 +92,9 @@ def scrubbed(data: bytes, secrets: Iterable[str]) -> bytes:
 
 
 def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
-    """Hide secrets that stand in one piece, in each coding of `codings_of_secret`.
+    """Hide secrets that occur in one piece, in each encoding of `codings_of_secret`.
 
-    Each becomes a `mark`, or as many asterisks.
+    Each is replaced by a `mark`, or as many asterisks.
     """
     for secret in _worth_hiding(secrets):
         for form in codings_of_secret(secret):
@@ -104,14 +104,14 @@ def hidden(data: bytes, secrets: Iterable[str], mark: str = "") -> bytes:
 
 
 def replaced(data: bytes, marks: Mapping[str, str]) -> bytes:
-    """Put its mark in place of each secret that stands in one piece."""
+    """Replace each secret that occurs in one piece by its mark."""
     for secret in _worth_hiding(marks):
         data = hidden(data, [secret], marks[secret])
     return data
 
 
 def hidden_text(text: str, secrets: Iterable[str]) -> str:
-    """Hide secrets in a text likewise; it stays as long as it is, in characters."""
+    """Hide secrets in a text, keeping its length in characters."""
     for secret in _worth_hiding(secrets):
         for form in codings_of_secret(secret):
             text = text.replace(form, "*" * len(form))
@@ -119,12 +119,12 @@ def hidden_text(text: str, secrets: Iterable[str]) -> str:
 
 
 def _worth_hiding(secrets: Iterable[str]) -> list[str]:
-    """Return the longest first, as one may be a part of another."""
+    """Return the secrets, longest first, because one may be part of another."""
     return sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True)
 
 
 def is_secret(name: str) -> bool:
-    """Tell by the name of a header, a parameter or a field whether it holds a credential."""
+    """Return whether a header, parameter or field holds a credential, by its name."""
     lower = name.lower()
     return any(word in lower for word in _SECRET_WORDS) and not any(
         word in lower for word in _HARMLESS_WORDS
@@ -132,10 +132,10 @@ def is_secret(name: str) -> bool:
 
 
 def _may_hold(data: bytes, secret: str) -> bool:
-    """Tell whether a secret may be there, whole or in pieces, by a look that costs little.
+    """Return whether a secret may occur, whole or in pieces, by a cheap check.
 
-    Then any two of its characters, one after the other, stand together somewhere, or a string ends
-    with the first. For most secrets the look at the first pairs says that they do not.
+    If it does, any two consecutive characters of it are adjacent somewhere, or a string ends with
+    the first. For most secrets, the first pairs rule it out.
     """
     return all(
         re.search(re.escape(first) + b'["' + re.escape(second) + b"]", data)
@@ -144,14 +144,14 @@ def _may_hold(data: bytes, secret: str) -> bool:
 
 
 _PAIRS = re.compile(rb"(?=([A-Za-z0-9_-])([A-Za-z0-9_-]))")
-"""Characters that JSON writes as they are, side by side."""
+"""Characters that JSON does not escape, side by side."""
 
 _STRINGS = re.compile(rb'"(\w+)"\s*:\s*"([^"\\]*+(?:\\.[^"\\]*+)*+)"')
 """Strings, with the names of their fields."""
 
 
 def _without_pieces(data: bytes, secrets: Iterable[str]) -> bytes:
-    """Hide secrets that come in pieces, as a model writes them: a frame each, in one field."""
+    """Hide secrets that arrive in pieces, as a model writes them: one per frame, in one field."""
     fields: dict[bytes, list[bytes]] = {}
     for name, text in _STRINGS.findall(data):
         fields.setdefault(name, []).append(text)

@@ -1,10 +1,10 @@
-"""Where the credentials of a call come from, which is what stands in files in their place.
+"""The sources of a call's credentials, which replace them in files.
 
-    Authorization: Bearer [key]                 the caller gave it, or an earlier call fetched it
-    Authorization: Bearer [0.access_token]      it is that field of the first answer
-    Cookie: [hidden]                            nothing is known of it but its name
+    Authorization: Bearer [key]                 from the caller, or from an earlier call
+    Authorization: Bearer [0.access_token]      that field of the first answer
+    Cookie: [hidden]                            from an unknown source
 
-So the scheme stays, and it can be checked which answer a credential was taken from.
+The scheme is kept, and it can be verified which answer a credential came from.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from swink_recorder.scrub import (
 __all__ = ["Sources"]
 
 LONG = 12
-"""Characters from which a text in an answer to a request for a token counts as a credential."""
+"""Minimum length of a text in a token response that counts as a credential."""
 
 SIGNED = 40
-"""Characters from which a field of such a request does."""
+"""Minimum length of a field of a token request that counts as a credential."""
 
 _HARMLESS_FIELDS = ("_type", "scope", "error", "description", "uri", "url", "audience")
-"""How the names of fields end that hold no credential in requests and answers of tokens."""
+"""Suffixes of field names in token requests and answers that hold no credential."""
 
 
 class Sources:
-    """The texts that replace the secrets of some legs, which are in their order.
+    """The replacements of the secrets of some legs, which are in order.
 
-    `secrets` are those that are known; others are found by the names of headers, parameters and
-    fields that hold them. A text that occurs in `named`, the models' names, stays everywhere else.
+    `secrets` are the known ones; others are found by the names of headers, parameters and fields. A
+    text that occurs in `named`, the models' names, is kept everywhere else.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class Sources:
         self.secrets = {*self._replaced}
 
     def mark(self, data: bytes) -> bytes:
-        """Return JSON in which each secret has become its source."""
+        """Return JSON with each secret replaced by its source."""
         return replaced(data, self._replaced)
 
     def row(self, leg: RecordedLeg, **content: Any) -> dict[str, Any]:
-        """Return a leg as JSON data for a file, which `mark` has still to change.
+        """Return a leg as JSON data for a file; pass the result to `mark`.
 
         `content` has the fields for the bytes.
         """
@@ -104,8 +104,8 @@ class Sources:
     def body(self, leg: RecordedLeg) -> tuple[bytes, list[tuple[float, int]]]:
         """Return a leg's body without secrets, and its chunks.
 
-        A stream keeps its length, since its frames may count their bytes. A refusal has the mark
-        that its error message has; an answer that was read whole has the sources. Both become one
+        A stream keeps its length, because its frames may count their bytes. An error response has
+        the same placeholder as the error message; other answers have the sources. Both become one
         chunk if their size has changed.
         """
         body = leg.body
@@ -138,7 +138,7 @@ def _is_long(text: str) -> bool:
 
 
 def _sent(leg: RecordedLeg) -> Iterator[str]:
-    """Yield the credentials of a request, which the names of headers and fields show."""
+    """Yield the credentials of a request, found by the names of headers and fields."""
     request = leg.request
     for name, value in request.headers.items():
         if is_secret(name):
@@ -154,7 +154,7 @@ def _sent(leg: RecordedLeg) -> Iterator[str]:
 
 
 def _given(leg: RecordedLeg, secrets: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the credentials in an answer that was read whole, each after the name of a field."""
+    """Yield the credentials in an answer that was read whole, each after a field name."""
     if leg.kind not in ("token", "whole") or not 200 <= leg.status < 300:
         return
     for name, value in _texts(_json(leg.body)):
@@ -170,7 +170,7 @@ def _counts(name: str, value: str, long: int) -> bool:
 
 
 def _texts(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the strings in JSON data, each with the names that lead there, with dots between."""
+    """Yield the strings in JSON data, each with its path of names, separated by dots."""
     if isinstance(data, str):
         yield place, data
     named: Mapping[Any, Any] = data if isinstance(data, dict) else {}

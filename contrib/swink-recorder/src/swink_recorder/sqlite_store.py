@@ -19,34 +19,34 @@ from swink_recorder.recording import RecordingError
 __all__ = ["SQLiteStore", "make_private"]
 
 PAGE = 16_384
-"""Bytes of a SQLite page: a call is long, and has few."""
+"""Page size in bytes: calls are long, and few."""
 
 BUSY_SECONDS = 5.0
-"""How long a writer waits for another process that writes."""
+"""Seconds that a writer waits for another process."""
 
 
 _making = threading.Lock()
 
 
 def make_private(path: Path) -> None:
-    """Make a file that its owner alone can read, if there is none.
+    """Create a file that only its owner can read, if it does not exist.
 
-    One that is there is not opened: where any descriptor of a file is closed, POSIX drops the locks
-    that SQLite holds on it for other connections of the process, and two processes would write at
-    one time (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+    An existing file is not opened: when any descriptor of a file is closed, POSIX drops the locks
+    that SQLite holds on it for other connections of the process, and two processes could write at
+    the same time (https://www.sqlite.org/howtocorrupt.html, section 2.2).
     """
     with _making, suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE))
 
 
 class SQLiteStore:
-    """One file with a row for each call, and an index of words where SQLite has FTS5."""
+    """A file with a row for each call, and a full-text index if SQLite has FTS5."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def add(self, calls: Sequence[Written]) -> None:
-        """Keep calls, all of them in one transaction."""
+        """Store calls, all in one transaction."""
         with self._used(made=True) as db:
             has_words = _has(db, "words")
             for entry, document in calls:
@@ -67,11 +67,11 @@ class SQLiteStore:
         return number
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entries, the newest first."""
+        """Yield the entries, newest first."""
         yield from self._found("SELECT entry FROM calls ORDER BY at DESC, number DESC")
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
-        """Yield the entries in whose prompt or answer all words occur, the newest first."""
+        """Yield the entries whose prompt or answer contains all words, newest first."""
         if not self.path.exists():
             return
         with self._used() as db:
@@ -102,20 +102,20 @@ class SQLiteStore:
         return b"".join(data for (data,) in rows)
 
     def keep_conversation(self, kept: KeptConversation, context: bytes) -> None:
-        """Keep a conversation as it is now, in the place of what was kept of it."""
+        """Store the current state of a conversation, replacing the earlier one."""
         with self._used(made=True) as db:
             row = (kept.id, _moment(kept.at), msgspec.json.encode(kept).decode(), context)
             db.execute("INSERT OR REPLACE INTO conversations VALUES (?, ?, ?, ?)", row)
 
     def conversations(self) -> Iterator[KeptConversation]:
-        """Yield the conversations, the one that was last gone on with first."""
+        """Yield the conversations, the most recently continued first."""
         if self.path.exists():
             with self._used() as db:
                 for (kept,) in db.execute("SELECT kept FROM conversations ORDER BY at DESC"):
                     yield msgspec.json.decode(kept, type=KeptConversation)
 
     def read_conversation(self, id: str) -> bytes:
-        """Return what was kept of a conversation."""
+        """Return a stored conversation."""
         with self._used() as db:
             found = db.execute("SELECT context FROM conversations WHERE id = ?", (id,)).fetchone()
         if found is None:
@@ -124,12 +124,12 @@ class SQLiteStore:
         return context
 
     def delete(self, id: str) -> None:
-        """Forget a call, and its conversation with the last one."""
+        """Delete a call, and its conversation with its last call."""
         with self._used() as db:
             self._delete(db, "id = ?", id)
 
     def prune(self, keep: Keep) -> None:
-        """Forget what is not to be kept."""
+        """Delete calls beyond the retention limits."""
         with self._used() as db:
             size = 0
             rows = "SELECT number, at, size FROM calls ORDER BY at DESC, number DESC"
@@ -161,14 +161,14 @@ class SQLiteStore:
 
     @contextmanager
     def _used(self, made: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open the file for a transaction. Raises RecordingError for what SQLite cannot do."""
+        """Open the file for a transaction. Raises RecordingError for errors of SQLite."""
         if made:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             make_private(self.path)  # its companions follow it
         elif not self.path.exists():
             raise FileNotFoundError(self.path)
         try:
-            # who is to write says so first: two that have read would wait for each other to write
+            # writers lock first: two readers would wait for each other to write
             opened = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level="IMMEDIATE")
             with closing(opened) as db, db:
                 self._prepare(db)
@@ -178,9 +178,9 @@ class SQLiteStore:
             raise RecordingError(
                 f"{self.path}: {error}",
                 title="The store cannot be used" if in_use else "Broken store",
-                resolution="See that its disk has room and that no other program holds it."
+                resolution="Check that its disk has room and that no other program locks it."
                 if in_use
-                else "Restore the file, or have calls recorded in another one.",
+                else "Restore the file, or record calls in another one.",
             ) from error
 
     def _prepare(self, db: sqlite3.Connection) -> None:

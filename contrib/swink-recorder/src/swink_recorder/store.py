@@ -1,9 +1,9 @@
 """Stores of calls and conversations: a folder with a file for each, or one SQLite file.
 
-Either holds the same documents, the form of which is in `documents`, and can be read while another
-process writes it. Whatever ends the process that writes, what was written before is whole: a file
-appears under its name when it is complete, and SQLite takes back what was not. Nobody but their
-owner can read them.
+Both contain the same documents, whose format is in `documents`, and can be read while another
+process writes. If the writing process is killed, earlier data stay intact: a file appears under its
+name when it is complete, and SQLite rolls back incomplete transactions. Only their owner can read
+the files.
 """
 
 from __future__ import annotations
@@ -41,57 +41,59 @@ __all__ = [
 ]
 
 SUFFIXES = (".db", ".sqlite", ".sqlite3")
-"""Names with these endings are SQLite files."""
+"""File suffixes of SQLite stores."""
 
 TALK = ".conversation"
-"""The ending of a conversation's file in a folder."""
+"""The file suffix of a conversation in a folder."""
 
 
 class Store(Protocol):
-    """Where calls are kept. Its methods do I/O, and belong in a thread."""
+    """A store of calls. Its methods do blocking I/O, and belong in a thread."""
 
     path: Path
 
     def add(self, calls: Sequence[Written]) -> None:
-        """Keep calls."""
+        """Store calls."""
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entries, the newest first."""
+        """Yield the entries, newest first."""
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
-        """Yield the entries in whose prompt or answer all words occur, the newest first."""
+        """Yield the entries whose prompt or answer contains all words, newest first."""
 
     def read(self, id: str) -> bytes:
         """Return a call's document."""
 
     def keep_conversation(self, kept: KeptConversation, context: bytes) -> None:
-        """Keep a conversation as it is now, in the place of what was kept of it."""
+        """Store the current state of a conversation, replacing the earlier one."""
 
     def conversations(self) -> Iterator[KeptConversation]:
-        """Yield the conversations, the one that was last gone on with first."""
+        """Yield the conversations, the most recently continued first."""
 
     def read_conversation(self, id: str) -> bytes:
-        """Return what was kept of a conversation."""
+        """Return a stored conversation."""
 
     def delete(self, id: str) -> None:
-        """Forget a call, and its conversation with the last one."""
+        """Delete a call, and its conversation with its last call."""
 
     def prune(self, keep: Keep) -> None:
-        """Forget what is not to be kept."""
+        """Delete calls beyond the retention limits."""
 
 
 def open_store(path: str | Path) -> FolderStore | SQLiteStore:
-    """Return the store at a path, a SQLite file by its ending (`.db`, `.sqlite`, `.sqlite3`).
+    """Return the store at a path: SQLite for the suffixes `.db`, `.sqlite`, `.sqlite3`, otherwise a
+    folder.
 
-    Nothing is made before the first call is kept. Raises UsageError for a `~name` that is nobody's.
+    Nothing is created before the first call is stored. Raises UsageError for a `~name` of an
+    unknown user.
     """
     try:
         path = Path(path).expanduser()
     except RuntimeError as error:
         raise swink.UsageError(
-            f"{path}: there is no such home folder",
+            f"{path}: this home folder does not exist",
             title="No store of calls",
-            resolution="Write the path of the store in full.",
+            resolution="Write the full path of the store.",
         ) from error
     return SQLiteStore(path) if path.suffix in SUFFIXES and not path.is_dir() else FolderStore(path)
 
@@ -103,7 +105,7 @@ class FolderStore:
         self.path = path
 
     def add(self, calls: Sequence[Written]) -> None:
-        """Keep calls."""
+        """Store calls."""
         for entry, document in calls:
             moment = "".join(char for char in entry.at[:23] if char not in ":-.")
             self._write(f"{moment}-{entry.id}.call", document)
@@ -116,7 +118,7 @@ class FolderStore:
         beside.replace(self.path / name)
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the entries, the newest first; what is none of ours is passed over."""
+        """Yield the entries, newest first; other files are ignored."""
         yield from self._told(self._files())
 
     def _told(self, files: list[Path]) -> Iterator[Entry]:
@@ -127,7 +129,7 @@ class FolderStore:
                     yield entry
 
     def search(self, words: Sequence[str]) -> Iterator[Entry]:
-        """Yield the entries in whose prompt or answer all words occur, the newest first."""
+        """Yield the entries whose prompt or answer contains all words, newest first."""
         wanted = [word.lower() for word in words]
         for entry in self.entries():
             said = f"{entry.prompt}\n{entry.answer}".lower()
@@ -139,11 +141,11 @@ class FolderStore:
         return self._file(id).read_bytes()
 
     def keep_conversation(self, kept: KeptConversation, context: bytes) -> None:
-        """Keep a conversation as it is now, in the place of what was kept of it."""
+        """Store the current state of a conversation, replacing the earlier one."""
         self._write(f"{kept.id}{TALK}", [msgspec.json.encode(kept), b"\n", context])
 
     def conversations(self) -> Iterator[KeptConversation]:
-        """Yield the conversations, the one that was last gone on with first."""
+        """Yield the conversations, the most recently continued first."""
         found = []
         for file in self.path.glob(f"*{TALK}"):
             with suppress(OSError, msgspec.DecodeError), file.open("rb") as lines:
@@ -153,15 +155,15 @@ class FolderStore:
         yield from sorted(found, key=lambda kept: kept.at, reverse=True)
 
     def read_conversation(self, id: str) -> bytes:
-        """Return what was kept of a conversation."""
+        """Return a stored conversation."""
         return (self.path / f"{id}{TALK}").read_bytes().partition(b"\n")[2]
 
     def delete(self, id: str) -> None:
-        """Forget a call, and its conversation with the last one."""
+        """Delete a call, and its conversation with its last call."""
         self._forget([self._file(id)])
 
     def prune(self, keep: Keep) -> None:
-        """Forget what is not to be kept."""
+        """Delete calls beyond the retention limits."""
         size, over = 0, []
         for number, file in enumerate(self._files()):
             with suppress(FileNotFoundError):  # another process prunes too

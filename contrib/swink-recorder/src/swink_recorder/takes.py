@@ -1,4 +1,4 @@
-"""Takes: recorded attempts with what was asked for them, and the one file that holds several.
+"""Takes: recorded attempts with their requests, and the file format for several of them.
 
     {"swink_cassette": 2,
      "attempts": [{"asked": the canonical request, "provider", "model", "wire_format", "origins",
@@ -7,8 +7,8 @@
                            "response": {…, "reads": [[seconds, line, …, or {"base64": …}], …]},
                    "events": [[seconds since the attempt began, event], …]}, …]}
 
-A line of an answer, or an event, is a line of the file, so that two of them can be compared by eye.
-Like every recording, it holds nothing that looks like a credential.
+Each line of an answer, and each event, is a line of the file, so that diffs are readable. Like
+every recording, it contains nothing that looks like a credential.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Body: TypeAlias = "tuple[bytes, list[tuple[float, int]]]"
 
 
 class TakeFailure(msgspec.Struct, omit_defaults=True):
-    """How an attempt failed, as far as observers were told."""
+    """How an attempt failed, as reported to observers."""
 
     kind: StreamErrorKind
     message: str = ""
@@ -61,7 +61,7 @@ class TakeFailure(msgspec.Struct, omit_defaults=True):
     rule: str | None = None
 
     def __post_init__(self) -> None:
-        """Read the `rule` of older files: `core:CODE`, or else what matched."""
+        """Read the `rule` of older files: `core:CODE`, or the rule that matched."""
         prefix, _, code = (self.rule or "").partition(":")
         if prefix == "core" and self.code is None and code != self.kind:
             self.code = code
@@ -69,7 +69,7 @@ class TakeFailure(msgspec.Struct, omit_defaults=True):
 
 
 class TakeHead(msgspec.Struct):
-    """What a file says of a take beside its events."""
+    """The facts about a take in a file, apart from its events."""
 
     asked: dict[str, Any]
     provider: str
@@ -98,10 +98,10 @@ class _File(msgspec.Struct):
 
 @define
 class Take:
-    """One attempt: what was asked (the canonical request), what came, and how it failed.
+    """One attempt: the canonical request, the answer, and how it failed.
 
-    `events` are there where no bytes were, or where somebody wanted both. `charged` is what the
-    provider said that it cost, in US dollars.
+    `events` are stored without bytes, or if both were requested. `charged` is the cost reported by
+    the provider, in US dollars.
     """
 
     asked: dict[str, Any] = field(repr=False)
@@ -113,7 +113,7 @@ class Take:
 
 
 def take_of(tape: AttemptTape, asked: dict[str, Any], with_events: bool) -> Take:
-    """Return what a tape holds."""
+    """Return the take on a tape."""
     events = tape.events() if with_events else []
     attempt = tape.attempt
     failure = _failure(tape.error) if tape.error is not None else None
@@ -131,9 +131,9 @@ def _failure(error: Error | Retry) -> TakeFailure:
 def write_takes(
     takes: Sequence[Take], call: dict[str, Any] | None = None, secrets: Iterable[str] = ()
 ) -> bytes:
-    """Return the file of some takes; `call` has further facts of the call."""
+    """Return the file content of takes; `call` contains further facts about the call."""
     secrets = {*secrets}
-    named = " ".join(take.asked.get("model", "") for take in takes)  # a key of "ollama" is none
+    named = " ".join(take.asked.get("model", "") for take in takes)  # "ollama" is not secret
     sources = [Sources(take.recording.legs, secrets, named) for take in takes]
     texts = [_take_text(take, of_it) for take, of_it in zip(takes, sources, strict=True)]
     attempts = ",\n".join(map(_indented, texts))
@@ -143,9 +143,9 @@ def write_takes(
 
 
 def read_takes(data: bytes, where: str | Path) -> tuple[list[Take], dict[str, Any]]:
-    """Return the takes of a file, and what it says of their call.
+    """Return the takes of a file, and its facts about their call.
 
-    Raises RecordingError, which names `where` and says what is wrong.
+    Raises RecordingError, which names `where` and the problem.
     """
     try:
         told = json.loads(data)
@@ -177,7 +177,7 @@ def take_from(
     bodies: Sequence[Body],
     events: list[tuple[float, Any]],
 ) -> Take:
-    """Make a take from a head, bodies with chunks for its legs, and events."""
+    """Create a take from a head, bodies with chunks for its legs, and events."""
     recording = Recording.of(
         [row.leg(*body) for row, body in zip(head.legs, bodies, strict=True)],
         head.provider,
@@ -235,7 +235,7 @@ def _leg_text(leg: RecordedLeg, sources: Sources) -> str:
 
 
 def _comes_in_pieces(events: list[tuple[float, Any]], secrets: Iterable[str]) -> bool:
-    """Tell whether a secret stands in the deltas of a block, one after the other."""
+    """Return whether a secret occurs in consecutive deltas of a block."""
     pieces: dict[Any, list[str]] = {}
     for _, event in events:
         if (delta := event.get("delta")) is not None:
@@ -255,7 +255,7 @@ def _bytes(piece: Any) -> bytes:
 
 
 def to_json(data: Any, indent: int = 0) -> str:
-    """Return JSON, whatever is in the texts."""
+    """Return JSON, even for texts with lone surrogates."""
     try:
         text = msgspec.json.encode(data, enc_hook=repr)
     except UnicodeEncodeError:  # half of a surrogate pair, which models do produce

@@ -1,21 +1,21 @@
-"""What applications need of swink: the core's names for callers, tools, typed answers, no `await`.
+"""The public names for applications: the core's, tools, typed answers, synchronous calls.
 
     client.py     the client: streams, typed answers, runs, batches
     sync.py       the same without await, on the loop of background.py; sync_streams.py beside it
-    loop.py       the tool loop, with toolbox.py; events.py is what it says beside the streams
-    approvals.py  decisions on tool calls, and runs that wait for them
+    loop.py       the tool loop, with toolbox.py; events.py has its additional events
+    approvals.py  decisions on tool calls, and paused runs
     goals.py      the value that a run ends with
-    mistakes.py   short tracebacks, and sentences for names of other libraries
+    mistakes.py   short tracebacks, and hints for names of other libraries
     tools.py      functions as tools
     answers.py    typed answers
     batches.py    many prompts
-    schemas.py    types as JSON schemas; partial.py reads JSON that is still coming
-    media.py      images, documents, sound
-    prompts.py    what a call takes for a conversation
+    schemas.py    types as JSON schemas; partial.py parses incomplete JSON
+    media.py      images, documents, audio
+    prompts.py    the prompts that a call accepts
     notebooks.py  display in IPython and Jupyter, registered where they run
-    of_stream.py  what streams, typed answers and runs have in common; amounts.py sums calls
+    of_stream.py  shared code of streams, typed answers and runs; amounts.py sums calls
 
-The names of these modules are loaded when they are first asked for.
+The modules are imported when one of their names is first used.
 """
 
 import logging
@@ -312,4 +312,4 @@ def __dir__() -> list[str]:
 if "IPython" in sys.modules and (_shell := sys.modules["IPython"].get_ipython()) is not None:
     import_module(f"{__name__}.notebooks").register(_shell)
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())  # who wants the log says so
+logging.getLogger(__name__).addHandler(logging.NullHandler())  # applications configure logging

@@ -1,4 +1,4 @@
-"""Sums of what several calls took."""
+"""Add up the usage and cost of several calls."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Typed answers: what a model is asked for in a type's schema, read as a value of that type.
+"""Typed answers: request JSON of a type's schema, and convert the answer to a value of the type.
 
-Where a provider has no structured output, the model is made to call a tool whose arguments are
-the answer. An answer that does not fit is sent back with the reason, a number of times.
+If a provider has no structured output, the model is forced to call a tool whose arguments are the
+answer. An answer that does not fit the type is sent back with the reason, up to a limit.
 """
 
 from __future__ import annotations
@@ -56,15 +56,18 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ANSWER = "answer"
-"""The name of the tool that stands for structured output."""
+"""The name of the tool used instead of structured output."""
 
 WRAPPED = "value"
-"""The field in which an answer comes that is no object, since APIs want one at the root."""
+"""The field that wraps an answer whose type is not an object, because APIs require an object at the
+root.
+"""
 
 FREE_CHARACTERS = 1_000_000
-"""Characters that are read for the partial values of an answer with each piece that comes.
+"""Maximum number of characters for which partial values are parsed again with each piece.
 
-Beyond them the answer is read again when it has grown by `GROWTH`, so the work stays linear.
+Longer answers are parsed again after they have grown by the factor `GROWTH`, so that the work stays
+linear.
 """
 
 GROWTH = 1.1
@@ -91,7 +94,7 @@ class Answer(Generic[T]):
 
     @property
     def text(self) -> str:
-        """The answer as the model wrote it."""
+        """The answer as written by the model."""
         return written(self.message)
 
 
@@ -104,9 +107,9 @@ def _has(answer: Answer[Any], place: str, name: str) -> bool:
 
 
 class BadAnswer(SwinkError, title="The answer does not fit the type"):
-    """An answer that does not fit its type, also when it was asked for again.
+    """An answer that does not fit its type, even after corrections.
 
-    `text` is the answer as the model wrote it, `message` the whole message.
+    `text` is the answer as written by the model, `message` the whole message.
     """
 
     def __init__(
@@ -127,7 +130,7 @@ def written(message: AssistantMessage) -> str:
 
 
 class AnswerForm(Generic[T]):
-    """A type as a model is asked for it, and its way back."""
+    """The schema of a type for a request, and the conversion of answers to values."""
 
     def __init__(self, schema: Schema[T]) -> None:
         self._schema = schema
@@ -143,11 +146,11 @@ class AnswerForm(Generic[T]):
 
     @property
     def tool(self) -> Tool:
-        """The tool that a model is made to call where it has no structured output."""
+        """The tool that a model is forced to call if it has no structured output."""
         return Tool(ANSWER, "Give the answer.", self.json)
 
     def read(self, message: AssistantMessage) -> T:
-        """Return the value of an answer. Raises ValueError, which says what is wrong with it."""
+        """Return the value of an answer. Raises ValueError, with the reason, if it does not fit."""
         call = next((call for call in message.tool_calls if call.name == ANSWER), None)
         if call is not None and call.state == "complete":
             return self.load(call.arguments)
@@ -166,7 +169,7 @@ class AnswerForm(Generic[T]):
         return self._schema.load(data)
 
     def so_far(self, text: str) -> Any:
-        """Return what the beginning of an answer says already."""
+        """Return the data in the beginning of an answer."""
         data = partial_json(text)
         if self._is_object or not isinstance(data, Mapping):
             return data
@@ -174,7 +177,7 @@ class AnswerForm(Generic[T]):
 
 
 class Growing:
-    """An answer as it comes: its text, or the arguments of the answering tool."""
+    """An answer as it arrives: its text, or the arguments of the answering tool."""
 
     def __init__(self, form: AnswerForm[Any]) -> None:
         self._form = form
@@ -182,7 +185,7 @@ class Growing:
         self.begin()
 
     def begin(self) -> None:
-        """Begin again, with another answer."""
+        """Start again with another answer."""
         self._parts: list[str] = []
         self._size = 0
         self._read = 0  # the size when it was read last
@@ -190,7 +193,7 @@ class Growing:
         self._block: int | None = None
 
     def feed(self, batch: Sequence[AssistantMessageEvent]) -> Any:
-        """Take events, and return the answer so far; `None` without news."""
+        """Process events, and return the answer so far (`None` if it has not changed)."""
         for event in batch:
             if isinstance(event, Retry):
                 self.begin()
@@ -222,7 +225,7 @@ class Growing:
 
 
 Ask: TypeAlias = Callable[[Prompt, bool], EventStream]
-"""Asks for an answer; the second argument says whether by a tool."""
+"""Requests an answer; the second argument says whether to use a tool."""
 
 
 class AnswerStream(OfStream, AsyncOnly, Generic[T]):
@@ -246,7 +249,7 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
         self._form, self._ask, self._by_tool = form, ask, by_tool
         self._corrections = corrections
         self._stream: EventStream = stream
-        self._context = replace(stream.call.context, tools=[])  # which are asked for with the rest
+        self._context = replace(stream.call.context, tools=[])  # which are requested with the rest
         self._usage: Usage | None = None
         self._cost: Cost | None = None
 
@@ -266,8 +269,9 @@ class AnswerStream(OfStream, AsyncOnly, Generic[T]):
 
     @property
     def partials(self) -> AsyncGenerator[Any, None]:
-        """What the answer says so far, as JSON data that grows. Raises what `result()` raises of
-        the call; whether the whole fits the type, `result()` says."""
+        """The answer so far, as JSON data that grows. Raises the call's errors as `result()` does;
+        only `result()` checks the complete answer against the type.
+        """
         return self._pieces(self._partials())
 
     async def _partials(self) -> AsyncGenerator[Any, None]:
@@ -363,7 +367,7 @@ _CUT = {
     StopReason.LENGTH: "the answer was cut off at its limit of tokens",
     StopReason.CONTENT_FILTER: "the model declined to answer",
 }
-"""Ends before the end: what came is a part, though it may fit, and would come to it again."""
+"""Stop reasons of truncated answers, which are not corrected: a retry would be truncated again."""
 
 
 def corrections_of(message: AssistantMessage, why: str) -> list[UserMessage | ToolResultMessage]:

@@ -1,4 +1,4 @@
-"""What a run and a batch take beside the options of their calls, checked first of all."""
+"""Check the arguments of runs and batches that are not call options."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def refuse_type(given: Iterable[str]) -> None:
 
 
 def check_number(name: str, value: object, advice: str, *, least: int = 1) -> None:
-    """Refuse a value that is no whole number, or below `least`. Raises UsageError."""
+    """Raise UsageError for a value that is not a whole number, or is below `least`."""
     if not isinstance(value, int):
-        raise UsageError(f"{name} is no whole number: {value!r}", resolution=advice)
+        raise UsageError(f"{name} is not a whole number: {value!r}", resolution=advice)
     if value < least:
         raise UsageError(f"{name} is less than {least}", resolution=advice)
 

@@ -1,4 +1,4 @@
-"""One event loop in a thread of its own, for those who have none."""
+"""An event loop in a separate thread, for synchronous callers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self.clients: WeakSet[Client] = WeakSet()
-        """Those that are closed when the program ends."""
+        """Clients to close when the program ends."""
         self._closing: set[Future[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="swink", daemon=True)
@@ -42,20 +42,20 @@ class BackgroundLoop:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         while True:
-            with suppress(KeyboardInterrupt, SystemExit):  # of a task, whose waiter is told
+            with suppress(KeyboardInterrupt, SystemExit):  # of a task, whose waiter gets it
                 self._loop.run_forever()
                 return
 
     @property
     def is_alive(self) -> bool:
-        """Whether its thread runs; a forked child has none of its parent's."""
+        """Whether the thread runs; after a fork, the child has no thread."""
         return self._thread.is_alive()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do work in the loop, wait for it and return its result, or raise what it raised.
+        """Run a coroutine in the loop, wait for it and return its result, or raise its exception.
 
-        Raises UsageError inside the loop itself, which would wait for itself. An interrupt of the
-        waiting thread cancels the work.
+        Raises UsageError inside the loop itself, where waiting would deadlock. An interrupt of the
+        waiting thread cancels the coroutine.
         """
         if threading.current_thread() is self._thread:
             work.close()
@@ -74,14 +74,14 @@ class BackgroundLoop:
         raise raised
 
     def drop(self, client: Client) -> None:
-        """Have a client closed that nobody holds any more, without waiting for it."""
+        """Schedule closing a client that is no longer referenced, without waiting."""
         if self._thread.is_alive():
             closing = asyncio.run_coroutine_threadsafe(client.aclose(), self._loop)
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
 
     def stop(self) -> None:
-        """End the loop and its thread."""
+        """Stop the loop and its thread."""
         if not self._thread.is_alive():
             return
         for client in [*self.clients]:

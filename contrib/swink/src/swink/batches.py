@@ -68,7 +68,7 @@ class Batch(Generic[R]):
 
 
 Progress: TypeAlias = Callable[[Batch[Any]], object]
-"""Is told of the batch each time that an answer has come or failed."""
+"""Receives the batch each time that a prompt has succeeded or failed."""
 
 
 class _Asked(Protocol[A]):
@@ -93,7 +93,7 @@ async def gathered(
     if isinstance(prompts, str):
         raise UsageError("prompts are one string", resolution="Pass a list of prompts.")
     waiting = list(prompts)
-    for each in waiting:  # the first that can be asked shows what is wrong with all
+    for each in waiting:  # the first valid prompt shows problems common to all
         with suppress(InvalidContext, MediaError):
             ask(each)
             break

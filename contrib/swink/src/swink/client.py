@@ -58,7 +58,7 @@ Prompts: TypeAlias = Iterable[Prompt]
 Tools: TypeAlias = Sequence[ToolLike]
 
 MAX_TURNS = 10
-"""Calls of the model in a run, unless it is told otherwise."""
+"""Default maximum number of model calls in a run."""
 
 CORRECTIONS = 1
 """How often an answer that does not fit its type is requested again."""
@@ -68,7 +68,7 @@ NO_TYPE: Any = None
 arguments."""
 
 LIMIT = 10
-"""Calls at a time in a batch, unless it is told otherwise."""
+"""Default number of concurrent calls in a batch."""
 
 
 class RunOptions(TargetOptions, total=False):
@@ -220,11 +220,11 @@ class Client(swink_core.Client):
         """Return a tool loop: the model is called, its tool calls are carried out together, and so
         on until it has answered, for `max_turns` calls of the model at most.
 
-        `tools` are functions, async ones or blocking ones, which run in threads; see `tool` for
-        what else can be said of one. A `tool_choice` that forces a call holds for the first turn.
+        `tools` are functions, either async or blocking (which run in threads); see `tool` for
+        further settings. A `tool_choice` that forces a call applies to the first turn.
 
         With `type`, the run ends with a value of this type, which `Run.answer` returns; an answer
-        that does not fit is asked for again up to `corrections` times.
+        that does not fit is requested again up to `corrections` times.
 
         `approve` decides on each call of a tool. Without it, a call of a tool that needs approval
         pauses the run, and so does a call for which `approve` returns `PAUSE`. To go on, pass the
@@ -278,8 +278,8 @@ class Client(swink_core.Client):
         `limits` are those of all prompts together: the ones that they do not admit fail with
         LimitReached, and nothing is sent for them.
 
-        `on_progress` is called with the batch each time that one has ended. Raises UsageError,
-        before anything is asked, for a model or option with which no prompt can be.
+        `on_progress` is called with the batch each time that a prompt has ended. Raises UsageError
+        before any request for a model or option that fails for every prompt.
         """
         if TYPE_CHECKING:
             self.stream(model, "Hi", **options)
@@ -359,7 +359,7 @@ def stream(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> EventStream:
-    """Stream one call with a client of its own, closed with the stream."""
+    """Stream one call with a new client, closed with the stream."""
     client = Client()
     client._on_close = client.aclose
     return client.stream(model, context, limits=limits, **options)
@@ -391,7 +391,7 @@ async def complete(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> AssistantMessage:
-    """Make one call with a client of its own and return its message."""
+    """Make one call with a new client and return its message."""
     async with Client() as client:
         return await client.complete(model, context, limits=limits, **options)
 
@@ -425,7 +425,7 @@ async def gather(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> Batch[AssistantMessage]:
-    """Answer many prompts with a client of its own; see `Client.gather`."""
+    """Answer many prompts with a new client; see `Client.gather`."""
     if TYPE_CHECKING:
         stream(model, "Hi", **options)
     async with Client() as client:

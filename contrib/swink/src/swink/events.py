@@ -1,12 +1,12 @@
-"""What a tool loop adds to the events of its turns: where runs, turns and tools begin and end.
+"""Events that a tool loop adds to those of its turns: start and end of runs, turns and tools.
 
     run  = RunStart *turn RunEnd
     turn = TurnStart *(the events of its stream) TurnEnd *ToolStart *ToolEnd
 
-Observers whose plugin says `other_events = True` are shown them through `on_event`, each with the
+An observer receives them through `on_event` if its plugin sets `other_events = True`, each with the
 call of its turn, which has not begun yet or has ended. `run_id` is the same on all events of a run.
-A run that was left ends, for observers, in what `RunEnd` says. They are shown a `ToolStart` in the
-context (of `contextvars`) that its tool runs in.
+If a run is left early, its `RunEnd` says so. Observers receive a `ToolStart` in the context (of
+`contextvars`) in which the tool runs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ToolStart(AssistantMessageEvent, tag="tool_start"):
 
 
 class ToolEnd(AssistantMessageEvent, tag="tool_end"):
-    """A tool has ended with what the model will be told, after so many seconds."""
+    """A tool has ended after some seconds, with the result for the model."""
 
     run_id: str
     turn: int

@@ -1,4 +1,6 @@
-"""The value that a run ends with: asked for in each turn, read from the last message, corrected."""
+"""The value that a run ends with: requested in each turn, read from the last message, corrected if
+needed.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ RECEIVED = "The answer was received."
 class Goal(Generic[T]):
     """A value of a type that a run ends with.
 
-    `by_tool`: the model gives it as the arguments of a tool, since it has no structured output.
+    `by_tool`: the answer is the arguments of a tool, because the model has no structured output.
     `answer` or `fault` is set once the run has ended. `corrections` limits how often an answer that
     does not fit is requested again.
     """
@@ -64,7 +66,7 @@ class Goal(Generic[T]):
         return {**options, "tools": [*(options.get("tools") or ()), self.form.tool]}
 
     def is_given_by(self, calls: list[ToolCallBlock]) -> bool:
-        """Tell whether the model has called the tool that gives the answer."""
+        """Return whether the model called the tool that gives the answer."""
         return any(call.name == ANSWER for call in calls)
 
     def read(
@@ -72,7 +74,7 @@ class Goal(Generic[T]):
     ) -> list[Message]:
         """Read the value from the last message.
 
-        Returns the messages that ask for it again if `may_ask`; none once `answer` or `fault` is
+        Returns messages that request a correction if `may_ask`; none once `answer` or `fault` is
         set.
         """
         try:

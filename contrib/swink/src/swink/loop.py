@@ -57,7 +57,7 @@ class TooManyTurns(SwinkError, title="The run did not come to an end"):
 
 
 class Run(OfStream, AsyncOnly, Generic[V]):
-    """A tool loop under way: the events of all its turns, in order, and those of its tools.
+    """A running tool loop, which yields the events of all its turns and tools, in order.
 
         async with client.run("acme/large", "What is 2 + 3?", tools=[add]) as run:
             async for piece in run.text:
@@ -110,7 +110,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
     @property
     def conversation(self) -> Conversation:
-        """What was said from the beginning on, as far as it is complete: a list of your own."""
+        """The conversation from the beginning, with complete turns only; a new list."""
         return [*self._messages]
 
     @property
@@ -130,12 +130,12 @@ class Run(OfStream, AsyncOnly, Generic[V]):
 
     @property
     def usage(self) -> Usage | None:
-        """What all attempts of all turns took; `None` while nothing is known."""
+        """The token usage of all attempts of all turns; `None` if unknown so far."""
         return added(self._usage, self._stream.call.usage)
 
     @property
     def cost(self) -> Cost | None:
-        """What all attempts of all turns cost, as far as is known."""
+        """The known cost of all attempts of all turns."""
         return added(self._cost, self._stream.call.cost)
 
     # -- reading -----------------------------------------------------------------------------
@@ -428,7 +428,7 @@ class Run(OfStream, AsyncOnly, Generic[V]):
     def _keep_turn(self, results: Conversation | None = None) -> None:
         """Add a turn that the model has answered in to the conversation, once.
 
-        `results` are the messages that follow the model's; `None`: the results of its tool calls.
+        `results` are the messages after the model's; `None`: the results of its tool calls.
         """
         message = self._stream.message
         if message.stop_reason not in (None, StopReason.ERROR, StopReason.ABORTED):
@@ -446,7 +446,9 @@ class Run(OfStream, AsyncOnly, Generic[V]):
         self._messages += [message, *results]
 
     def _turn_over(self) -> None:
-        """Go on to the next turn; a tool that was asked for by name has been called by now."""
+        """Start the next turn, without a `tool_choice` that forced a call: it applies to the first
+        turn only.
+        """
         if self._options.get("tool_choice") not in (None, "auto", "none"):
             self._options = {**self._options, "tool_choice": None}
         self._usage, self._cost = self.usage, self.cost

@@ -61,8 +61,8 @@ _SAVED_AS = {"JPEG": "image/jpeg", "PNG": "image/png", "GIF": "image/gif", "WEBP
 def image(given: MediaInput | PILImage, media_type: str | None = None) -> ImageBlock:
     """Return an image from a path, an address, bytes, or an image of Pillow's.
 
-    `media_type` says what it is where nothing else does (`None`: suffix or first bytes). Raises
-    MediaError for a file that is not there, UsageError for what is no image.
+    `media_type` sets the type (`None`: detect it from the suffix or first bytes). Raises MediaError
+    for a missing file, UsageError for data that is not an image.
     """
     if hasattr(given, "save") and hasattr(given, "format"):
         given, media_type = _saved(given)
@@ -72,9 +72,9 @@ def image(given: MediaInput | PILImage, media_type: str | None = None) -> ImageB
 def document(
     given: MediaInput, media_type: str | None = None, *, name: str | None = None
 ) -> DocumentBlock:
-    """Return a document from a path, an address or bytes; `name` is shown to the model.
+    """Return a document from a path, an address or bytes; the model sees `name`.
 
-    Raises MediaError for a file that is not there, UsageError for what is no document.
+    Raises MediaError for a missing file, UsageError for data that is not a document.
     """
     source = _source(given, media_type, "document", ("application/", "text/"))
     if name is None and isinstance(source, FileSource):
@@ -85,31 +85,32 @@ def document(
 def audio(given: MediaInput, media_type: str | None = None) -> AudioBlock:
     """Return sound from a path, an address or bytes.
 
-    Raises MediaError for a file that is not there, UsageError for what is no sound.
+    Raises MediaError for a missing file, UsageError for data that is not audio.
     """
     return AudioBlock(_source(given, media_type, "audio", ("audio/",)))
 
 
 def begins_as(data: bytes) -> str | None:
-    """Return the media type that the first bytes of a file show; `None` where they show none."""
+    """Return the media type of a file's first bytes; `None` if unknown."""
     return next((kind for magic, kind in _MAGIC if re.match(magic, data)), None)
 
 
 def _source(given: object, media_type: str | None, what: str, kinds: tuple[str, ...]) -> Source:
     if not isinstance(media_type, str | None):
         raise UsageError(
-            f"media_type={media_type!r} is no string", resolution=f'Write it as in "{kinds[0]}…".'
+            f"media_type={media_type!r} is not a string",
+            resolution=f'Write it as in "{kinds[0]}…".',
         )
     source = _read(given, media_type, what)
     found = media_type_of(source)
     if found is None and not isinstance(source, UrlSource):
         raise UsageError(
-            f"it cannot be seen of what type this {what} is",
-            resolution=f'Say so, as in {what}(…, "{kinds[0]}…").',
+            f"cannot detect the type of this {what}",
+            resolution=f'Pass the type: {what}(…, "{kinds[0]}…").',
         )
     if found is not None and not found.startswith(kinds):
         raise UsageError(
-            f"{found} is no type of {what}", resolution="Use image(), document() or audio()."
+            f"{found} is not a type of {what}", resolution="Use image(), document() or audio()."
         )
     return source
 
@@ -120,8 +121,8 @@ def _read(given: object, media_type: str | None, what: str) -> Source:
             kind = media_type or begins_as(given) or ""
             if not kind:
                 raise UsageError(
-                    f"these bytes do not begin like any {what} that is known",
-                    resolution=f'Say what they are, as in {what}(…, "…/…").',
+                    f"these bytes are not a known type of {what}",
+                    resolution=f'Pass the type: {what}(…, "…/…").',
                 )
             return Base64Source(kind, base64.b64encode(given).decode())
         case str() if match := _DATA.match(given):
@@ -130,14 +131,14 @@ def _read(given: object, media_type: str | None, what: str) -> Source:
             return UrlSource(given, media_type)
         case str() if match := _ADDRESS.match(given):
             raise UsageError(
-                f"no {what} is made of an address that begins so: {match[0]}",
+                f"an address of this kind cannot be used for {what}: {match[0]}",
                 resolution="Pass a path, https://…, data:TYPE;base64,…, or bytes.",
             )
         case str() | PurePath():
             _check_file(Path(given))
             return FileSource(given, media_type)
     raise UsageError(
-        f"no {what} can be made of a value of type {type(given).__name__}",
+        f"cannot create {what} from a value of type {type(given).__name__}",
         resolution="Pass a path, an address or bytes.",
     )
 
@@ -146,13 +147,13 @@ def _check_file(path: Path) -> None:
     try:
         is_regular = S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
-        raise MediaError(f"{path}: there is no such file", resolution="Check the path.") from None
+        raise MediaError(f"{path}: no such file", resolution="Check the path.") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise MediaError(f"{str(path)[:80]}: {why}", resolution="Check the path.") from error
     if not is_regular:
         raise MediaError(
-            f"{path}: this is no regular file",
+            f"{path}: not a regular file",
             resolution="Name one, or read it and pass the bytes.",
         )
 

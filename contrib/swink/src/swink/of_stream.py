@@ -1,4 +1,4 @@
-"""What a stream, a typed answer and a run have in common: a call, and a message that grows."""
+"""Shared code of streams, typed answers and runs: the current call and the message so far."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class _Known(Protocol):
 
 
 class OfStream:
-    """Knows what its stream knows."""
+    """Delegates properties to the stream."""
 
     _stream: _Known
 
     @property
     def call(self) -> Call:
-        """The call under way, or the last one."""
+        """The current call, or the last one."""
         return self._stream.call
 
     @property
     def message(self) -> AssistantMessage:
-        """What has arrived so far of the call's answer; complete after its terminal event."""
+        """The call's answer so far; complete after its terminal event."""
         return self._stream.message

@@ -1,4 +1,4 @@
-"""JSON that is still coming: what its beginning already says."""
+"""Parse incomplete JSON."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _refused(constant: str) -> Any:
 def partial_json(text: str) -> Any:
     """Return the data that the beginning of JSON text holds; `None` for no data yet.
 
-    An incomplete string is returned as far as it came. A number or a word that may go on, and a key
-    without a value, are left out.
+    An incomplete string is returned as far as it has arrived. A number or word that may continue,
+    and a key without a value, are omitted.
     """
     inside = _inside(text)
     number = _NUMBER.search(inside)

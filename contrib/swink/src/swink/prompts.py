@@ -1,4 +1,4 @@
-"""What a call takes for a conversation."""
+"""The prompts that a call accepts, and their conversion to a conversation."""
 
 from __future__ import annotations
 

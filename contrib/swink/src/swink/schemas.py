@@ -47,7 +47,7 @@ _NAMED = ("properties", "$defs", "definitions", "patternProperties")
 """Keywords whose keys are names, not keywords."""
 
 _DATA = ("default", "const", "enum", "examples")
-"""Keywords whose values are no schemas."""
+"""Keywords whose values are not schemas."""
 
 _WRITTEN = (bytes, date, datetime, time, timedelta, Decimal, UUID)
 """Types that JSON has as text, which cattrs leaves to others."""
@@ -73,14 +73,14 @@ class Schema(Generic[T]):
 
 
 def plain_data(value: Any) -> Any:
-    """Return a value as JSON data. Raises TypeError for one that is none."""
+    """Return a value as JSON data. Raises TypeError for other values."""
     return msgspec.to_builtins(value, enc_hook=_of_pydantic, str_keys=True)
 
 
 def _of_pydantic(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"a value of type {type(value).__name__} is no JSON data")
+    raise TypeError(f"a value of type {type(value).__name__} cannot be converted to JSON")
 
 
 def _made(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
@@ -165,7 +165,7 @@ def _by_cattrs(kind: Any) -> tuple[dict[str, Any], Callable[[Any], Any]]:
 
 def _no_schema(kind: Any, error: Exception) -> UsageError:
     said = str(error).partition("\n")[0]
-    if said.endswith(":"):  # what follows tells msgspec's own users what to do
+    if said.endswith(":"):  # the rest of the message is advice for users of msgspec
         said = "it is a class that neither says its fields nor is a pydantic model"
     return UsageError(
         f"{_name(kind)} has no JSON schema: {said}",
@@ -234,7 +234,7 @@ def _holds_values(kind: type) -> bool:
 
 @lru_cache(maxsize=1024)
 def _fields(kind: Any) -> dict[str, Any]:
-    """Return the annotations of what a class holds; none for one that is no record."""
+    """Return the annotations of a class's fields; empty for a class without fields."""
     if not _is_record(kind):
         return {}
     try:

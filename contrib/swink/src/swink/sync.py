@@ -55,9 +55,9 @@ class SyncClient:
                 for piece in stream.text:
                     print(piece, end="")
 
-    One client serves any number of threads, with one pool of connections. Its arguments are those
-    of `Client`. It may be kept for as long as the program runs, and is closed at its end, or when
-    nobody holds it or a stream of it any more.
+    One client serves any number of threads, with one connection pool. It takes the arguments of
+    `Client`. It can be kept for as long as the program runs, and is closed at exit, or when neither
+    it nor its streams are referenced.
     """
 
     if not TYPE_CHECKING:
@@ -102,17 +102,17 @@ class SyncClient:
 
     @property
     def catalog(self) -> Catalog:
-        """What is known of providers and models."""
+        """The catalog of providers and models."""
         return self._client.catalog
 
     @property
     def usage(self) -> Usage | None:
-        """What all attempts of all calls took so far; `None` while nothing is known."""
+        """The token usage of all attempts of all calls so far; `None` if unknown so far."""
         return self._client.usage
 
     @property
     def cost(self) -> Cost | None:
-        """What all attempts of all calls cost so far, as far as is known."""
+        """The known cost of all attempts of all calls so far."""
         return self._client.cost
 
     @property
@@ -195,7 +195,7 @@ class SyncClient:
         limits: Limits | LimitGate | None = None,
         **options: Unpack[RunOptions],
     ) -> SyncRun[V]:
-        """Return a tool loop; see `Client.run`. `approve` is asked in the background loop."""
+        """Return a tool loop; see `Client.run`. `approve` is called in the background loop."""
         run = self._client.run(
             model,
             context,
@@ -273,7 +273,7 @@ def complete_sync(
     limits: Limits | LimitGate | None = None,
     **options: Unpack[Options],
 ) -> AssistantMessage:
-    """Make one call with a client of its own; for more than one, keep a `SyncClient`."""
+    """Make one call with a new client; for several calls, keep a `SyncClient`."""
     with SyncClient() as client:
         return client.complete(model, context, limits=limits, **options)
 

@@ -23,7 +23,7 @@ R = TypeVar("R", covariant=True)
 
 
 class _Stream(Protocol[E, R]):
-    """What streams, typed answers and runs have in common."""
+    """Shared code of streams, typed answers and runs."""
 
     @property
     def call(self) -> Call: ...
@@ -73,7 +73,7 @@ class _SyncStream(OfStream, Generic[E, R]):
 
     def __init__(self, stream: _Stream[E, R], client: object) -> None:
         self._stream: _Stream[E, R] = stream
-        self._client = client  # which is closed when nobody holds it
+        self._client = client  # which is closed when it is no longer referenced
         self._rest: Iterator[E] = iter(())
         self._process = os.getpid()
 
@@ -99,7 +99,7 @@ class _SyncStream(OfStream, Generic[E, R]):
         return _iterated(self._loop, lambda: self._stream.text)
 
     def result(self) -> R:
-        """Read to the end and return the result, or raise why there is none.
+        """Read to the end and return the result, or raise the error that prevented it.
 
         This and all other reading raises UsageError in a process that was forked meanwhile.
         """
@@ -127,7 +127,7 @@ class SyncAnswerStream(_SyncStream[Event, Answer[T]], Generic[T]):
 
     @property
     def partials(self) -> Iterator[Any]:
-        """What the answer says so far, as JSON data that grows."""
+        """The answer so far, as JSON data that grows."""
         return _iterated(self._loop, lambda: self._stream.partials)
 
 
@@ -152,7 +152,7 @@ class SyncRun(_SyncStream[RunEvent, AssistantMessage], Generic[V]):
 
     @property
     def conversation(self) -> Conversation:
-        """What was said from the beginning on, as far as it is complete."""
+        """The conversation from the beginning, with complete turns only."""
         return self._stream.conversation
 
     @property
@@ -167,10 +167,10 @@ class SyncRun(_SyncStream[RunEvent, AssistantMessage], Generic[V]):
 
     @property
     def usage(self) -> Usage | None:
-        """What all attempts of all turns took; `None` while nothing is known."""
+        """The token usage of all attempts of all turns; `None` if unknown so far."""
         return self._stream.usage
 
     @property
     def cost(self) -> Cost | None:
-        """What all attempts of all turns cost, as far as is known."""
+        """The known cost of all attempts of all turns."""
         return self._stream.cost

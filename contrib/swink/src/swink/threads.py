@@ -1,7 +1,7 @@
-"""Blocking functions in threads of their own, for which no end of a program waits.
+"""Run blocking functions in daemon threads, which do not delay the end of the program.
 
-Those of an executor are waited for, by `asyncio.run` and by the interpreter, also where nobody
-wants to know any more what they come to.
+`asyncio.run` and the interpreter wait for the threads of an executor, even if their results are no
+longer needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> 
             result = context.run(function, *args, **kwargs)
         except BaseException as raised:
             error = raised
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits
+        with suppress(RuntimeError):  # the loop is closed, so no one waits for the result
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, name="swink-tool", daemon=True).start()

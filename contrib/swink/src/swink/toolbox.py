@@ -32,7 +32,7 @@ PATIENCE = 5.0
 
 
 class Toolbox:
-    """The tools of a run, and what is known of the calls of its last turn."""
+    """The tools of a run, and the state of the calls in its last turn."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Toolbox:
         ]
         try:
             for start in started:
-                context = copy_context()  # what observers set there holds for the tool alone
+                context = copy_context()  # context changes by observers apply to the tool alone
                 context.run(self._tell, start)
                 task = asyncio.create_task(self._result_of(start.tool_call), context=context)
                 self._under_way[task] = start.tool_call
@@ -145,7 +145,7 @@ class Toolbox:
             verdict = await self._verdict(self._approve, call)
         elif known.needs_approval:
             if (refusal := known.refusal(call)) is not None:
-                return refusal  # there is nothing to decide
+                return refusal  # no decision is needed
             verdict = PAUSE
         if verdict is PAUSE:
             return None

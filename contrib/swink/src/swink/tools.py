@@ -67,8 +67,8 @@ def _seconds(tool: Any, attribute: Any, value: Any) -> None:
 class FunctionTool(Generic[P, R]):
     """A function that a model may call; programs call it as they did.
 
-    `definition` is what the model is told of it. `timeout` is in seconds (`None`: no limit); a
-    blocking function runs in a thread, which nobody can stop: past its limit it goes on unheard.
+    `definition` is sent to the model. `timeout` is in seconds (`None`: no limit); a blocking
+    function runs in a thread, which cannot be stopped: after its timeout, its result is ignored.
     `needs_approval`: each call waits for a decision, see `Client.run`.
     """
 
@@ -92,7 +92,7 @@ class FunctionTool(Generic[P, R]):
         return None
 
     async def carry_out(self, call: ToolCallBlock) -> ToolResultMessage:
-        """Return the result of a model's call; one that failed says so to the model."""
+        """Return the result of a model's call; an error becomes a result that describes it."""
         if (refusal := self.refusal(call)) is not None:
             return refusal
         task = asyncio.current_task()
@@ -179,10 +179,10 @@ def tool(
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a function a tool: `@tool`, or `@tool(timeout=5)`.
 
-    Name, description and schema are the function's own, its docstring's and its annotations',
-    unless they are given. `timeout` is in seconds; `strict` asks that arguments keep to the schema.
-    With `needs_approval`, each call waits for a decision, see `Client.run`. Raises UsageError for a
-    lambda without a name, a parameter that has no JSON schema, and for a limit that is none.
+    Name, description and schema default to the function's name, docstring and annotations.
+    `timeout` is in seconds; `strict` requests arguments that match the schema. With
+    `needs_approval`, each call waits for a decision, see `Client.run`. Raises UsageError for a
+    lambda without a name, a parameter without a JSON schema, and an invalid limit.
     """
 
     def make(function: Callable[P, R]) -> FunctionTool[P, R]:
@@ -220,7 +220,7 @@ def described(error: BaseException) -> str:
 
 
 def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
-    """Return what was given as a tool. Raises UsageError for what is no function."""
+    """Convert a function to a tool. Raises UsageError for an object that is neither."""
     if isinstance(given, FunctionTool):
         return given
     if isinstance(given, Tool):
@@ -243,7 +243,9 @@ def as_tool(given: ToolLike) -> FunctionTool[..., Any]:
 
 
 def tools_by_name(given: Sequence[ToolLike]) -> dict[str, FunctionTool[..., Any]]:
-    """Return tools by their names. Raises UsageError for what is no tool, or for two of a name."""
+    """Return tools by their names. Raises UsageError for an object that is not a tool, or for
+    duplicate names.
+    """
     if isinstance(given, str | Mapping) or not isinstance(given, Sequence):
         raise UsageError(
             f"tools are of type {type(given).__name__}", resolution="Pass a list of functions."
@@ -271,7 +273,7 @@ def _place_of(given: FunctionTool[..., Any]) -> str:
 
 
 def refuse_functions(tools: Any) -> None:
-    """Raise UsageError for functions where nobody would call them."""
+    """Raise UsageError for functions, where tools are only offered and never called."""
     given = tools if tools is None or isinstance(tools, Sequence) else [tools]
     if given and any(map(callable, given)):
         raise UsageError(
@@ -298,7 +300,7 @@ def _runs_in(task: asyncio.Task[Any] | None) -> bool:
 
 
 def content_of(result: Any) -> str | list[Block]:
-    """Return what a tool returned as a model is shown it: text, media, or JSON."""
+    """Return a tool's result as content for a model: text, media, or JSON."""
     if isinstance(result, str):
         return result
     parts = list(result) if isinstance(result, list | tuple) else [result]
@@ -318,7 +320,7 @@ def _is_async(function: Any) -> bool:
 
 
 class _Docstring:
-    """What a docstring says of a function and of each parameter, in any of the usual styles."""
+    """The description of a function and its parameters in a docstring of any common style."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         from docstring_parser import parse

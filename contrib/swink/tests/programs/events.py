@@ -1,4 +1,4 @@
-"""Handle every event, and be told when there is a new one."""
+"""Handle every event, and let the type checker report a new one."""
 
 import asyncio
 from typing import assert_never

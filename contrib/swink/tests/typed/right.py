@@ -1,4 +1,4 @@
-"""What type checkers know of results; it is checked, and never run."""
+"""Results whose types a type checker should infer; checked, never run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -124,5 +124,8 @@ def _result(line: bytes) -> tuple[str, int, bytes]:
         error = result["error"]
         kind = (error.get("error") or error).get("type", "")
         return data["custom_id"], STATUSES.get(kind, 500), msgspec.json.encode(error)
-    why = {"type": "api_error", "message": f"the batch ended before it was asked: {result['type']}"}
+    why = {
+        "type": "api_error",
+        "message": (f"the batch ended before this request was processed: {result['type']}"),
+    }
     return data["custom_id"], 500, msgspec.json.encode({"type": "error", "error": why})

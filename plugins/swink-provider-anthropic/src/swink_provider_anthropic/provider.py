@@ -23,8 +23,9 @@ from swink_provider_anthropic.schemas import fit_schemas, limits_in_words
 __all__ = ["AnthropicProvider"]
 
 VERSION = "2023-06-01"
-"""https://platform.claude.com/docs/en/api/versioning; betas are asked for by the header
-`anthropic-beta`, which callers pass in `headers`."""
+"""https://platform.claude.com/docs/en/api/versioning; callers select betas with the header
+`anthropic-beta` in `headers`.
+"""
 
 
 class AnthropicProvider(HTTPProvider):

@@ -28,7 +28,7 @@ def note_guardrail(trace: dict[str, Any], out: EventWriter) -> None:
 
 
 def _acts(data: Any, name: str = "") -> Iterator[str]:
-    """Collect the actions of a guardrail's policies from all of its assessments."""
+    """Collect the actions of a guardrail's policies from its assessments."""
     if isinstance(data, list):
         for item in data:
             yield from _acts(item, name)

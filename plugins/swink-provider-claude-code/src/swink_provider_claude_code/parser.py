@@ -101,7 +101,7 @@ STOPS = {
     None: StopReason.STOP,  # many versions do not say
     "end_turn": StopReason.STOP,
     "stop_sequence": StopReason.STOP,
-    "tool_use": StopReason.STOP,  # of a tool of its own
+    "tool_use": StopReason.STOP,  # of a built-in tool
     "max_tokens": StopReason.LENGTH,
     "model_context_window_exceeded": StopReason.LENGTH,
     "refusal": StopReason.CONTENT_FILTER,

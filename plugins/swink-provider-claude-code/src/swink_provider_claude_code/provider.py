@@ -173,7 +173,7 @@ class ClaudeCodeProvider(HTTPProvider):
             )
         words = [found, "-p", "--input-format=stream-json", "--output-format=stream-json"]
         words += ["--include-partial-messages", "--verbose"]
-        # a value in the word of its option is never taken for another option
+        # a value in the same word as the option cannot be taken for another option
         words += [
             name if v is True else f"{name}={_word(v)}" for name, v in payload["options"].items()
         ]

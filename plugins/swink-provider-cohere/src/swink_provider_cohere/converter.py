@@ -162,7 +162,7 @@ class _Converter(MessageConverter):
 
     def _tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
         words = self.text(message)
-        if message.is_error:  # the API has no other place to say so
+        if message.is_error:  # the API has no other field for it
             words = f"Error: {words}"
         found = [
             {"type": "document", "document": _document(block, f"{message.tool_call_id}:{n}")}

@@ -126,7 +126,7 @@ class ChatParser:
                 out.response(event.id)
             case "message-end":
                 self._finish(end, out)
-            case None if event.message:  # what an HTTP error says, in a stream
+            case None if event.message:  # the content of an HTTP error, in a stream
                 out.fail(Failure("streaming", message=event.message))
 
     def buffered(self, body: bytes, out: EventWriter) -> None:

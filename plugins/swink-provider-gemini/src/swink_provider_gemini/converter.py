@@ -78,8 +78,9 @@ OFFICE = (
     *(f"application/vnd.oasis.opendocument.{kind}"
       for kind in ("text", "presentation", "spreadsheet")),
 )  # fmt: skip
-"""What some models take besides: docs.cloud.google.com/gemini-enterprise-agent-platform/models/
-guides/gemini-4-hydrogen, …/gemini-4-carbon."""
+"""Additional options of some models: docs.cloud.google.com/gemini-enterprise-agent-platform/models/
+guides/gemini-4-hydrogen, …/gemini-4-carbon.
+"""
 
 FILES = "https://generativelanguage.googleapis.com/v1beta/"
 """Form of a file name in the Files API (https://ai.google.dev/api/files)."""

@@ -29,7 +29,7 @@ REASONS = {
     "QUOTA_EXHAUSTED": Kind.QUOTA_EXHAUSTED,
     "RATE_LIMIT_EXCEEDED": Kind.THROTTLED,
     "MODEL_CAPACITY_EXHAUSTED": Kind.OVERLOADED,
-    # how an answer may end that is none; the model may do better when it is asked again
+    # finish reasons that mean a failure; a retry may succeed
     "MALFORMED_FUNCTION_CALL": Kind.EMPTY_RESPONSE,
     "MALFORMED_RESPONSE": Kind.EMPTY_RESPONSE,
     "UNEXPECTED_TOOL_CALL": Kind.EMPTY_RESPONSE,
@@ -50,7 +50,7 @@ WORDINGS = (
     ("api key expired", Kind.AUTH),
     ("api key not valid", Kind.AUTH),
     ("user location is not supported", Kind.UNSUPPORTED),
-    ("cachedcontent", Kind.INVALID_REQUEST),  # of the name of one that is gone, with a 403 or 404
+    ("cachedcontent", Kind.INVALID_REQUEST),  # by the name of a retired model, with a 403 or 404
     ("cache content", Kind.INVALID_REQUEST),  # Vertex AI's wording of it, with a 404
     ("cached content", Kind.INVALID_REQUEST),
 )

@@ -64,7 +64,7 @@ CONTINUATION = "continuationToken"
 """The kind of the extension that lets a request continue the answer."""
 
 ABOUT_TEXT = ("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult")
-"""Metadata of a text block that is not a field of its part and is never sent back."""
+"""Metadata of a text block outside the fields of its part, which is never sent back."""
 
 _BESIDE_CONTENT = frozenset(
     {
@@ -91,7 +91,7 @@ class GenerateContentParser:
         self._facts: dict[str, Any] = {}  # of the answer so far
         self._logprobs: dict[str, Any] = {}
         self._in_text = self._several = False
-        self._usage: dict[str, Any] = {}  # what was told, and is not counted yet
+        self._usage: dict[str, Any] = {}  # reported usage that is not counted yet
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
         """Tell `out` what a frame says."""
@@ -124,7 +124,7 @@ class GenerateContentParser:
             out.response(chunk.response_id, chunk.model_version)
         if chunk.usage_metadata:
             if chunk.usage_metadata.keys() != self._usage.keys():
-                self.after_read(out)  # what only the earlier one says is not to be lost
+                self.after_read(out)  # fields of only the earlier one are kept
             self._usage = chunk.usage_metadata
         feedback = chunk.prompt_feedback
         if feedback is not None and feedback.safety_ratings:
@@ -155,7 +155,7 @@ class GenerateContentParser:
             if bare and text and isinstance(text, str):
                 out.text(text, self._block)
                 return
-        # all calls are understood before anything is said: a frame counts whole or not at all
+        # all calls are parsed before any event: a frame counts whole or not at all
         for part in parts:
             text_field(part.get("text"), "text")
             text_field(part.get("thoughtSignature"), "thoughtSignature")

@@ -27,17 +27,18 @@ LOG_LEVEL = 2
 """Warnings and errors; more would log what people say."""
 
 LOG_SECONDS = 0.2
-"""What the engine's log gets to be written, by a thread of its own, where it does not start: the
-reason stands there alone."""
+"""A copy of the engine's log, read in a separate thread: if the engine does not start, only the log
+has the reason.
+"""
 
 
 def main() -> None:
     """Serve what stdin says."""
     orders = json.loads(sys.stdin.readline())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent, which stays
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which keeps running
     parent = os.getppid()
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
-    # what the engine prints is log, wherever it prints it; only the address goes to stdout
+    # all output of the engine is log; only the address goes to stdout
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     server = _serve(orders)

@@ -52,7 +52,7 @@ def file_of(model: Model, environ: Mapping[str, str]) -> Path | HubFile:
         return HubFile(known["repo"], known["file"])
     if (file := HubFile.parse(name)) is not None:
         return file
-    path = Path(os.path.expanduser(name))  # one that is nobody's home stays as it is
+    path = Path(os.path.expanduser(name))  # the home of an unknown user is not expanded
     if path.is_file():
         return path
     looks_like_path = path.suffix.lower() == ".gguf"

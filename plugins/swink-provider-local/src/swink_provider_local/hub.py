@@ -169,7 +169,7 @@ class Hub:
         except Stopped:
             raise failed(
                 Kind.CANCELLED, "stopped", f"{file}: the download was stopped",
-                "What came is kept; the next download goes on from there.",
+                "The downloaded part is kept; the next download resumes from there.",
             ) from None  # fmt: skip
         except OSError as error:
             raise failed(

@@ -193,7 +193,7 @@ class RemoteFile:
         elif code in (404, 410):
             kind, advice = Kind.MODEL_NOT_FOUND, "Check the repository's and the file's name."
         elif code == 429 or code >= 500:
-            kind, advice = Kind.NETWORK, "Try again later; what came is kept."
+            kind, advice = Kind.NETWORK, "Try again later; the downloaded part is kept."
         else:
             kind, advice = Kind.INVALID_REQUEST, "Check HF_ENDPOINT."
         message = f"{self.name} is not to be had: HTTP {code} from {_shown(error.url)}"
@@ -203,7 +203,7 @@ class RemoteFile:
         return failed(
             Kind.NETWORK, "download",
             f"{self.name}: the download from {_shown(self.url)} was cut: {why}",
-            "Check the network and HF_ENDPOINT, and try again; what came is kept.",
+            "Check the network and HF_ENDPOINT, and try again; the downloaded part is kept.",
         )  # fmt: skip
 
     def check(self, part: Path, head: Head) -> None:

@@ -50,7 +50,7 @@ def context_of(model: Model, payload: Mapping[str, Any], options: StreamOptions)
 def tell_of_length(
     model: Model, payload: Mapping[str, Any], options: StreamOptions, call: Call
 ) -> None:
-    """Warn that a conversation may exceed the context window of its model.
+    """Warn that a conversation may exceed the model's context window.
 
     Raises ProviderFailure (`context_window_exceeded`) for one that is.
     """

@@ -72,7 +72,7 @@ class _OllamaConverter(MessageConverter):
 
     def _tool_result(self, message: ToolResultMessage) -> dict[str, Any]:
         native = {"role": "tool", "tool_name": message.tool_name, **self._content(message)}
-        if message.is_error:  # the API has no other place to say so
+        if message.is_error:  # the API has no other field for it
             native["content"] = f"Error: {native['content']}"
         if not is_synthetic_id(message.tool_call_id):
             native["tool_call_id"] = message.tool_call_id

@@ -125,7 +125,7 @@ class OllamaProvider(HTTPProvider):
         fields |= {"model": model.id, "stream": options.transport != "buffered"}
         if options.stop:
             fields.setdefault("options", {})["stop"] = list(options.stop)
-        # a server that leaves out what does not fit tells nobody
+        # a server truncates a long prompt silently
         defaults: dict[str, Any] = {"truncate": False, "shift": False}
         if options.rules and (length := context_of(model, native, options)) is not None:
             defaults["options"] = {"num_ctx": length}
@@ -146,7 +146,7 @@ class OllamaProvider(HTTPProvider):
         model = x.model
         options = x.options
         call = x.call
-        cloud = model.id.partition(":")[2].endswith("cloud")  # whoever hands it on
+        cloud = model.id.partition(":")[2].endswith("cloud")  # whichever server forwards it
         if not cloud and self.is_free(model, options):
             call.attempt.report_cost(0.0)
         if options.rules:

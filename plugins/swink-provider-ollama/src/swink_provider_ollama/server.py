@@ -1,4 +1,4 @@
-"""Query a server for the capabilities of its models (https://docs.ollama.com/api).
+"""Query a server for the capabilities of models (https://docs.ollama.com/api).
 
 `/api/show` tells what a model can do and the longest context that it was trained for, `/api/tags`
 which models have been pulled.

@@ -21,7 +21,7 @@ Row: TypeAlias = tuple[str, bytes]
 """An id, and the body of the request that asks for it."""
 
 Result: TypeAlias = tuple[str, int, bytes]
-"""The id of a request, with the status and body of its response."""
+"""A request id, with the status and body of the response."""
 
 Says: TypeAlias = Generator[HTTPRequest, bytes, Any]
 

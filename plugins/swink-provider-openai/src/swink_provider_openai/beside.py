@@ -50,7 +50,7 @@ class Beside:
         if facts == self._facts:
             return  # most frames say the same
         self._facts = facts
-        said = msgspec.to_builtins(facts)  # what it has no word of is left out
+        said = msgspec.to_builtins(facts)  # fields without an equivalent are omitted
         if (groq := said.pop("x_groq", None)) is not None:
             self._groq |= {n: v for n, v in groq.items() if n not in ("usage", "error")}
             said["x_groq"] = self._groq

@@ -1,4 +1,4 @@
-"""The Chat Completions API: its requests and the parser of its answers."""
+"""The requests of the Chat Completions API, and the parser of answers."""
 
 from __future__ import annotations
 

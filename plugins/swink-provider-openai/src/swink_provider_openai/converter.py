@@ -350,7 +350,7 @@ class ChatConverter(OpenAIConverter):
         file = {"filename": block.name or "document.pdf"}
         if form == "media":
             media = media_base64(source)
-            assert media is not None  # it is no address
+            assert media is not None  # it is not an address
             file |= {"data": media.data, "media_type": media.media_type}
         else:
             file["file_data"] = media_url(block)

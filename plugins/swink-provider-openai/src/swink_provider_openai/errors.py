@@ -59,7 +59,7 @@ def _message(error: dict[str, Any]) -> str:
     message = _text(error.get("message") or error.get("detail") or "")
     metadata = error.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None  # OpenRouter's upstream
-    said = error.get("failed_generation")  # Groq: what the model said, which was no tool call
+    said = error.get("failed_generation")  # Groq: the model's output, which was not a tool call
     if isinstance(said, str) and said:
         message += f" The model said: {said}"
     parts = [part for part in (message, _text(raw) if raw else "") if part]
@@ -154,7 +154,7 @@ CODES: dict[str, Kind] = {
     "model_not_available": Kind.MODEL_NOT_FOUND,
     "invalid_model": Kind.MODEL_NOT_FOUND,  # Mistral, with a 400
     "DeploymentNotFound": Kind.MODEL_NOT_FOUND,  # Azure
-    # Groq: the model's call did not fit the schema; it may do better when it is asked again
+    # Groq: the model's call did not match the schema; a retry may succeed
     "tool_use_failed": Kind.EMPTY_RESPONSE,
 }
 

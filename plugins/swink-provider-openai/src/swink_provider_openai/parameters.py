@@ -241,6 +241,6 @@ def _is_strict(schema: Any) -> bool:
             return False
         if set(fields or ()).difference(named):
             return False
-    if isinstance(fields, Mapping):  # whose names are no keywords
+    if isinstance(fields, Mapping):  # whose names are not keywords
         schema = {**schema, "properties": list(fields.values())}
     return not NOT_STRICT & schema.keys() and all(map(_is_strict, schema.values()))

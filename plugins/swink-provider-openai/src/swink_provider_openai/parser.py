@@ -105,7 +105,7 @@ class ChatParser:
                 ):
                     filters = choice.content_filter_results
                     if filters != self._filters and filters:
-                        self._filters = filters  # of most pieces the same is said
+                        self._filters = filters  # most pieces have the same fields
                         self._beside.note_filters(filters, out)
                     out.text(content)
                     return

@@ -67,7 +67,7 @@ class _Parser:
         try:
             event = load(Event, data)
         except CodecError as error:
-            why = f"a frame is no event: {error}"
+            why = f"a frame is not an event: {error}"
             out.fail(Failure("streaming", kind=Kind.PROTOCOL, code="bad_event", message=why))
             return
         assert isinstance(out, ForwardingWriter)

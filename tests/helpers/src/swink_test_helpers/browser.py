@@ -30,7 +30,7 @@ class Page:
         self._number = 0
 
     async def run(self, script: str) -> Any:
-        """Return what a script's value is, or what its promise comes to."""
+        """Return the value of a script, after its promise has settled."""
         said = {"expression": script, "awaitPromise": True, "returnByValue": True}
         result = (await self._ask("Runtime.evaluate", said))["result"]
         assert "exceptionDetails" not in result, result

@@ -1,4 +1,4 @@
-"""Credentials that sing: each names the provider it was given for, and must reach nobody else.
+"""Canary credentials: each names its provider, and must reach no other.
 
     options = given_to("acme")                  # a key, an address, headers
     own, others = sung(http.requests, "acme")   # what requests to Acme hold, of Acme and of others
@@ -19,7 +19,7 @@ from swink_core.providers import Catalog, HTTPRequest
 __all__ = ["SONG", "environment_of", "given_to", "sung"]
 
 SONG = re.compile(r"canary-([a-z]+)-of-([\w.-]+?)-end")
-"""What a secret looks like: what it is, and whose."""
+"""The form of a secret: its kind and its provider."""
 
 
 def _secret(what: str, owner: str) -> str:

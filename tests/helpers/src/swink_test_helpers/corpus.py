@@ -5,12 +5,11 @@
     @pytest.mark.parametrize("case", cases("acme"), ids=ids)
     def test_the_recorded_text_arrives(case: Case) -> None: ...
 
-The folder is the one that SWINK_CORPUS names, or `../shared/corpus` of the folder in which the
-tests are started. A case is a body beside a sidecar `NAME.meta.json` that says which `file` the
-body is, how it was answered (`http`), what it shows (`features`) and what independent readers
-made of it (`expect`). Where the folder is absent there are no cases, pytest skips what is
-parametrised with none, and says once how many tests these were. Sidecars and bodies are read when
-a test asks for them.
+The folder is named by SWINK_CORPUS, or is `../shared/corpus` relative to the current folder. A case
+is a body beside a sidecar `NAME.meta.json` with the name of the body's `file`, its HTTP response
+(`http`), the `features` that it shows and the results of independent readers (`expect`). If the
+folder does not exist, pytest skips the tests that are parametrised with its cases, and reports
+their number once. Sidecars and bodies are read when a test uses them.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ class Case:
 
     @cached_property
     def body(self) -> bytes:
-        """The response body as it was recorded."""
+        """The recorded response body."""
         file: str = self.meta["file"]
         return (self._sidecar.parent / file).read_bytes()
 
     @property
     def expect(self) -> dict[str, Any]:
-        """What independent readers made of the body."""
+        """The results of independent readers for the body."""
         data: dict[str, Any] = self.meta["expect"]
         return data
 
@@ -68,7 +67,7 @@ class Case:
 
     @property
     def features(self) -> frozenset[str]:
-        """What the case shows."""
+        """The features that the case shows."""
         return frozenset(self.meta["features"])
 
     @property

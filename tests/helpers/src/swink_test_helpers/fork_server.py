@@ -1,10 +1,10 @@
 """`swink` processes that need not import anew what all of them import: forks of one that has.
 
-Such a process has an environment, a folder and standard streams of its own, runs
-`python -m swink_cli` and ends as an interpreter ends. What an interpreter reads as it starts is
-not its own; `can_run` tells. It has imported no plugin, for those may read the environment, but
-the recorder's, which reads it when it is made; of all others it knows what their packages say,
-which is read anew where the path is another or something on it has changed.
+Such a process has a separate environment, folder and standard streams, runs `python -m swink_cli`
+and ends as an interpreter does. Settings that an interpreter reads at its start are shared; see
+`can_run`. It has imported no plugin, because plugins may read the environment, except the
+recorder's, which reads it when it is created; the metadata of packages is read again if the path or
+a file on it has changed.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ IMPORTED = (
 )
 
 AT_START = {"LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
-"""What the interpreter has read as it started, of all that it reads then."""
+"""The startup settings that the interpreter has read."""
 
 MOST_INPUT = 4096
 """Bytes that every pipe takes before anybody reads (POSIX: PIPE_BUF and more)."""
 
 
 def can_run(environment: Mapping[str, str], stdin: bytes) -> bool:
-    """Tell whether such a process does what a process of its own would do."""
+    """Return whether such a process behaves like a new interpreter."""
     read = {n: v for n, v in environment.items() if n.startswith(("LANG", "LC_", "PYTHON"))}
     folders = read.pop("PYTHONPATH", "").split(os.pathsep)
     customised = any(os.path.exists(os.path.join(f, "sitecustomize.py")) for f in folders if f)
@@ -93,7 +93,7 @@ def run_swink(
 class Started:
     """A process that runs, with what of `subprocess.Popen` tests have a use for.
 
-    `stdin`, `stdout` and `stderr` are our ends of the pipes that were asked for, and `None` else.
+    `stdin`, `stdout` and `stderr` are our ends of the requested pipes, or `None`.
     """
 
     stdin: IO[bytes] | None = None

@@ -1,14 +1,14 @@
-"""What recordings hold and messages do not, field by field: a pytest class to subclass.
+"""Compare recordings with messages, field by field: a pytest class to subclass.
 
     class TestKeptFields(KeptFields):
         provider = AcmeProvider("acme")
         folders = {"acme": "acme/large"}
         left_out = {"choices.index": "one answer is read"}
 
-Each completed stream of the corpus becomes a message, and every value of its frames is looked for
-there: text as a part of some text, a number as a number, a flag by its name. A field whose value
-is nowhere, in any stream, must be named in `left_out`, with the reason. Lists count as what is in
-them; in `left_out`, `*` stands for any text in a path.
+Each completed stream of the corpus becomes a message, and every value of its frames is searched for
+in it: text as a part of some text, a number as a number, a flag by its name. A field whose value
+does not occur, in any stream, must be named in `left_out`, with the reason. Lists count as their
+elements; in `left_out`, `*` stands for any text in a path.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class KeptFields:
     """A test that every field that is left out has its reason, and every reason its field."""
 
     provider: ClassVar[Any]
-    """What reads the streams: a `ParsingProvider`."""
+    """The provider that parses the streams."""
 
     folders: ClassVar[Mapping[str, Model | str]]
     """The folders of the corpus, with the model that each is read for."""
@@ -44,7 +44,7 @@ class KeptFields:
     left_out: ClassVar[Mapping[str, str]]
     """The paths of fields that no message holds, and why."""
 
-    def test_what_messages_do_not_hold_has_its_reason(self) -> None:
+    def test_fields_missing_in_messages_have_a_reason(self) -> None:
         """Read all streams of the folders."""
         import pytest
 

@@ -81,13 +81,13 @@ class Mutated(NamedTuple):
 
     @property
     def decoder(self) -> Callable[[], Decoder]:
-        """What makes the provider's decoder."""
+        """Creates the provider's decoder."""
         made: Callable[[], Decoder] = type(self.provider).decoder
         return made
 
     @property
     def writer(self) -> FrameWriter | None:
-        """What writes the provider's frames, where these are its own."""
+        """Writes frames in the provider's format, if it has a special one."""
         return Answer.of_body(b"", self.decoder).writer
 
 

@@ -1,4 +1,4 @@
-"""What leaves for a call of a provider's model: its request, what is said of it, who refuses it."""
+"""The request for a call of a provider's model, its notices, and the rules that reject it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["Leaving", "leaving"]
 
 @define
 class Leaving:
-    """A call as it goes out, or why it does not.
+    """A call as it is sent, or the reason why it is not.
 
-    `refusal` is what the provider says instead of sending it; `refused_by` are the rules by which
-    the real API would refuse what is sent.
+    `refusal` is the provider's error instead of a request; `refused_by` are the rules by which the
+    real API would reject the request.
     """
 
     url: str = ""
@@ -38,7 +38,7 @@ class Leaving:
 def leaving(
     provider: HTTPProvider, model: str, context: Context | str = "Hi", **options: Any
 ) -> Leaving:
-    """Return what leaves for a call of `provider/id`, with what the catalogue says of it."""
+    """Return the request for a call of `provider/id`, with the catalogue's facts on the model."""
     known = _catalog().resolve(model)
     asked = StreamOptions(**{"base_url": "https://example.com", **options})
     fit = provider.fit(known, Context.of(context), asked)

@@ -60,7 +60,7 @@ def expected_calls(case: Case) -> list[tuple[str, str, str]]:
 
 
 def expected_stop(case: Case) -> StopReason:
-    """Return why the answer stopped, an answer that says so or ends with `[DONE]`."""
+    """Return the stop reason of an answer that contains one or ends with `[DONE]`."""
     if b'"native_finish_reason":"max_output_tokens"' in case.body:
         return StopReason.LENGTH  # of a call that was cut off OpenRouter says `tool_calls`
     word = next((word for word in case.reference["finish_reasons"] if word), None)

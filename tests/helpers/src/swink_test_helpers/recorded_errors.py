@@ -1,4 +1,4 @@
-"""What every recorded error means, read by people, to its provider: a pytest class to subclass.
+"""The meaning of every recorded error for its provider: a pytest class to subclass.
 
     class TestRecordedErrors(RecordedErrors):
         models = {"acme": "acme/large"}
@@ -43,10 +43,10 @@ class RecordedErrors:
     """The model that judges a folder's cases."""
 
     expected: ClassVar[Mapping[str, StreamErrorKind]]
-    """What each case means."""
+    """The meaning of each case."""
 
     options: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """How a folder's streams are asked for, where the provider has several APIs."""
+    """The API of a folder's streams, if the provider has several."""
 
     content_type: ClassVar[str] = "text/event-stream"
     """Of a stream whose recorder kept no headers."""
@@ -61,7 +61,7 @@ class RecordedErrors:
         return found
 
     def facts(self, case: Case) -> Mapping[str, Any]:
-        """Return what else the error of an HTTP answer says, by attribute."""
+        """Return further facts in the error of an HTTP answer, by attribute."""
         return {}
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
@@ -72,7 +72,7 @@ class RecordedErrors:
             metafunc.parametrize("model", sorted({*self.models.values()}))
             metafunc.parametrize("nonsense", NONSENSE)
 
-    async def test_an_error_means_what_people_read_in_it(self, case: Case) -> None:
+    async def test_recorded_errors_have_the_reviewed_meaning(self, case: Case) -> None:
         """Judge one recorded body."""
         assert case.name in self.expected, "read the body and say what it means"
         error = await self.judged(case)
@@ -87,7 +87,7 @@ class RecordedErrors:
         there = {case.name for case in self.cases()}
         assert not there or set(self.expected) <= there
 
-    async def test_what_matches_nothing_is_unknown_and_not_guessed(
+    async def test_an_unmatched_failure_is_unknown_and_not_guessed(
         self, model: str, nonsense: bytes
     ) -> None:
         """Judge a status and a body that no provider gives."""
@@ -101,7 +101,7 @@ class RecordedErrors:
         assert caught.value.code in (None, "foobar")
 
     async def judged(self, case: Case) -> swink.Error:
-        """Return what the provider makes of a case."""
+        """Return the provider's classification of a case."""
         folder = case.name.partition("/")[0]
         content_type = self.content_type if case.status == 200 else _JSON
         headers = {"Content-Type": content_type, **case.headers}

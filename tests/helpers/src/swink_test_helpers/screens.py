@@ -1,4 +1,4 @@
-"""What command lines look like in a real terminal (tmux) and in a pipe, pinned as text files.
+"""The output of command lines in a real terminal (tmux) and in a pipe, pinned as text files.
 
     LINES = ["models echo", "chat -m echo/echo <<< 'Hi'", Typed("gateway", [("Ctrl-C", "\\x03")])]
 
@@ -30,7 +30,7 @@ import pytest
 __all__ = ["INTERRUPT", "PIPE", "WIDTHS", "Typed", "check_screen", "is_waiting"]
 
 PIPE = 0
-"""The width of a screen that is none: output goes into a pipe."""
+"""The width that means a pipe instead of a screen."""
 
 WIDTHS = (40, 80, 200, PIPE)
 
@@ -71,13 +71,14 @@ _VARYING = [
     (r"\b\d{4}-\d\d-\d\d\b", "2026-11-22"),
     (r"\b\d\d:\d\d\b", "12:34"),
 ]
-"""What is not the same each time: how fast it came, what it is run on, and when."""
+"""Text that varies between runs: speed, machine and time."""
 
 
 class Typed(NamedTuple):
     """A line, and what is typed while it runs: a text that is waited for, and the keys then.
 
-    What Ctrl-C wipes off the screen is pinned as well. In a pipe nothing but Ctrl-C can be pressed.
+    Text that Ctrl-C erases from the screen is pinned as well. In a pipe, only Ctrl-C can be
+    pressed.
     """
 
     line: str

@@ -1,7 +1,7 @@
 """Checks JSON data against declared types, such as the parameters that a vendor's SDK declares.
 
-Only what JSON can hold is looked at: of a union, classes that are no typed dictionaries (an
-SDK's response models among its parameters) are left out.
+Only types that JSON can represent are checked: in a union, classes other than typed dictionaries
+(an SDK's response models among its parameters) are ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _is_plain(value: Any, declared: Any) -> bool:
 
 
 def _of_union(value: Any, choices: tuple[Any, ...], path: str) -> list[str]:
-    """Return what the choice says that came furthest, with the fewest complaints."""
+    """Return the result of the alternative that matched furthest, with the fewest mismatches."""
     tried = [misfits(value, choice, path) for choice in choices]
     return [] if [] in tried else min(tried, key=lambda found: (-_depth(found), len(found)))
 

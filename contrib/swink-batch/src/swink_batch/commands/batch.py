@@ -1,4 +1,4 @@
-"""`swink batch`: a file of prompts, answered."""
+"""`swink batch`: answer a file of prompts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TICK_SECONDS = 0.25
 def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, int]:
     number, _, count = value.partition("/")
     if not (number.isdecimal() and count.isdecimal()):
-        raise click.BadParameter(f"{value!r} is not I/N, as in 1/4")
+        raise click.BadParameter(f"{value!r} is not of the form I/N, as in 1/4")
     return int(number), int(count)
 
 
@@ -43,13 +43,13 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
-    help="Where to write the answers, as JSON lines.",
+    help="The output file, in JSON lines.",
 )
 @click.option(
     "--prompt",
     metavar="TEXT|@FILE",
-    help="A prompt whose fields in braces, {text}, stand for a row's values. "
-    "Default: each row's own prompt or messages.",
+    help="A prompt template; fields in braces, {text}, are replaced by a row's values. Default: "
+    "each row's own prompt or messages.",
 )
 @click.option(
     "--id",
@@ -57,33 +57,33 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
     default="id",
     show_default=True,
     metavar="FIELD",
-    help="The field that tells rows apart; a row without one is known by its number.",
+    help="The field that identifies rows; a row without it is identified by its number.",
 )
 @click.option(
     "--order",
     type=click.Choice(["completion", "input"]),
     default="completion",
     show_default=True,
-    help="Write answers as they come, or at the end in the order of the rows.",
+    help="Write answers as they arrive, or in the order of the rows at the end.",
 )
 @click.option(
     "--journal",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Where to keep what was answered: a folder, or a database (*.db, *.sqlite, *.sqlite3). "
-    "Default: the output's name and .journal.",
+    help="Where to store the progress: a folder, or a database (*.db, *.sqlite, *.sqlite3). "
+    "Default: the output's name with .journal.",
 )
 @click.option(
     "--resume/--no-resume",
     default=True,
     show_default=True,
-    help="Go on where an earlier run was, or ask all rows anew.",
+    help="Resume an earlier run, or send all rows again.",
 )
 @click.option(
     "--retry-failed",
     is_flag=True,
-    help="Ask all rows again that failed in an earlier run; those that failed by no fault of "
-    "theirs (key, quota, rate, network) are asked again without it.",
+    help="Retry all rows that failed in an earlier run. Failures that are not caused by the row "
+    "(key, quota, rate limit, network) are always retried.",
 )
 @click.option(
     "--concurrency",
@@ -91,36 +91,42 @@ def _shard(context: click.Context, parameter: click.Parameter, value: str) -> tu
     default=CONCURRENCY,
     show_default=True,
     metavar="N",
-    help="The most calls at a time; fewer are made where the provider wants fewer.",
+    help="Maximum number of concurrent calls; the provider's limits may reduce it.",
 )
 @click.option(
     "--via",
     type=click.Choice(["calls", "batch"]),
     default="calls",
     show_default=True,
-    help="Make calls, or hand all rows to the vendor's batch API: within a day, at a lower price.",
+    help=(
+        "Make calls, or submit all rows to the vendor's batch API: within a day, at a lower price."
+    ),
 )
-@click.option("--cancel", is_flag=True, help="End what was handed over with --via batch.")
-@click.option("--rpm", type=float, metavar="N", help="Requests a minute that a model may get.")
-@click.option("--tpm", type=float, metavar="N", help="Tokens a minute that a model may get.")
+@click.option("--cancel", is_flag=True, help="Cancel batches submitted with --via batch.")
+@click.option(
+    "--rpm", type=float, metavar="N", help="Known rate limit of a model, in requests per minute."
+)
+@click.option(
+    "--tpm", type=float, metavar="N", help="Known rate limit of a model, in tokens per minute."
+)
 @click.option(
     "--shard",
     callback=_shard,
     default="1/1",
     metavar="I/N",
-    help="Ask part I of N: the others are asked by processes that share the journal.",
+    help="Process part I of N; other processes with the same journal process the others.",
 )
 @click.option(
     "--limits",
     "shared_limits",
     metavar="redis://HOST",
-    help="Share limits of the rate with other processes through Redis.",
+    help="Share rate limits with other processes through Redis.",
 )
 @click.option(
     "--report",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write what it came to, as a chart (*.svg) or as data (*.json).",
+    help="Write a report, as a chart (*.svg) or as data (*.json).",
 )
 @partial(call_options, without="-o")
 def command(
@@ -135,8 +141,8 @@ def command(
 ) -> int:
     """Answer a file of prompts: REQUESTS is JSONL, CSV or Parquet.
 
-    A run that was stopped, by whatever, goes on where it was when it is started again: nothing that
-    was answered is asked for twice.
+    A run that was stopped for any reason resumes when you start it again; answered rows are not
+    sent again.
 
     \b
         swink batch reviews.csv -o labels.jsonl -m openai/gpt-5.4-mini --prompt "Good? {text}"
@@ -149,11 +155,11 @@ def command(
         prompt = _text(Path(prompt[1:]))
     if output == Path("-"):
         raise UsageError(
-            "answers are not written to standard output",
-            resolution="Name a file: a run that is stopped writes it anew when it goes on.",
+            "answers cannot be written to standard output",
+            resolution="Pass a file: a resumed run rewrites it.",
         )
     if output.resolve() == requests.resolve():
-        raise UsageError(f"{output} is the file of requests", resolution="Name another output.")
+        raise UsageError(f"{output} is the input file", resolution="Name another output.")
     options = dict(call.options)
     if call.system is not None:
         options["system_prompt"] = call.system
@@ -167,7 +173,10 @@ def command(
         settings["limits"] = call.limits.limits
     job = Job(models=call.models, prompt=prompt, options=options, **settings)
     if prompt is not None and not names_fields(prompt):
-        say("the prompt names no field of a row, as {text} does: all rows are asked the same")
+        say(
+            "the prompt contains no field of a row, such as {text}: all rows would send the "
+            "same prompt"
+        )
     tally, interrupted = asyncio.run(_run(job, requests, output, order))
     for line in lines(tally):
         say(spelled_here(line))
@@ -186,12 +195,12 @@ def _text(path: Path) -> str:
     except (OSError, RuntimeError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise MediaError(
-            f"the prompt {path} cannot be read: {why}", resolution="Name a text file after the @."
+            f"the prompt {path} cannot be read: {why}", resolution="Pass a text file after the @."
         ) from error
 
 
 async def _run(job: Job, requests: Path, output: Path, order: Order) -> tuple[Tally, bool]:
-    """Carry out a job; the first Ctrl-C lets what is under way end, the second does not."""
+    """Run a job; the first Ctrl-C lets calls in progress finish, the second cancels them."""
     progress, seen = Progress(sys.stderr), list[Tally]()
     loop = asyncio.get_running_loop()
 
@@ -208,7 +217,7 @@ async def _run(job: Job, requests: Path, output: Path, order: Order) -> tuple[Ta
         if len(presses) == 1 and seen:
             seen[0].stop("interrupted")
             progress.close()  # of the line that is drawn anew
-            say("calls under way go on to their end; Ctrl-C again ends them")
+            say("waiting for calls in progress; press Ctrl-C again to cancel them")
         else:
             running.cancel()
 

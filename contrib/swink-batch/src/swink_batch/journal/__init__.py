@@ -1,4 +1,4 @@
-"""The journal: what has been answered, kept so that nothing is lost and nothing is asked twice."""
+"""The journal: stores the answered rows durably, so that none is lost or sent twice."""
 
 from swink_batch.journal.engines import Engine, FileEngine, SQLiteEngine, engine_of
 from swink_batch.journal.index import Index

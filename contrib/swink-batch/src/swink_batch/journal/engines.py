@@ -1,8 +1,8 @@
-"""Where a journal's lines are: files of them, or a SQLite database.
+"""Storage of a journal's lines: files, or a SQLite database.
 
-An engine appends lines and hands them out; what they mean is the journal's. `append` has written
-its line when it returns: a process that is killed afterwards loses nothing. Only the machine's own
-end (power) can take what the operating system had not written yet.
+An engine appends and reads lines; the journal interprets them. `append` returns after the line is
+written: a process that is killed afterwards loses nothing. Only a power failure can lose data that
+the operating system had not written to disk.
 """
 
 from __future__ import annotations
@@ -20,37 +20,38 @@ from swink_core import SwinkError, UsageError
 __all__ = ["Engine", "FileEngine", "SQLiteEngine", "engine_of"]
 
 PLACE_BITS = 44
-"""Bits of a place that are the offset in its file; those above are the file's number."""
+"""Bits of a position that hold the offset in its file; the bits above hold the file's number."""
 
 DATABASES = (".db", ".sqlite", ".sqlite3")
 
 
 class Engine(Protocol):
-    """Lines that stay: each has a place, by which it is found again."""
+    """Durable lines, each found again by its position."""
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all lines with their places, an older one of the same writer first: the next time
-        those that were added since, by whomever."""
+        """Yield all lines with their positions, in the order of each writer; a second call yields
+        only lines added since.
+        """
 
     def append(self, line: bytes) -> int:
-        """Write a line, which has no line break in it, and return its place."""
+        """Write a line, which must not contain a line break, and return its position."""
 
     def read(self, place: int) -> bytes:
         """Return a line."""
 
     def where(self, place: int) -> str:
-        """Tell a person where a line is."""
+        """Describe the location of a line."""
 
     def close(self) -> None:
-        """Have all written to the disk, and let other processes write."""
+        """Flush to disk, and release the locks."""
 
 
 def engine_of(path: str | Path, shard: str = "all") -> Engine:
-    """Return the engine for a path: a database's by its ending (`.db`, `.sqlite`, `.sqlite3`), or
-    a folder of files.
+    """Return the engine for a path: a database if its suffix says so (`.db`, `.sqlite`,
+    `.sqlite3`), otherwise a folder of files.
 
-    `shard` names the writer: each has its own file. Raises UsageError where another process
-    writes this shard.
+    `shard` names the writer: each has a separate file. Raises UsageError if another process writes
+    this shard.
     """
     path = Path(path)
     is_database = path.suffix in DATABASES and not path.is_dir()
@@ -72,7 +73,7 @@ class FileEngine:
         self._alone = Lock()  # at a file's position
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all lines with their places that it has not yielded yet, the own file's last."""
+        """Yield all new lines with their positions, those of this writer last."""
         known = {*self._paths}
         self._paths += sorted(path for path in self._folder.glob("*.journal") if path not in known)
         for number, path in [*enumerate(self._paths)][::-1]:
@@ -87,7 +88,7 @@ class FileEngine:
             self._ends[number] = at
 
     def append(self, line: bytes) -> int:
-        """Write a line and return its place."""
+        """Write a line and return its position."""
         data, place, file = line + b"\n", self._end, self._file.fileno()
         try:
             while data:  # a disk that is full, or a signal, may cut a write short
@@ -112,7 +113,7 @@ class FileEngine:
         return data[: data.index(b"\n")]
 
     def where(self, place: int) -> str:
-        """Tell the file and the line's number in it."""
+        """Return the file and the line number in it."""
         path, number = self._paths[place >> PLACE_BITS], 1
         with path.open("rb") as file:
             while file.tell() < place & (1 << PLACE_BITS) - 1 and file.readline():
@@ -120,7 +121,7 @@ class FileEngine:
         return f"{path}: line {number}"
 
     def close(self) -> None:
-        """Have all written to the disk, and close the files; a new folder without a line goes."""
+        """Flush to disk, and close the files; an empty new folder is removed."""
         os.fsync(self._file.fileno())
         if self._is_new and not self._end:
             with suppress(OSError):  # another shard has its own there
@@ -137,7 +138,7 @@ class SQLiteEngine:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(path.with_name(f"{path.name}.{shard}.lock"))
         self._read_to, self._path = 0, path
-        self._alone = Lock()  # with a statement, which sqlite3 keeps for whoever asks it next
+        self._alone = Lock()  # with a statement, which sqlite3 caches for the next caller
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA busy_timeout=60000")
@@ -147,11 +148,11 @@ class SQLiteEngine:
         except sqlite3.DatabaseError as error:
             self._lock.close()
             raise UsageError(
-                f"{path} is no journal: {error}", resolution="Name another place with --journal."
+                f"{path} is no journal: {error}", resolution="Pass another path with --journal."
             ) from error
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield all lines with their places that it has not yielded yet."""
+        """Yield all new lines with their positions."""
         new = "SELECT rowid, line FROM lines WHERE rowid > ? ORDER BY rowid"
         with self._used():
             for place, line in self._db.execute(new, (self._read_to,)):
@@ -159,7 +160,7 @@ class SQLiteEngine:
                 yield place, line
 
     def append(self, line: bytes) -> int:
-        """Write a line and return its place."""
+        """Write a line and return its position."""
         with self._used(), self._alone:
             return int(self._db.execute("INSERT INTO lines VALUES (?)", (line,)).lastrowid or 0)
 
@@ -170,19 +171,19 @@ class SQLiteEngine:
             return bytes(row[0])
 
     def where(self, place: int) -> str:
-        """Tell the database and the line's number in it."""
+        """Return the database and the line number in it."""
         return f"{self._path}: line {place}"
 
     def close(self) -> None:
-        """Have all written to the disk, and close the database."""
-        with suppress(sqlite3.Error):  # what could not be written was told by then
+        """Flush to disk, and close the database."""
+        with suppress(sqlite3.Error):  # write errors were reported by then
             self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self._db.close()
         self._lock.close()
 
     @contextmanager
     def _used(self) -> Iterator[None]:
-        """Name what SQLite cannot do. Raises SwinkError."""
+        """Convert errors of SQLite to SwinkError."""
         try:
             yield
         except sqlite3.Error as error:
@@ -194,22 +195,22 @@ def _unusable(path: Path, error: Exception) -> SwinkError:
     return SwinkError(
         f"{path}: {why}",
         title="The journal cannot be used",
-        resolution="See that its disk has room and that the file is whole. The next run goes on "
-        "from what it holds.",
+        resolution="Check that the disk has room and that the file is intact. The next run "
+        "resumes from it.",
     )
 
 
 def _locked(path: Path) -> IO[bytes]:
-    """Open a file for reading and appending that no other process may open so.
+    """Open a file for reading and appending, with a lock against other processes.
 
-    The operating system gives the lock back when a process ends, however it ends.
+    The operating system releases the lock when a process ends, however it ends.
     """
     file = path.open("a+b", buffering=0)
     try:
         import fcntl
 
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.fstat(file.fileno()).st_nlink:  # who had it has just taken it away
+        if not os.fstat(file.fileno()).st_nlink:  # its owner has just deleted it
             raise OSError
     except ImportError:
         pass  # Windows: no lock
@@ -217,14 +218,17 @@ def _locked(path: Path) -> IO[bytes]:
         file.close()
         raise UsageError(
             f"another process is writing {path}",
-            title="This run is under way already",
-            resolution="Wait for it, or end it; a journal may be shared by shards: --shard 1/4.",
+            title="This run is already in progress",
+            resolution=(
+                "Wait for it, or stop it; several processes can share a journal with "
+                "shards: --shard 1/4."
+            ),
         ) from error
     return file
 
 
 def _whole(file: IO[bytes]) -> int:
-    """Cut off what a killed process left of a line, and return the file's size."""
+    """Truncate an incomplete last line of a killed process, and return the file's size."""
     size = end = file.seek(0, os.SEEK_END)
     while end:
         start = max(0, end - 65536)

@@ -1,9 +1,9 @@
-"""A table of ids and of where their answers are, in some twenty-six bytes each.
+"""A table from ids to the positions of their answers, with about 26 bytes per entry.
 
-Ten million ids fit into memory. Open addressing with linear probing over flat arrays. An id stands
-as 64 bits of a digest; that two of ten million ids share one is less likely than one in three
-hundred thousand. It is split into parts, so that growing one of them does not keep the event loop
-waiting.
+Ten million ids fit into memory. Open addressing with linear probing over flat arrays. An id is
+represented by a 64-bit digest; the probability that two of ten million ids collide is below one in
+three hundred thousand. The table is split into parts, so that growing one does not block the event
+loop.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ __all__ = ["Index"]
 PARTS = 64
 
 SMALLEST = 32
-"""Slots of a part at first."""
+"""Initial number of slots in a part."""
 
 FULL = 0.75
-"""The share of slots in use from which on a part is made larger."""
+"""Load factor at which a part is enlarged."""
 
 LARGER = 1.5
-"""How many times as large it is then."""
+"""The factor by which it is enlarged."""
 
 MET = 1 << 62
-"""The bit of a value that says that the id was met in this run; that above it, once more."""
+"""The bit of a value that marks an id as seen in this run; the next bit marks it as seen again."""
 
 MARKS = MET | MET << 1
 
@@ -46,7 +46,7 @@ class _Part:
 
 
 class Index:
-    """From an id's digest to a value of 62 bits, and two marks; 0 stands for an unknown one."""
+    """Maps an id's digest to a value of 62 bits, and two marks; 0 for an unknown id."""
 
     def __init__(self) -> None:
         self._parts = [_Part(SMALLEST) for _ in range(PARTS)]
@@ -56,7 +56,7 @@ class Index:
 
     @property
     def size(self) -> int:
-        """The bytes that it takes."""
+        """The size in bytes."""
         return sum(16 * len(part.keys) for part in self._parts)
 
     def get(self, key: int) -> int:
@@ -66,14 +66,15 @@ class Index:
         return part.values[part.slot(key)] & ~MARKS
 
     def put(self, key: int, value: int) -> None:
-        """Keep a value, in the place of what was kept for the id."""
+        """Store a value, replacing an earlier one for the id."""
         key = key or 1
         part, at = self._place(key)
         part.values[at] = part.values[at] & MARKS | value
 
     def meet(self, key: int, again: bool = False) -> bool:
-        """Mark an id as met; tell whether it is for the first time. `again` has marks of its own,
-        for who goes through the ids once more."""
+        """Mark an id as seen; return whether it is the first time. `again` uses separate marks, for
+        a second pass over the ids.
+        """
         key, mark = key or 1, MET << again
         part, at = self._place(key)
         value = part.values[at]
@@ -81,7 +82,7 @@ class Index:
         return not value & mark
 
     def _place(self, key: int) -> tuple[_Part, int]:
-        """Return the slot of a key, which is made if there is none."""
+        """Return the slot of a key, adding it if needed."""
         part = self._parts[key % PARTS]
         at = part.slot(key)
         if not part.keys[at]:

@@ -1,10 +1,10 @@
-"""What has become of each row, by its id, on top of an engine's lines.
+"""The results of rows by id, stored as an engine's lines.
 
-    {"job": …}                          the first line: what the answers are of
-    CHECK {"id": …, "text": …}          an answer; CHECK, 16 hex digits, stands for what was asked
+    {"job": …}                          the first line: the job
+    CHECK {"id": …, "text": …}          an answer; CHECK is a digest of the request, 16 hex digits
 
-A later line of an id replaces an earlier one. A row whose id is known and whose check differs says
-something else now, and is asked again.
+A later line for an id replaces an earlier one. A row with a known id but a different check has
+changed, and is sent again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from swink_core import Charge, SwinkError, UsageError
 __all__ = ["Journal", "Kept"]
 
 _FAILED = 1 << 61
-"""The bit of a place that says that the row failed; the other bits are the place and 1."""
+"""The bit of a stored position that marks a failed row; the other bits are the position plus 1."""
 
 
 class _Error(msgspec.Struct):
@@ -48,18 +48,18 @@ _read_job = msgspec.json.Decoder(_Job).decode
 
 
 class Kept(NamedTuple):
-    """What an earlier run made of a row: the line of its answer, and the kind of its failure
-    (`None`: it was answered)."""
+    """A row's result in an earlier run: the answer's line, and the kind of failure or `None`."""
 
     line: bytes
     failure: str | None
 
 
 class Journal:
-    """The answers of a job. `charge` and `requests` are those of the answers that were there when
-    it was read last.
+    """The answers of a job. `charge` and `requests` are the totals of the answers in it when it was
+    last read.
 
-    `job` says what the answers are of: another job's journal is refused with a UsageError.
+    `job` describes the settings that answers depend on; the journal of a different job raises
+    UsageError.
     """
 
     def __init__(self, engine: Engine, job: dict[str, Any]) -> None:
@@ -75,13 +75,13 @@ class Journal:
             raise
 
     def begin(self) -> None:
-        """Say what the answers are of, where no line does: until then it is no job's."""
+        """Write the description of the job, if the journal has none."""
         if not self._is_begun:
             self._engine.append(_encode(_Job(self._job)))
             self._is_begun = True
 
     def read(self) -> int:
-        """Take in the lines that were added since, and return how many there are."""
+        """Read the lines added since the last call, and return their number."""
         lines = 0
         for place, line in self._engine.lines():
             lines += 1
@@ -94,8 +94,8 @@ class Journal:
                 raise SwinkError(
                     f"{self._engine.where(place)} is no answer: {error}",
                     title="The journal is damaged",
-                    resolution="Nothing that swink writes looks so. Restore the journal, or take "
-                    "the line out: its row is asked again.",
+                    resolution="swink writes no such line. Restore the journal, or remove the "
+                    "line: its row is then sent again.",
                 ) from error
             if written is not None:
                 self._expect(written)
@@ -112,15 +112,15 @@ class Journal:
         if differ:
             name = differ[0]
             raise UsageError(
-                f"{name} was {written.get(name)!r} in the run that the journal is of, and is "
+                f"{name} was {written.get(name)!r} in the run of the journal, but is "
                 f"{job.get(name)!r} now",
-                title="The journal is another job's",
-                resolution="Name another output or --journal, or delete the journal to ask all "
-                "rows anew.",
+                title="The journal belongs to another job",
+                resolution="Pass another output or --journal, or delete the journal to send all "
+                "rows again.",
             )
 
     def kept(self, key: int, check: int) -> Kept | None:
-        """Return what there is of a row that says this; `None`: nothing."""
+        """Return the stored result of an unchanged row, or `None`."""
         if not (known := self.index.get(key)):
             return None
         line = self._line(known)
@@ -130,7 +130,7 @@ class Journal:
         return Kept(line[17:], error.kind if error is not None else None)
 
     def add(self, key: int, check: int, answer: Answer) -> bytes:
-        """Keep an answer, and return its line."""
+        """Store an answer, and return its line."""
         self.begin()
         line = _encode(answer)
         place = self._engine.append(b"%016x %b" % (check, line))
@@ -144,7 +144,7 @@ class Journal:
         return self._engine.read((known & ~_FAILED) - 1)
 
     def close(self) -> None:
-        """Have all written to the disk."""
+        """Flush to disk."""
         self._engine.close()
 
 

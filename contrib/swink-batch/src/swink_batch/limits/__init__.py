@@ -1,4 +1,4 @@
-"""How many calls may be under way, and how fast they may begin: learnt from what providers say."""
+"""Limit concurrent calls and their rate, learned from the providers' responses."""
 
 from swink_batch.limits.headers import Allowance, allowances
 from swink_batch.limits.lane import Lane

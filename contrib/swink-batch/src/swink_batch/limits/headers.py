@@ -1,7 +1,7 @@
-"""What a response's headers say of rate limits, whatever the provider calls them.
+"""Parse rate-limit headers of any provider.
 
-A header that is about a rate limit and says what `remaining` there is, has a sibling that says
-when it is back: `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests` (OpenAI, Groq),
+A rate-limit header for the `remaining` quota has a sibling with the time of its reset:
+`x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests` (OpenAI, Groq),
 `anthropic-ratelimit-tokens-remaining` and `anthropic-ratelimit-tokens-reset`, `ratelimit-remaining`
 and `ratelimit-reset` (IETF draft-ietf-httpapi-ratelimit-headers-06).
 """
@@ -17,11 +17,11 @@ from swink_core.providers import wait_seconds
 __all__ = ["Allowance", "allowances"]
 
 LONGEST_NUMBER = 15
-"""Characters of a number that is looked at."""
+"""Maximum length of a number that is parsed."""
 
 
 class Allowance(NamedTuple):
-    """How much is left of what is counted, in calls or in tokens, for how many seconds."""
+    """The remaining quota, in calls or tokens, and the seconds until its reset."""
 
     tokens: bool
     remaining: float
@@ -29,7 +29,7 @@ class Allowance(NamedTuple):
 
 
 def allowances(headers: Mapping[str, str]) -> Iterator[Allowance]:
-    """Yield what a response's headers say is left; what makes no sense is passed over."""
+    """Yield the quotas in a response's headers; invalid headers are ignored."""
     for remaining, reset, tokens in _pairs(tuple(headers)):
         left = _count(headers[remaining])
         seconds = wait_seconds(headers[reset])
@@ -39,7 +39,9 @@ def allowances(headers: Mapping[str, str]) -> Iterator[Allowance]:
 
 @lru_cache(maxsize=256)
 def _pairs(names: tuple[str, ...]) -> tuple[tuple[str, str, bool], ...]:
-    """Return the names of the headers that belong together; a server's rarely differ."""
+    """Return pairs of header names that belong together; cached, because a server's names rarely
+    change.
+    """
     lower = {name.lower(): name for name in names}
     found = []
     for low, name in lower.items():

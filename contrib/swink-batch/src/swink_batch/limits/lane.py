@@ -1,10 +1,11 @@
-"""`Lane`: what is known of one target's limits, and whether a call may begin.
+"""`Lane`: the known limits of one target, and whether a call may begin.
 
-Three things decide that, and each is learnt: the *window*, how many calls may be under way; the
-*rate*, how many may begin in a second; and the *allowance* in the headers of answers: what remains,
-over the seconds until it is back. Where a bucket is refilled all the time, that settles at half the
-bucket; where a period begins anew, it spreads what is left over the period. Headers may lie: one
-that forbids for long is believed ever shorter, as long as calls are answered in spite of it.
+Three learned values decide: the *window*, the maximum number of concurrent calls; the *rate*, the
+maximum number of new calls per second; and the *allowance* in response headers, the remaining quota
+over the seconds until its reset. For a bucket that is refilled continuously, this settles at half
+the bucket; for fixed periods, it spreads the remaining quota over the period. Headers may be wrong:
+if calls succeed although headers forbid them for long, the headers are trusted for shorter and
+shorter times.
 """
 
 from __future__ import annotations
@@ -21,32 +22,34 @@ from swink_core.providers import KINDS
 __all__ = ["Lane"]
 
 CAUSES = frozenset(kind for kind, row in KINDS.items() if row.scope in ("service", "machine"))
-"""Failures that say that fewer calls should be under way."""
+"""Failures that call for fewer concurrent calls."""
 
 LONGEST_SHUT = 60.0
-"""Seconds for which a lane is shut at most, whatever a server says."""
+"""Maximum seconds for which a lane is closed, whatever a server requests."""
 
 LONGEST_PERIOD = 120.0
-"""Seconds of a limit that is spread over its period; of a longer one only the end counts."""
+"""Maximum period, in seconds, over which a quota is spread; for longer periods, only exhaustion
+counts.
+"""
 
 SPREAD = 1.25
-"""How much faster than answers come calls begin at most, so that they do not come in volleys."""
+"""Maximum ratio of new calls to answers, to avoid bursts."""
 
 VOLLEY_FREE = 200.0
-"""Calls a second up to which few have begun before it is known that the first was refused."""
+"""Calls per second up to which only few calls have begun before the first rejection is known."""
 
 CAUTION = 0.25
-"""By how much an answer widens the window from there on: by a quarter a round, not to twice it."""
+"""Growth of the window per answer above it: by a quarter per round instead of doubling."""
 
 BURST = 0.05
-"""Seconds that may be caught up with, so that a timer's grain costs nothing."""
+"""Seconds of unused rate that may be used later, to compensate for timer granularity."""
 
 
 class Lane:
-    """The limits of one target. Times are in seconds of whoever asks.
+    """The limits of one target. Times are in seconds of the caller's clock.
 
-    `most` bounds the window; `members` is how many processes share what headers allow; `refused`
-    counts calls that were refused for the rate.
+    `most` bounds the window; `members` is the number of processes that share the quota in headers;
+    `refused` counts calls rejected by a rate limit.
     """
 
     def __init__(self, most: int, now: float) -> None:
@@ -63,13 +66,13 @@ class Lane:
         self._belief = LONGEST_SHUT
 
     def wait(self, now: float) -> float:
-        """Return how many seconds the next call has to wait; `inf`: until one has ended."""
+        """Return the seconds that the next call has to wait; `inf`: until a call has ended."""
         if self.busy >= int(self.window.size):
             return inf
         return max(self._shut_until, self._due) - now
 
     def begin(self, now: float) -> None:
-        """Let a call begin."""
+        """Count a call that begins."""
         self.busy += 1
         self.rate.begin(now, self._due > now - BURST)
         self._shut_until = max(self._shut_until, now + self.rate.pause)
@@ -80,7 +83,7 @@ class Lane:
             self._due = max(self._due, now - BURST) + 1.0 / pace
 
     def end(self, began: float, now: float, terminal: Done | Error) -> None:
-        """Learn from how a call ended that began then."""
+        """Learn from the end of a call that began at this time."""
         if terminal.usage is not None and terminal.usage.total:
             used = float(terminal.usage.total)
             self.tokens_a_call += (used - self.tokens_a_call) * (0.05 if self.tokens_a_call else 1)
@@ -94,7 +97,7 @@ class Lane:
         self.busy -= 1
 
     def heed(self, headers: Mapping[str, str], now: float, answered: bool) -> None:
-        """Learn from an answer's headers."""
+        """Learn from a response's headers."""
         allowed, shut = inf, 0.0
         for tokens, remaining, seconds in allowances(headers):
             calls = remaining / self.members

@@ -1,4 +1,4 @@
-"""`Limiter`: the gate of a run. Each attempt takes its turn in its target's lane."""
+"""`Limiter`: the gate of a run. Each attempt waits in the lane of the target."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from swink_core.providers import Clock
 __all__ = ["Limiter"]
 
 MEMBERS_SECONDS = 5.0
-"""How often it is asked how many processes there are."""
+"""Seconds between queries for the number of processes."""
 
 
 @define(eq=False)
 class _Queue:
-    """Those who wait for a lane, the first one first; `again` are retries, which go before those
-    who begin: their time limits count while they wait."""
+    """Calls that wait for a lane, in order; `again` are retries, which precede new calls because
+    their time limits run while they wait.
+    """
 
     lane: Lane
     waiting: deque[asyncio.Future[None]] = field(factory=deque)
@@ -34,12 +35,11 @@ class _Queue:
 
 
 class Limiter:
-    """A gate for `Client(gates=[…])` that keeps every target as busy as it can be, and no more.
+    """A gate for `Client(gates=[…])` that keeps every target as busy as its limits allow.
 
-    At most `most` calls of a target are under way. `rpm` and `tpm` are limits that are known,
-    requests and tokens a minute for each target; `turns` shares them with other processes.
-    `admit` takes a call's turn before the call is made: its time limits then do not count what it
-    waited.
+    At most `most` concurrent calls per target. `rpm` and `tpm` are known limits, requests and
+    tokens per minute for each target; `turns` shares them with other processes. `admit` waits
+    before the call is made, so that its time limits do not include the wait.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Limiter:
         self._admitted: set[Target] = set()
 
     async def join(self) -> None:
-        """Take part in shared limits. Raises UsageError where they cannot be reached."""
+        """Join shared limits. Raises UsageError if the server cannot be reached."""
         if self._shared:
             try:
                 await self._turns.members()
@@ -76,12 +76,12 @@ class Limiter:
                 ) from error
 
     async def admit(self, target: Target) -> None:
-        """Return when a call may begin at a target, for which `enter` then returns at once."""
+        """Return when a call may begin at a target; `enter` then returns at once."""
         await self._take(target, is_retry=False)
         self._admitted.add(target)
 
     def give_up(self, target: Target) -> None:
-        """Give back the turn of a call that was admitted, if it has not begun."""
+        """Release the turn of an admitted call that has not begun."""
         if target in self._admitted:
             self._admitted.discard(target)
             self._free(self._begun.pop(target)[0])
@@ -94,7 +94,7 @@ class Limiter:
             await self._take(target, is_retry=True)
 
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
-        """Learn from how an attempt ended, and let the next one begin."""
+        """Learn from the end of an attempt, and let the next one begin."""
         now, (queue, began, tokens) = self._clock.time(), self._begun.pop(target)
         queue.lane.end(began, now, terminal)
         if self._tpm and terminal.usage is not None and terminal.usage.total is not None:
@@ -136,7 +136,7 @@ class Limiter:
             raise
 
     async def _keep_to_known_limits(self, key: str, queue: _Queue) -> float:
-        """Wait for a call's turn, and return the tokens that were taken for it."""
+        """Wait for a turn within known limits, and return the tokens reserved for the call."""
         now, wait, tokens = self._clock.time(), 0.0, 0.0
         if self._shared and now - self._asked_members > MEMBERS_SECONDS:
             self._asked_members = now
@@ -157,7 +157,7 @@ class Limiter:
         self._wake(queue)
 
     def _wake(self, queue: _Queue) -> None:
-        """Let those begin who may, and come back when the next one may."""
+        """Let waiting calls begin if allowed, and schedule the next check."""
         if queue.cancel_timer is not None:
             queue.cancel_timer()
             queue.cancel_timer = None
@@ -174,7 +174,7 @@ class Limiter:
                 turn.set_result(None)
 
     def _key(self, target: Target) -> str:
-        """Return a target's key, which takes long to make and is the same for most calls."""
+        """Return a target's key; cached, because it is slow to compute and mostly the same."""
         options, model = target.options, target.model
         own = options.base_url, options.api_key, *options.headers.items()
         known = model.provider, model.id, *own

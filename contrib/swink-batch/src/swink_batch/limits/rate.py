@@ -1,4 +1,4 @@
-"""`Rate`: how many calls may begin in a second, learnt from those that are refused for it."""
+"""`Rate`: the number of calls that may begin per second, learned from rejections."""
 
 from __future__ import annotations
 
@@ -8,85 +8,85 @@ from math import inf
 __all__ = ["LOWEST", "Rate"]
 
 LOOK_BACK = 2.0
-"""Seconds of calls and refusals from which a rate is measured."""
+"""Seconds of calls and rejections over which a rate is measured."""
 
 BELOW = 0.97
-"""How far below what got through the rate begins after a refusal."""
+"""Ratio of the new rate to the measured one after a rejection."""
 
 CLIMB = 0.05
-"""By what share the rate grows over `PATIENCE` calls; twice as fast after as many more, …"""
+"""Growth of the rate over `PATIENCE` calls; it doubles after as many more, …"""
 
 PATIENCE = 1000
 
 FASTEST = 16.0
-"""The most times as fast."""
+"""Maximum growth factor."""
 
 GUESS = 8.0
-"""Calls a second, where the first calls of all are refused and nothing has been answered."""
+"""Calls per second if the first calls are all rejected and none has been answered."""
 
 GUESS_CLIMB = 0.1
-"""By what share a guess grows with each call."""
+"""Growth of an estimated rate with each call."""
 
 SEARCH_CLIMB = 0.005
-"""By what share a rate grows with each call that was measured before the limit was met."""
+"""Growth, with each call, of a rate that was measured before the limit was reached."""
 
 BLIND_CLIMB = 0.05
-"""By what share it grows meanwhile at most, before it is known that a call was refused."""
+"""Maximum growth in the meantime, before a rejection is known."""
 
 LONGEST_LAG = 0.1
-"""Seconds that this takes at most: a refusal that was known late says nothing of the next."""
+"""Maximum seconds of this phase: a late rejection says nothing about the next call."""
 
 LOWEST = 0.05
-"""Calls a second: at the worst, one is tried every twenty seconds."""
+"""Minimum rate in calls per second: one attempt every twenty seconds."""
 
 LEAST_SAMPLE = 10
-"""Calls from which a rate is measured, at least."""
+"""Minimum number of calls to measure a rate."""
 
 SHORTEST_SPAN = 0.05
-"""Seconds over which it is measured, at least."""
+"""Minimum number of seconds to measure it."""
 
 NEAR = 0.8
-"""A measured rate that is so near to the one that was tried is the limit."""
+"""A measured rate this close to the attempted one is the limit."""
 
 FIRST = 0.6
-"""What is kept of the rate at which the first call was refused: some had been saved up for it."""
+"""Ratio kept of the rate at the first rejection, because saved-up quota had raised it."""
 
 LONGEST_HOLD = 20.0
-"""Seconds after which at the latest one is tried again where nothing at all gets through."""
+"""Maximum seconds between probes if every call is rejected."""
 
 LEAST_HOLD = 0.02
-"""Seconds before the first such try; each wait after it is twice as long."""
+"""Seconds before the first probe; each further wait is twice as long."""
 
 MOSTLY = 0.5
-"""Where nothing got through for so much of a period, it is the limit that ended it."""
+"""If no call succeeded for this share of a period, the limit ended the period."""
 
 PATIENT = 3.0
-"""How many times the lag it is waited what becomes of a call that is tried."""
+"""Multiple of the latency to wait for the outcome of a probe."""
 
 ALIKE = 0.2
-"""Two periods that differ by less say the same of a limit."""
+"""Two periods that differ by less indicate the same limit."""
 
 UNHELPED = 0.75
-"""Where as many calls are refused at this share of the rate, it is for something else."""
+"""If as many calls are rejected at this share of the rate, the cause is not the rate."""
 
 ENOUGH = 10
-"""Refusals from which a share is told."""
+"""Number of rejections needed to estimate a share."""
 
 SURE = 10.0
-"""How many times as many calls as there are to a refusal get through until it is taken for gone."""
+"""Multiple of the calls between rejections that must succeed before rejections count as over."""
 
 
 class Rate:
-    """Unknown until a call is refused; then that of the calls that were not. From there it feels
-    its way up, slowly once the limit has been met, and faster the longer nothing is refused.
+    """Unknown until a call is rejected; then the rate of successful calls. From there it increases,
+    slowly near the known limit, and faster the longer no call is rejected.
 
-    What counts is when calls begin: an answer may take long, a refusal does not. Where nothing at
-    all gets through, as when a server counts calls by the minute and a minute's are used up, calls
-    are tried one at a time, after ever longer waits, until one is let through; what got through
-    since the last time that happened, by the time that went by, is the rate.
+    The start times of calls count, because an answer may take long while a rejection does not. If
+    every call is rejected, as when a server's quota per minute is used up, single calls probe the
+    server with increasing waits until one succeeds; the number of calls that succeeded since the
+    last such time, divided by the elapsed time, is the rate.
 
-    Some servers refuse a share of calls however slowly they come: where slowing down does not help
-    though most calls get through, that share is taken for noise, and the rate goes up again.
+    Some servers reject a share of calls at any rate: if slowing down does not help although most
+    calls succeed, that share is treated as noise, and the rate increases again.
     """
 
     def __init__(self) -> None:
@@ -131,11 +131,11 @@ class Rate:
 
     @property
     def pause(self) -> float:
-        """Seconds for which no call begins, to see what becomes of one that is tried."""
+        """Seconds without new calls, to wait for the outcome of a probe."""
         return PATIENT * min(self._lag, LONGEST_LAG) if self._hold else 0.0
 
     def _release(self, tried_at: float) -> None:
-        """Go on: what was tried after a hold got through."""
+        """Resume after a successful probe."""
         began, calls, refused, last = self._period
         self._hold, self._tried_at = 0.0, None
         passed, seconds = calls - refused - 1, tried_at - began
@@ -152,8 +152,9 @@ class Rate:
             self._top = inf
 
     def refuse(self, began: float, now: float) -> float:
-        """Count a refusal of a call that began then; return for how many seconds none may begin:
-        where nothing at all gets through."""
+        """Count a rejection of a call that began at this time; return the seconds to pause, if
+        every call is rejected.
+        """
         self._refused.append(began)
         _forget(self._refused, now)
         _forget(self._begun, now)
@@ -191,7 +192,7 @@ class Rate:
             eased = self.value * (1.0 if nothing else BELOW)
             self.value = min(eased, self.value if self._is_measured else GUESS)
         self.value = max(self.value, LOWEST)
-        if self._top == inf and not is_first:  # what got through at first was saved up
+        if self._top == inf and not is_first:  # the first successes used saved-up quota
             self._top, self._gap = self.value / BELOW, 0.0
             self._calls = self._seen = 0
         self._eased_at, self._clean, self._tried_at = now, 0, None
@@ -201,15 +202,15 @@ class Rate:
         return self._hold
 
     def _got_through(self, since: float, began: float) -> tuple[int, int, float]:
-        """Return how many calls got through and how many did not, and when the first one began: of
-        those that had begun since then when this one began, which was refused. What became of
-        later ones is not known yet."""
+        """Return the number of successful and rejected calls, and when the first one began, among
+        those that began before this rejected one. The outcome of later calls is not known yet.
+        """
         begun = [at for at in self._begun if since < at <= began] or [began]
         refused = sum(1 for at in self._refused if since < at <= began)
         return max(0, len(begun) - refused), refused, max(since, begun[0])
 
     def _climb(self) -> float:
-        """Return by what share a call lets the rate grow."""
+        """Return the growth of the rate for a call."""
         if not self._is_measured:
             return GUESS_CLIMB
         if self._noise or not self._is_found:

@@ -1,4 +1,4 @@
-"""Turns at a known rate: who may begin when. Shared by many processes, or one's own."""
+"""`Turns`: schedule calls at a known rate, in one process or shared by many."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ __all__ = ["LocalTurns", "Turns", "turn"]
 
 @runtime_checkable
 class Turns(Protocol):
-    """Hands out turns, so that all who ask together keep to a rate."""
+    """Hands out turns, so that all participants together keep to a rate."""
 
     async def take(self, key: str, amount: float, rate: float) -> float:
-        """Take a turn of so much (calls, tokens) at a rate a second; return the seconds to wait.
+        """Take a turn for an amount (calls, tokens) at a rate per second; return the seconds to
+        wait.
 
-        Turns follow each other, by whomever they are taken; a turn that is taken cannot be given
-        back.
+        Turns follow each other, whoever takes them; a turn cannot be returned.
         """
 
     async def members(self) -> int:
-        """Return how many processes there are that share what providers allow."""
+        """Return the number of processes that share the providers' limits."""
 
     async def aclose(self) -> None:
-        """Take no more turns."""
+        """Stop taking turns."""
 
 
 ALIVE_SECONDS = 20
-"""Seconds after its last sign for which a process still counts."""
+"""Seconds after its last heartbeat for which a process still counts."""
 
 BURST = 0.1
-"""Seconds that may be caught up with: what was not used in them is used at once."""
+"""Seconds of unused rate that may be used later, at once."""
 
 
 def turn(due: float, now: float, amount: float, rate: float) -> tuple[float, float]:
-    """Return when the next turn after this one is due, and how long this one has to wait.
+    """Return when the next turn is due, and the seconds to wait for this one.
 
-    The generic cell rate algorithm: `due` is when the present turn may begin.
+    The generic cell rate algorithm: `due` is when the current turn may begin.
     """
     due = max(due, now - BURST)
     return due + amount / rate, max(0.0, due - now)

@@ -1,4 +1,4 @@
-"""`Window`: how many calls may be under way at a time."""
+"""`Window`: the maximum number of concurrent calls."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ __all__ = ["Window"]
 FIRST = 8.0
 
 TOLERATED = 0.05
-"""The share of calls that may fail before fewer are made: some fail wherever one asks."""
+"""Share of failed calls below which the window is not reduced."""
 
 LEAST_ROUND = 8
-"""Calls whose ends say something about all."""
+"""Number of finished calls that is representative."""
 
 
 class Window:
-    """A number of calls that adds and multiplies: it doubles with each round of calls until one
-    gives way, and grows by one a round from then on; a round in which too many failed takes their
-    share off it, half of it at most (AIMD). A round is as many calls as may be under way.
+    """An adaptive limit (AIMD): it doubles with each round of calls until the first overload, and
+    then grows by one per round; a round with too many failures reduces it by their share, at most
+    by half. A round is as many calls as may run concurrently.
     """
 
     def __init__(self, most: int) -> None:
@@ -27,8 +27,9 @@ class Window:
         self._full = False
 
     def end(self, good: bool, busy: int, step: float = 1.0) -> None:
-        """Count the end of a call; `busy` were under way with it. At first, a good one lets so many
-        more be so."""
+        """Count the end of a call; `busy` calls ran with it. Initially, each success raises the
+        limit.
+        """
         self._ended += 1
         self._bad += not good
         self._full = self._full or busy >= int(self.size)

@@ -1,1 +1,1 @@
-"""The commands, one module each; a module's `command` is what `swink NAME` runs."""
+"""The commands, one module each; `swink NAME` runs the object `command` of a module."""

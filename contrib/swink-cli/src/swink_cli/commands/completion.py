@@ -1,4 +1,4 @@
-"""`swink completion`: sets up a shell, so that the Tab key completes what swink knows."""
+"""`swink completion`: install shell completion for the Tab key."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from swink_core import UsageError
 __all__ = ["command"]
 
 MARK = "# swink completion"
-"""Ends the lines of a shell's own file that `--install` writes, and `--remove` takes out."""
+"""Marks the lines that `--install` adds to a shell's startup file and `--remove` deletes."""
 
 
 @define(frozen=True)
 class _Shell:
-    """Where a shell looks for completions.
+    """The places where a shell looks for completions.
 
-    `script` is the file that the script goes to; `startup` is the shell's own file, to which
-    `line` is added (`None`: the shell finds the script by itself).
+    `script` is where the completion script is written; `startup` is the shell's startup file, to
+    which `line` is added (`None`: the shell finds the script by itself).
     """
 
     script: Callable[[], Path]
@@ -59,14 +59,14 @@ SHELLS = {
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice([*SHELLS]), required=False)
-@click.option("--install", is_flag=True, help="Set the shell up for good.")
-@click.option("--remove", is_flag=True, help="Take out what --install wrote.")
+@click.option("--install", is_flag=True, help="Install completion permanently.")
+@click.option("--remove", is_flag=True, help="Remove the completion that --install added.")
 def command(shell: str | None, install: bool, remove: bool) -> None:
-    """Print the script by which a shell completes commands, models, templates, tools and files.
+    """Print a script that completes commands, models, templates, tools and files.
 
-    Without SHELL it is the one that the variable SHELL names. With --install the script is written
-    to a file, which bash and zsh read by a line in ~/.bashrc or ~/.zshrc; fish finds it. Run
-    --install again after an upgrade of swink.
+    Without SHELL, the variable SHELL determines the shell. With --install, the script is written to
+    a file, which bash and zsh load through a line in ~/.bashrc or ~/.zshrc; fish finds it. Run
+    --install again after you upgrade swink.
 
     \b
       swink completion --install
@@ -82,16 +82,16 @@ def command(shell: str | None, install: bool, remove: bool) -> None:
     else:
         click.echo(_script(name))
         if is_terminal(stdout()):
-            say(f"to set {name} up for good: swink completion {name} --install")
+            say(f"to install it permanently for {name}: swink completion {name} --install")
 
 
 def _own_shell() -> str:
-    """Return the user's shell. Raises UsageError for one that is not known here."""
+    """Return the user's shell. Raises UsageError for an unsupported shell."""
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
         raise UsageError(
-            f"the shell {name!r} is not known" if name else "the variable SHELL names no shell",
-            resolution=f"Name one: swink completion {'|'.join(SHELLS)}",
+            f"unsupported shell: {name!r}" if name else "the variable SHELL is not set",
+            resolution=f"Pass a shell: swink completion {'|'.join(SHELLS)}",
         )
     return name
 
@@ -115,7 +115,7 @@ def _install(name: str) -> None:
         kept = _lines_of_others(startup)
         _write(startup, "".join([*kept, *(["\n"] if _needs_end(kept) else []), line, "\n"]))
         say(f"added a line to {startup}")
-    say(f"it holds in every new {name}; here and now: exec {name}")
+    say(f"active in every new {name}; to use it now: exec {name}")
 
 
 def _remove(name: str) -> None:
@@ -126,11 +126,11 @@ def _remove(name: str) -> None:
     if startup is not None and startup.exists():
         kept = _lines_of_others(startup)
         _write(startup, "".join(kept))
-    say(f"{name} completes swink no more, from its next start")
+    say(f"{name} will no longer complete swink, from its next start")
 
 
 def _lines_of_others(file: Path) -> list[str]:
-    """Return the lines of a shell's own file that this command did not write."""
+    """Return the lines of a shell's startup file that this command did not add."""
     try:
         text = file.read_bytes().decode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -143,7 +143,7 @@ def _needs_end(lines: list[str]) -> bool:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write a file whole or not at all; a link stays one, and a file keeps who may read it."""
+    """Write a file atomically, keeping its permissions; a symbolic link stays a link."""
     target = file.resolve()
     mode = target.stat().st_mode & 0o777 if target.exists() else 0o644
     target.parent.mkdir(parents=True, exist_ok=True)

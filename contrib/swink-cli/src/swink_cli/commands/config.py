@@ -1,4 +1,4 @@
-"""`swink config`: the file in which the command line's settings are kept."""
+"""`swink config`: read and change the settings file of the command line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HIDDEN = frozenset({"env", "headers"})
 @click.group("config", invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Show or change what is kept in the configuration file.
+    """Show or change the settings in the configuration file.
 
     \b
       swink config set system "Answer briefly."
@@ -45,7 +45,7 @@ def command(ctx: click.Context) -> None:
       swink --profile work config set default azure/gpt-5.4
       swink --profile work "Why is the sky blue?"
 
-    `profile` names the profile that holds where neither --profile nor SWINK_PROFILE names one.
+    `profile` sets the profile to use if neither --profile nor SWINK_PROFILE is given.
     """
     if ctx.invoked_subcommand is None:
         ctx.invoke(show)
@@ -53,16 +53,16 @@ def command(ctx: click.Context) -> None:
 
 @command.command("show")
 def show() -> None:
-    """List what is configured, and where each value comes from; those not in use come last."""
+    """List the settings and the source of each value; overridden values come last."""
     profile = read_settings().profile
     say(f"{settings_path()}{f' · profile {profile}' if profile else ''}")
     rows = [(name, _shown(name, value), whence) for name, value, whence in _sources(profile)]
     lines = table(rows, ("KEY", "VALUE", "FROM"))
-    print_lines(lines if rows else ["nothing is configured: swink config set default MODEL"])
+    print_lines(lines if rows else ["no settings yet: swink config set default MODEL"])
 
 
 def _sources(profile: str) -> list[tuple[str, Any, str]]:
-    """Return keys, values and where each comes from: a variable, the profile, or the file."""
+    """Return keys, values and the source of each: a variable, the profile, or the file."""
     said = configured()
     profiles = said.pop("profiles", {})
     file = _flat(said)
@@ -99,7 +99,7 @@ def _sources(profile: str) -> list[tuple[str, Any, str]]:
 
 @command.command("path")
 def path() -> None:
-    """Print where the file is."""
+    """Print the path of the configuration file."""
     print_lines([str(settings_path())])
 
 
@@ -125,16 +125,16 @@ def get(key: str) -> None:
 @click.argument("key", shell_complete=_complete_key)
 @click.argument("value")
 def put(key: str, value: str) -> None:
-    """Set a KEY to a VALUE: true, a number, a list in TOML, or else text."""
+    """Set a KEY to a VALUE: true, a number, a TOML list, or text."""
     *tables, name = key.split(".")
     if not all([*tables, name]):
-        raise UsageError(f"{key!r} is no key", resolution="Write for example aliases.quick")
+        raise UsageError(f"{key!r} is no key", resolution="For example: aliases.quick")
     _check(tables, name, meant := _value(value))
-    say(f"kept in {change(tables, name, meant)}")
+    say(f"saved in {change(tables, name, meant)}")
 
 
 def _check(tables: list[str], name: str, value: Any) -> None:
-    """Refuse what could not be used; of what the file may not hold, whoever writes it tells."""
+    """Reject values that no call could use. Reading the settings checks the rest."""
     if tables[:1] == ["profiles"]:
         tables = tables[2:]
     models = value if isinstance(value, list) else [value]
@@ -154,10 +154,10 @@ def _check(tables: list[str], name: str, value: Any) -> None:
 @command.command("unset")
 @click.argument("key", shell_complete=_complete_key)
 def unset(key: str) -> None:
-    """Forget the value of a KEY."""
-    _value_of(key)  # raises where there is none
+    """Remove a KEY."""
+    _value_of(key)  # raises if it does not exist
     *tables, name = key.split(".")
-    say(f"forgotten; {change(tables, name, None)}")
+    say(f"removed from {change(tables, name, None)}")
 
 
 @command.command("edit")
@@ -167,7 +167,7 @@ def edit() -> None:
     private_folder(place.parent)
     place.touch(mode=0o600)
     click.edit(filename=str(place))
-    read_settings()  # says what is wrong with it
+    read_settings()  # raises if it is invalid
 
 
 def _flat(data: Mapping[str, Any], before: str = "") -> dict[str, Any]:
@@ -179,22 +179,22 @@ def _flat(data: Mapping[str, Any], before: str = "") -> dict[str, Any]:
 
 
 def _value_of(key: str) -> Any:
-    """Return what holds for a key: the profile's word, or else the file's own."""
+    """Return the effective value of a key: the profile's, or else that of the file."""
     said, profile = configured(), read_settings().profile
     for data in (said.get("profiles", {}).get(profile), said):
         for part in key.split("."):
             data = data.get(part) if isinstance(data, dict) else None
         if data is not None:
             return data
-    raise UsageError(f"{key} is not set", resolution="swink config lists what is.")
+    raise UsageError(f"{key} is not set", resolution="`swink config` lists the keys.")
 
 
 def _shown(name: str, value: Any) -> str:
-    """Write a value for everybody's eyes: without those that may be credentials."""
+    """Return a value for display; values that may be credentials are hidden."""
     if _HIDDEN.intersection(name.split(".")[:-1]):
-        return f"(not shown: swink config get {name})"
+        return f"(hidden: swink config get {name})"
     text = _written(value)
-    with suppress(ValueError):  # what only looks like an address is shown as it is
+    with suppress(ValueError):  # text that only looks like an address is not changed
         return scrub_url(text) if "://" in text else text
     return text
 

@@ -1,4 +1,4 @@
-"""`swink events`: one question, every event of the answer as a line of JSON."""
+"""`swink events`: ask a question and print every event of the answer as a line of JSON."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ __all__ = ["command"]
 def command(
     call: CallOptions, prompt: Sequence[str], images: Sequence[str], attachments: Sequence[str]
 ) -> int:
-    """Ask a model and print every event, as it comes, as a line of JSON (UTF-8).
+    """Ask a model and print every event as it arrives, as a line of JSON (UTF-8).
 
-    The last line is a `done` or an `error`; the exit code is that of `swink ask`.
+    The last line is a `done` or an `error` event; the exit codes are those of `swink ask`.
     """
     call.require_model()
     message = prompt_message(prompt, images, attachments)

@@ -1,4 +1,4 @@
-"""`swink keys`: keys of providers, kept for this user alone."""
+"""`swink keys`: store API keys of providers for this user."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["command"]
 @click.group("keys", invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Keep keys of providers: in the system's keyring where there is one, else in a file.
+    """Store API keys in the system keyring, or in a file if no keyring works.
 
-    A key in the provider's variable goes before the one that is kept. For the keyring of the
-    system: pip install 'swink-cli[keyring]'.
+    A key in the environment takes precedence over a stored key. To use the system keyring: pip
+    install 'swink-cli[keyring]'.
 
     \b
       swink keys set openai
@@ -38,19 +38,19 @@ def command(ctx: click.Context) -> None:
 @command.command("set")
 @click.argument("provider", shell_complete=complete_provider)
 def put(provider: str) -> None:
-    """Keep a key for a PROVIDER: asked for, and not shown, or read from a pipe."""
+    """Store the API key of a PROVIDER: typed without echo, or read from a pipe."""
     host = Host()
     host.entry(provider)  # raises for an unknown one
     info = Catalog(host).provider(provider)
     if info is not None and info.auth == "none":
-        raise UsageError(f"{provider} needs no key", title="Nothing was kept")
+        raise UsageError(f"{provider} needs no key", title="Nothing was saved")
     keep_for(info or ProviderInfo(provider), checked_key(_asked_for(info.portal if info else None)))
 
 
 @command.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(as_json: bool = False) -> None:
-    """List the providers for which there is a key, and where it is; no key is shown."""
+    """List the providers with an API key and its location, without showing the keys."""
     host = Host()
     kept = kept_keys()
     rows = [
@@ -65,12 +65,12 @@ def show(as_json: bool = False) -> None:
         print_json(rows)
     else:
         lines = table([(row["provider"], row["place"]) for row in rows], ("PROVIDER", "KEY IN"))
-        print_lines(lines if rows else ["no key is kept: swink keys set PROVIDER"])
+        print_lines(lines if rows else ["no keys stored: swink keys set PROVIDER"])
 
 
 @command.command("path")
 def path() -> None:
-    """Print where the file is."""
+    """Print the path of the key file."""
     print_lines([str(keys_path())])
 
 
@@ -83,19 +83,19 @@ def _complete_kept(
 @command.command("remove")
 @click.argument("provider", shell_complete=_complete_kept)
 def remove(provider: str) -> None:
-    """Forget the key of a PROVIDER."""
+    """Delete the key of a PROVIDER."""
     if not forget(provider):
-        raise UsageError(f"no key of {provider!r} is kept", resolution="swink keys list")
-    say(f"the key of {provider} is forgotten")
+        raise UsageError(f"no key stored for {provider!r}", resolution="swink keys list")
+    say(f"deleted the key of {provider}")
 
 
 def _asked_for(portal: str | None) -> str:
-    """Read a key: from a person, who does not see it, or else all of standard input."""
+    """Read a key: typed without echo at a terminal, or else all of standard input."""
     if sys.stdin is None:
         return ""
     if not is_terminal(sys.stdin):
         return as_unicode(sys.stdin.read())
     if portal:
-        say(f"keys are made at {portal}")
+        say(f"create a key at {portal}")
     given: str = click.prompt("Key", hide_input=True, default="", show_default=False, err=True)
     return as_unicode(given)

@@ -1,4 +1,4 @@
-"""`swink models`: what installed catalogues know of models."""
+"""`swink models`: list the models of installed catalogues."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from swink_core.providers import AiohttpClient, Catalog
 __all__ = ["command", "is_stale"]
 
 STALE_AFTER = 180
-"""Days after which a catalogue's figures are marked."""
+"""Age in days after which catalogue figures are marked as stale."""
 
 PATIENCE = 10.0
-"""Seconds within which a server has to say which models it has."""
+"""Seconds that a server may take to list its models."""
 
 HEADINGS = ("CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
 
@@ -49,22 +49,24 @@ HEADINGS = ("CONTEXT", "OUTPUT", "$ IN", "$ OUT", "AS OF", "FEATURES")
     "words",
     multiple=True,
     metavar="TEXT",
-    help="Only models with TEXT in their name or features; of several, all have to be found.",
+    help="Only models with TEXT in their name or features; repeat it to require several.",
 )
-@click.option("--vision", is_flag=True, help="Only models that see images; the cheapest first.")
-@click.option("--tools", is_flag=True, help="Only models that call tools; the cheapest first.")
+@click.option("--vision", is_flag=True, help="Only models with vision; cheapest first.")
+@click.option(
+    "--tools", is_flag=True, help="Only models with function calling (tools); cheapest first."
+)
 @click.option(
     "--under",
     type=click.FloatRange(min=0),
     metavar="USD",
-    help="Only models whose million output tokens cost at most so much; the cheapest first.",
+    help="Only models whose output costs at most so much per million tokens; cheapest first.",
 )
 @click.option(
     "--sort",
     type=click.Choice(["catalog", "price", "name"]),
-    help="In the catalogue's order, by the price of output, or by name.",
+    help="Sort by catalogue order, output price, or name.",
 )
-@click.option("--all", "unfolded", is_flag=True, help="List models also where the list is long.")
+@click.option("--all", "unfolded", is_flag=True, help="List all models, even if the list is long.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     provider: str | None,
@@ -76,12 +78,12 @@ def command(
     unfolded: bool,
     as_json: bool,
 ) -> None:
-    """List known models: limits in tokens, US dollars per million tokens, features.
+    """List known models: token limits, prices in US dollars per million tokens, features.
 
-    A provider may serve more models than its catalogue knows; they can be asked all the same. Where
-    PROVIDER is a server of your own, its models are listed, too. A name of no provider is searched
-    for, as with -q. On a terminal a long list of several providers is a line
-    for each of them; --all lists the models, through your pager (PAGER).
+    A provider may serve more models than its catalogue lists, and you can use those too. If
+    PROVIDER is a local server, its own models are also listed. A name that is not a provider is
+    used as a search term, as with -q. On a terminal, a long list is summarised in one line per
+    provider; --all lists every model, through your pager (PAGER).
 
     \b
       swink models anthropic
@@ -99,7 +101,7 @@ def command(
         names = [one.name for one in found if one.error is None]
         for one in found:
             if one.error:
-                say(f"notice: {one.name} is left out: {one.error}")
+                say(f"notice: {one.name} is skipped: {one.error}")
     else:
         names = [provider]
     needed = {"images"} if vision else set()
@@ -132,7 +134,10 @@ def command(
         print_paged(_table(models, "MODEL", width, in_full=True))
     elif width and not unfolded and len(listed) > 1 and len(models) + 2 * len(listed) >= lines:
         print_paged(_folded(listed, models, catalog))
-        say("swink models NAME lists a provider's, --all lists all; --vision, --tools, --under USD")
+        say(
+            "swink models NAME lists the models of a provider, --all lists all; --vision, "
+            "--tools, --under USD filter"
+        )
     else:
         shown: list[str] = []
         for name in listed:
@@ -144,21 +149,21 @@ def command(
 
 
 def _is_stand_in(catalog: Catalog, name: str) -> bool:
-    """Tell whether a provider stands in for a service, as echo does; filters leave it out."""
+    """Return whether a provider is a stand-in, as echo is; filters leave it out."""
     info = catalog.provider(name)
     return info is not None and info.wire_format == "none"
 
 
 def _none(provider: str | None, words: Sequence[str], filtered: bool) -> str:
     if filtered:
-        return "No listed model has all of that."
+        return "No listed model matches all filters."
     if words:
-        return f"No model with {' and '.join(map(repr, words))} is listed."
-    return f"No models are listed for {provider or 'any provider'}; any name can be asked."
+        return f"No listed model matches {' and '.join(map(repr, words))}."
+    return f"No models are listed for {provider or 'any provider'}; you can use any model name."
 
 
 def _costs(info: ModelInfo) -> float:
-    """Return US dollars per million output tokens; infinite where they are not known."""
+    """Return US dollars per million output tokens (infinite if unknown)."""
     price = info.prices.output if info.prices else None
     return float("inf") if price is None else price
 
@@ -173,13 +178,13 @@ def _by_name(info: ModelInfo) -> str:
 
 
 def _has(info: ModelInfo, word: str) -> bool:
-    """Tell whether a model's name or features hold a word, in whatever case."""
+    """Return whether a model's name or features contain a word, ignoring case."""
     said = [f"{info.provider}/{info.id}", info.name or "", *(info.capabilities or ())]
     return any(word.casefold() in text.casefold() for text in said)
 
 
 def _found(word: str, host: Host, catalog: Catalog) -> bool:
-    """Tell whether any installed provider lists a model with a word."""
+    """Return whether any installed provider lists a model that contains the word."""
     sound = (one.name for one in installed_providers(host, catalog) if one.error is None)
     return any(_has(info, word) for name in sound for info in catalog.models(name))
 
@@ -187,23 +192,23 @@ def _found(word: str, host: Host, catalog: Catalog) -> bool:
 def _models(
     host: Host, catalog: Catalog, name: str, asked_for: bool, quiet: bool
 ) -> list[ModelInfo]:
-    """List a provider's models, with those that its server has where it was asked for by name.
+    """List the models of a provider; if it was named, also those that its server lists.
 
-    Whether there is a server that can tell is a word of the catalogue, `lists_models`. A list of
-    everything imports no plugin and asks nobody.
+    The catalogue field `lists_models` says whether the server can list its models. A list of all
+    providers imports no plugin and sends no request.
     """
     known = {info.id: info for info in catalog.models(name)}
     info = catalog.provider(name)
     if info is not None and info.dialect.get("lists_models"):
         if not asked_for:
             if not quiet:
-                say(f"swink models {name} asks its server which models it has")
+                say(f"swink models {name} lists the models of its server")
             return list(known.values())
         try:
             served = asyncio.run(_served(host.bind(name).provider))
             known |= {model.id: model for model in served}
         except (SwinkError, ProviderFailure, TimeoutError) as error:
-            say(f"notice: the server of {name} does not say what it has: {error}")
+            say(f"notice: the server of {name} did not list its models: {error}")
     return list(known.values())
 
 
@@ -220,13 +225,13 @@ async def _served(provider: Any) -> list[ModelInfo]:
 
 
 def is_stale(info: ModelInfo, today: date | None = None) -> bool:
-    """Tell whether a model's figures are too old to rely on."""
+    """Return whether a model's figures are too old to rely on."""
     if info.as_of is None:
         return False
     try:
         age = (today or date.today()) - date.fromisoformat(info.as_of)
     except ValueError:
-        return True  # a date that cannot be read says nothing of its age
+        return True  # the age is unknown without a valid date
     return age.days > STALE_AFTER
 
 
@@ -238,19 +243,19 @@ SHAPES = (
     (("$ IN", "$ OUT"), 0),
     (("$ OUT",), 0),
 )
-"""Columns beside the name for narrower and narrower terminals, with the least width that the
-features need."""
+"""Columns beside the name for decreasing terminal widths, with the minimum width of the features.
+"""
 
 FEATURES = ("tools", "images", "thinking", "documents", "audio", "structured_output", "json")
-"""Features, the most used first, for terminals that cannot show all of them."""
+"""Features, most common first, for terminals that cannot show all of them."""
 
 
 def _table(
     models: Sequence[ModelInfo], first: str, width: int | None, *, in_full: bool = False
 ) -> list[str]:
-    """Lay out a line for each model, within `width` columns (`None`: as long as need be).
+    """Format one line per model, at most `width` columns wide (`None`: unlimited).
 
-    `first` heads the column of names, which are written `in_full` with their provider.
+    `first` is the heading of the name column; `in_full` includes the provider in names.
     """
     rows = [_row(info, in_full) for info in models]
     if width is None:
@@ -271,7 +276,7 @@ def _table(
 
 
 def _clipped(info: ModelInfo, room: int) -> str:
-    """Write as many features as there is room for, and an ellipsis for the others."""
+    """Return the features that fit, with an ellipsis for the others."""
     words = _features(info, lambda word: FEATURES.index(word) if word in FEATURES else 99)
     while len(" ".join(words)) > room and len(words) > 1:
         words = [*words[: -2 if words[-1] == "…" else -1], "…"]
@@ -284,7 +289,7 @@ def _features(info: ModelInfo, order: Callable[[str], Any]) -> list[str]:
 
 
 def _folded(names: Sequence[str], models: Sequence[ModelInfo], catalog: Catalog) -> list[str]:
-    """Lay out a line for each provider: how many models it has, and what those in use cost."""
+    """Format one line per provider: number of models, and the price range of active ones."""
     rows = []
     for name in sorted(names):
         own = [info for info in models if info.provider == name]
@@ -310,7 +315,7 @@ def _row(info: ModelInfo, in_full: bool) -> tuple[str, ...]:
 
 
 def _short(count: int | None) -> str:
-    """Write 200000 as 200k, and a number that is not round as it is told: 131072 is 131k."""
+    """Format 200000 as 200k; a number that is not round is truncated: 131072 is 131k."""
     if count is None:
         return "-"
     if count >= 1_000_000:

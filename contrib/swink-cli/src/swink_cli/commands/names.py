@@ -1,4 +1,4 @@
-"""`swink default` and `swink alias`: the default model, and short names."""
+"""`swink default` and `swink alias`: the default model, and aliases."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ __all__ = ["alias", "check_models", "default"]
 def default(models: Sequence[str], unset: bool) -> None:
     """Show or choose the default model.
 
-    Several are a chain to fall back through. -m and SWINK_MODEL replace it.
+    Several models form a fallback chain. -m and SWINK_MODEL override the default.
     """
     if unset:
         say(f"no default; {change([], 'default', None)}")
     elif models:
         check_models(models)
-        say(f"kept in {change([], 'default', [*models])}")
+        say(f"saved in {change([], 'default', [*models])}")
     else:
-        print_lines([" ".join(read_settings().default) or "no default: swink default MODEL"])
+        print_lines(
+            [" ".join(read_settings().default) or ("no default model set: swink default MODEL")]
+        )
 
 
 def check_models(models: Sequence[str]) -> None:
     """Raise InvalidModel for a name that no call could use."""
     if not all(models):
-        raise InvalidModel("a model's name is empty", resolution="Name one, as in acme/large.")
+        raise InvalidModel("a model name is empty", resolution="Pass a name such as acme/large.")
     catalog = Catalog(Host())
     for model in chosen(models, begins=True):
         catalog.resolve(model)
@@ -46,11 +48,11 @@ def check_models(models: Sequence[str]) -> None:
 @click.command("alias")
 @click.argument("name", required=False, shell_complete=complete_alias)
 @click.argument("models", nargs=-1, metavar="[MODEL]...", shell_complete=complete_model)
-@click.option("--remove", is_flag=True, help="Forget the name.")
+@click.option("--remove", is_flag=True, help="Delete the alias.")
 def alias(name: str | None, models: Sequence[str], remove: bool) -> None:
-    """List short names for models, or give one.
+    """List aliases for models, or define one.
 
-    Several models are a chain to fall back through.
+    Several models form a fallback chain.
 
     \b
       swink alias quick openai/gpt-5.4-nano
@@ -59,23 +61,25 @@ def alias(name: str | None, models: Sequence[str], remove: bool) -> None:
     known = read_settings(begins=True).aliases
     if name is None:
         rows = [(short, " ".join(meant)) for short, meant in sorted(known.items())]
-        print_lines(table(rows) or ["no short names: swink alias NAME MODEL"])
+        print_lines(table(rows) or ["no aliases defined: swink alias NAME MODEL"])
         return
     if name not in known and not models:
         raise UsageError(f"unknown short name {name!r}", resolution="`swink alias` lists them.")
     if remove:
-        say(f"forgotten; {change(['aliases'], name, None)}")
+        say(f"removed from {change(['aliases'], name, None)}")
     elif not models:
         print_lines([" ".join(known[name])])
     else:
         if name in ("set", "remove", "list"):
             raise UsageError(
-                f"{name!r} is no short name",
-                resolution="swink alias NAME MODEL gives one, swink alias --remove NAME forgets it",
+                f"no alias {name!r}",
+                resolution=(
+                    "swink alias NAME MODEL defines an alias, swink alias --remove NAME deletes it"
+                ),
             )
         if not name.strip() or "/" in name or name != name.strip():
             raise UsageError(
-                f"{name!r} cannot be a short name", resolution="Choose a word without a slash."
+                f"invalid alias: {name!r}", resolution="Choose a name without a slash."
             )
         check_models(models)
-        say(f"kept in {change(['aliases'], name, [*models])}")
+        say(f"saved in {change(['aliases'], name, [*models])}")

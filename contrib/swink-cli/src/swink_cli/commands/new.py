@@ -1,4 +1,4 @@
-"""`swink new`: a plugin package from the template."""
+"""`swink new`: create a plugin package from the template."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ TEMPLATE = Path(__file__).resolve().parent.parent / "template"
 NAME = re.compile(r"[a-z][a-z0-9_-]*")
 UNFIT = frozenset("\\{}")
 PREFIX = "swink-provider-"
-"""How the names of providers' distributions begin, which the template adds."""
+"""The prefix of provider distributions, which the template adds."""
 
 SIGNING = ("sse", "ndjson", "openai")
-"""Kinds whose code puts the key into a request; the others have no key."""
+"""Plugin kinds whose code adds the key to a request; other kinds use no key."""
 
 KINDS = ("sse", "ndjson", "openai", "stream", "observer", "wrapper")
 
@@ -30,29 +30,29 @@ def _check_name(_: click.Context, __: click.Parameter, name: str) -> str:
     name = name.removeprefix(PREFIX) or name
     if not NAME.fullmatch(name):
         raise _failed(
-            f"{name!r} cannot name a plugin",
-            "Use lower-case letters, digits, - and _, and begin with a letter.",
+            f"invalid plugin name: {name!r}",
+            "Use lower-case letters, digits, - and _, starting with a letter.",
         )
     return name
 
 
 def _check_words(_: click.Context, parameter: click.Parameter, words: str | None) -> str | None:
-    """Refuse what would be more than words in the TOML, the Python and the template around it."""
+    """Reject text that would break the TOML, Python and template files it is inserted into."""
     unfit = UNFIT if parameter.name == "author" else UNFIT | {'"'}  # which the template escapes
     if words is not None and (unfit.intersection(words) or not words.isprintable()):
         raise _failed(
-            f"{parameter.opts[0]} {words!r} cannot stand in a package's files",
-            "Write it without backslashes and braces, and quotes in an author's name alone.",
+            f"{parameter.opts[0]} {words!r} contains characters that a package's files cannot hold",
+            "Leave out backslashes and braces; quotes are allowed only in an author's name.",
         )
     return words
 
 
 def _ask_kind(context: click.Context, _: click.Parameter, kind: str | None) -> str:
-    """Ask a person at the terminal what is to be made, where the command line does not say it."""
+    """Ask for the kind at a terminal if the command line does not give it."""
     if kind is None and not context.resilient_parsing:
         if not is_terminal(sys.stdin):
-            raise _failed("what to make is not said", f"Give --kind: {', '.join(KINDS)}.")
-        words = "What it speaks (or observer, wrapper: no provider at all)"
+            raise _failed("no kind of plugin given", f"Give --kind: {', '.join(KINDS)}.")
+        words = "Wire format (or observer, wrapper for a plugin that is not a provider)"
         kind = click.prompt(words, type=click.Choice(KINDS), default=KINDS[0], err=True)
     return str(kind)
 
@@ -63,28 +63,28 @@ def _ask_kind(context: click.Context, _: click.Parameter, kind: str | None) -> s
     "--kind",
     type=click.Choice(KINDS),
     callback=_ask_kind,
-    help="SSE or NDJSON over HTTP, an OpenAI-compatible API, a stream hook of its own, or a "
-    "plugin that is no provider.",
+    help="SSE or NDJSON over HTTP, an OpenAI-compatible API, a custom stream hook, or a plugin "
+    "that is not a provider.",
 )
 @click.option(
     "--auth",
     type=click.Choice(("bearer", "header", "none")),
     default="bearer",
     show_default=True,
-    help="How the key travels: Authorization: Bearer, an x-api-key header, or not at all.",
+    help="How the key is sent: Authorization: Bearer, an x-api-key header, or none.",
 )
 @click.option(
-    "--title", callback=_check_words, help="The name for people. Default: NAME, capitalised."
+    "--title", callback=_check_words, help="The display name. Default: NAME, capitalised."
 )
 @click.option("--base-url", callback=_check_words, help="The address of the API.")
 @click.option(
-    "--author", callback=_check_words, help="Who writes it, for pyproject.toml and the licence."
+    "--author", callback=_check_words, help="The author, for pyproject.toml and the licence."
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
-    help="Where to make the package's folder. Default: here.",
+    help="The folder in which to create the package. Default: the current one.",
 )
 def command(
     name: str,
@@ -95,7 +95,7 @@ def command(
     author: str | None,
     output: Path,
 ) -> int:
-    """Make a plugin package called NAME, with tests that pass before you write a line.
+    """Create a plugin package called NAME, with tests that pass before you write a line.
 
     \b
       swink new acme --kind sse
@@ -104,11 +104,11 @@ def command(
     if auth == "header" and kind not in SIGNING:
         raise _failed(
             f"--auth header has no effect on --kind {kind}",
-            f"Leave --auth out, or choose --kind {', '.join(SIGNING)}.",
+            f"Omit --auth, or choose --kind {', '.join(SIGNING)}.",
         )
     if (owner := _owner(name)) is not None:
         raise _failed(
-            f"{name} is a provider already, of {owner}",
+            f"the provider {name} already exists, in {owner}",
             f"Install {owner}, or choose another name.",
         )
     try:
@@ -117,7 +117,7 @@ def command(
     except ImportError as error:
         raise swink.SwinkError(
             "swink new needs cookiecutter",
-            title="Nothing was made",
+            title="Nothing was created",
             resolution="pip install 'swink-cli[new]'",
         ) from error
     answers = {
@@ -143,7 +143,7 @@ def command(
 
 
 def _owner(name: str) -> str | None:
-    """Return the distribution that has a provider, installed or not; `None` where there is none."""
+    """Return the distribution of a provider, installed or not (`None`: unknown provider)."""
     host = swink.Host(environ={})
     if name in host.provider_names():
         return host.entry(name).distribution
@@ -151,4 +151,4 @@ def _owner(name: str) -> str | None:
 
 
 def _failed(message: str, resolution: str) -> swink.UsageError:
-    return swink.UsageError(message, title="Nothing was made", resolution=resolution)
+    return swink.UsageError(message, title="Nothing was created", resolution=resolution)

@@ -1,4 +1,4 @@
-"""`swink plugins`: every installed plugin, whether it works or not."""
+"""`swink plugins`: list every installed plugin, including broken ones."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from swink_core import Host, PluginError
 
 __all__ = ["command"]
 
-NO_PLUGIN = "No plugin is installed. Try: pip install swink-provider-openai"
+NO_PLUGIN = "No plugins installed. Try: pip install swink-provider-openai"
 
 
 @click.command("plugins")
-@click.option("--load", is_flag=True, help="Load each one and say what is wrong with it.")
+@click.option("--load", is_flag=True, help="Load each plugin and report errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(load: bool, as_json: bool) -> int:
-    """List installed plugins: providers, and the shared ones that see every call.
+    """List installed plugins: providers, and shared plugins that process every call.
 
-    Nothing is imported unless --load is given; then the exit code says whether all could be.
-    SWINK_PLUGINS and SWINK_DISABLE_PLUGINS, names separated by commas, say what may load.
+    Nothing is imported without --load; with it, the exit code says whether all plugins loaded.
+    SWINK_PLUGINS and SWINK_DISABLE_PLUGINS, comma-separated names, select the plugins that may
+    load.
     """
     host = Host()
     clashes = _load_all(host) if load else {}
@@ -48,14 +49,15 @@ def command(load: bool, as_json: bool) -> int:
         shown = len(headings) if load else -1
         print_lines(table([_cells(row)[:shown] for row in rows], headings[:shown]))
     for damage in host.damaged():
-        click.echo(printable(f"{damage}. swink doctor says what to do."), err=True)
+        click.echo(printable(f"{damage}. Run swink doctor for advice."), err=True)
     return EXIT_FAILURE if any(row["error"] for row in rows) else 0
 
 
 def _load_all(host: Host) -> dict[str, str]:
-    """Load every plugin (the shared ones come with the first provider).
+    """Load every plugin (shared plugins load with the first provider).
 
-    Returns the errors that belong to no single plugin, by provider name: two claim one.
+    Returns errors that belong to no single plugin, by provider name, such as two plugins with one
+    name.
     """
     errors: dict[str, str] = {}
     for name in host.provider_names():

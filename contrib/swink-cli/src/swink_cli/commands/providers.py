@@ -1,4 +1,4 @@
-"""`swink providers`: what is installed, read without importing it."""
+"""`swink providers`: list installed providers without importing them."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ __all__ = ["command"]
 def command(name: str | None, as_json: bool) -> None:
     """List installed providers: name, title, wire format, and the variables they read.
 
-    With a NAME, say what that one takes: its variables, address and settings, the options and the
-    content of a call, by model where models differ. A list imports no plugin, so that a broken one
-    is listed all the same; a NAME imports that one.
+    With a NAME, show its variables, address and settings, and the options and content that it
+    accepts, by model if models differ. The list imports no plugin, so it includes broken ones; a
+    NAME imports that plugin.
     """
     host = Host()
     if name is not None:
@@ -75,12 +75,12 @@ def _rows(found: list[Installed]) -> list[tuple[str, ...] | str]:
 
 
 def _facts(one: Installed, host: Host) -> list[tuple[str, ...] | str]:
-    """Describe one provider, by its catalogue and its code, in rows of a table."""
+    """Describe one provider by its catalogue and code, in rows of a table."""
     info = one.info
     named = {
         "state": f"broken: {one.error}" if one.error else describe(info),
         "key": _listed(info.api_key_env),
-        "keys are made at": info.portal,
+        "create a key at": info.portal,
         "needs": _listed(info.required_env),
         "address": info.base_url,
         "another address": _listed(info.base_url_env),
@@ -102,7 +102,7 @@ def _facts(one: Installed, host: Host) -> list[tuple[str, ...] | str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """List variables, with which of them are set."""
+    """List variables, and mark those that are set."""
     return " or ".join(f"{name} (set)" if os.environ.get(name) else name for name in names)
 
 
@@ -130,19 +130,18 @@ CONTENT: Mapping[str, tuple[Context, dict[str, Any]]] = {
     "json": (Context([UserMessage("Hi")]), {"response_format": "json"}),
     "stop": (Context([UserMessage("Hi")]), {"stop": ["END"]}),
 }
-"""Features that a call may need, each with a call that needs it."""
+"""Features that a call may need, each with an example call."""
 
 CAPABILITIES = ("images", "documents", "audio", "tools", "thinking", "structured_output", "json")
-"""Words that the catalogue has of a model's capabilities."""
+"""Names of the model capabilities in the catalogue."""
 
 PLAIN = Context([UserMessage("Hi")])
 
 
 def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
-    """Say which options and which content the models of a provider take.
+    """List the options and content that the models of a provider accept.
 
-    The provider fits a call of each kind to each listed model, as it does before it sends one;
-    nothing is sent.
+    For each listed model, a sample call of each kind is checked as before sending; nothing is sent.
     """
     catalog = Catalog(host)
     provider: Any = host.bind(name).provider
@@ -152,7 +151,7 @@ def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
     calls["parallel_tool_calls"] = (CONTENT["tools"][0], {"parallel_tool_calls": False})
 
     def taken(word: str, call: tuple[Context, dict[str, Any]]) -> str:
-        """Return which models take a word: empty for none."""
+        """Return the models that accept an option or feature; empty for none."""
         values: dict[str, str] = {}
         for model in models:
             how = _fits(provider, model, word, *call)
@@ -164,8 +163,8 @@ def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
     whose = f"of {count} listed models" if count > 1 else "of the listed model"
     rows: list[tuple[str, ...] | str] = []
     for title, asked, others in (
-        (f"Options {whose}", calls, "left out, with a notice"),
-        ("Content, and features that a call may need", CONTENT, "refused before a byte is sent"),
+        (f"Options {whose}", calls, "ignored, with a notice"),
+        ("Content, and features that a call may need", CONTENT, "rejected before the request"),
     ):
         found = {word: taken(word, call) for word, call in asked.items()}
         rows.append(title)
@@ -178,7 +177,7 @@ def _takes(host: Host, name: str) -> list[tuple[str, ...] | str]:
 def _fits(
     provider: Any, model: Model, word: str, context: Context, options: dict[str, Any]
 ) -> str | None:
-    """Fit a kind of call to a model: empty if it goes out unchanged, `None` if not at all."""
+    """Fit a sample call to a model: empty if unchanged, `None` if the model does not support it."""
     if not isinstance(provider, HTTPProvider):
         lacks = word in CAPABILITIES and model.lacks(word)
         return "" if word in {*provider.features, *provider.knobs} and not lacks else None
@@ -195,14 +194,14 @@ def _fits(
 
 
 def _thinking(efforts: Mapping[Any, str], budget: tuple[int, int] | None) -> str:
-    """Write the levels and the token budgets of thinking."""
+    """Format the levels and token budgets of reasoning."""
     levels = ", ".join(str(getattr(level, "value", level)) for level in efforts)
     tokens = f"{budget[0]} to {budget[1]} tokens" if budget else ""
     return " or ".join(filter(None, (levels, tokens)))
 
 
 def _grouped(values: Mapping[str, str], ids: Sequence[str]) -> str:
-    """Write which of all `ids` take something, those that take it alike together."""
+    """Format which of all `ids` accept an option, grouping models with the same value."""
     groups: dict[str, list[str]] = {}
     for id, how in values.items():
         groups.setdefault(how, []).append(id)

@@ -1,5 +1,6 @@
-"""`swink record` and `swink replay`: an answer kept with its byte boundaries and times, and played
-back through its provider's own adapter."""
+"""`swink record` and `swink replay`: store an answer with its read boundaries and timing, and
+replay it through its provider's adapter.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +39,17 @@ __all__ = ["play_recording", "record", "replay"]
     type=click.Path(path_type=Path),
     required=True,
     metavar="FOLDER",
-    help="Where to write the recording; made if it does not exist.",
+    help="The folder for the recording; created if missing.",
 )
 @click.option(
     "--from-sse",
     "saved",
     type=click.File("rb"),
     metavar="FILE",
-    help="Send nothing: record the answer in FILE, as `curl -i` printed it, or its body.",
+    help="Send nothing: use the response in FILE, either the output of `curl -i` or only its body.",
 )
 @click.option("--note", default="", metavar="TEXT", help="A note about the recording.")
-@click.option("--force", is_flag=True, help="Replace a recording that is there already.")
+@click.option("--force", is_flag=True, help="Overwrite an existing recording.")
 def record(
     call: CallOptions,
     prompt: Sequence[str],
@@ -61,22 +62,22 @@ def record(
 ) -> int:
     """Ask a model and record the answer, for a test or a bug report.
 
-    The folder gets the request, the raw body with the time of each read, and the message that
-    it made. Keys and other credentials are hidden; look at the files before you share them:
-    the prompt and the answer are in them. A failed answer is recorded too.
+    The folder contains the request, the raw body with the time of each read, and the resulting
+    message. Keys and other credentials are hidden. Check the files before you share them: they
+    contain the prompt and the answer. A failed answer is recorded too.
 
-    With --from-sse the answer is one that was saved, and PROMPT may be left out.
+    With --from-sse, the answer comes from a file, and PROMPT is optional.
     """
     call.require_model()
     if file := next((part for part in (folder, *folder.parents) if part.is_file()), None):
         raise swink.UsageError(
             f"{file} is a file",
             title="Nothing was recorded",
-            resolution="A recording is a folder of files: choose another place.",
+            resolution="A recording is a folder of files: choose another path.",
         )
     if (folder / "recording.json").exists() and not force:
         raise swink.UsageError(
-            f"{folder} holds a recording already",
+            f"{folder} already contains a recording",
             title="Nothing was recorded",
             resolution="Choose another folder, or pass --force.",
         )
@@ -102,9 +103,9 @@ async def _record_saved(
         provider = target.binding.provider
         if not isinstance(provider, HTTPProvider):
             raise swink.UsageError(
-                f"{model.provider} reads no bytes, so none can be recorded",
+                f"{model.provider} reads no bytes, so there is nothing to record",
                 title="Nothing was recorded",
-                resolution="Its provider makes the events itself.",
+                resolution="The provider creates the events itself.",
             )
         answer = saved_answer(data, model.provider, model.id, provider.content_types[0])
         url = server.play(provider, "saved", answer)
@@ -117,7 +118,7 @@ async def _record_saved(
 async def _keep(
     call: CallOptions, stream: swink.EventStream, folder: Path, note: str, below: str = ""
 ) -> int:
-    """Show a call and save it; `below` is where in the address it was served from."""
+    """Show a call and save it; `below` is the base path of the address that served it."""
     tape = Tape(stream.call)
     is_done = show_end(stream, await show_call(stream, make_sink(plain=True)))
     try:
@@ -144,19 +145,21 @@ async def _keep(
 
 @click.command("replay")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--fast", is_flag=True, help="All at once instead of in the recorded time.")
-@click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
+@click.option("--fast", is_flag=True, help="Print everything at once, without the recorded timing.")
+@click.option(
+    "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
+)
 def replay(folder: Path, fast: bool, plain: bool) -> int:
-    """Play a recording back: no key, no network.
+    """Replay a recording: no key, no network.
 
-    The bytes go through a real request to the recording's provider plugin, which must be
-    installed. One that makes no requests reads them where it would ask a child process.
+    The recording's provider plugin must be installed; it sends a real request to a local server
+    that replays the bytes. A plugin that makes no requests gets the bytes directly.
     """
     return play_recording(Recording.load(folder), fast, plain)
 
 
 def play_recording(recording: Recording, fast: bool, plain: bool) -> int:
-    """Show a recording's answer as it streams, and return the exit code."""
+    """Stream the answer of a recording, and return the exit code."""
     return asyncio.run(_replay(recording, 0.0 if fast else 1.0, plain))
 
 
@@ -184,7 +187,7 @@ async def _replay(recording: Recording, speed: float, plain: bool) -> int:
 
 
 def _asked_again(recording: Recording) -> tuple[swink.Context, dict[str, Any]] | None:
-    """Return the recorded conversation and options; `None` if a part of them was not kept."""
+    """Return the recorded conversation and options; `None` if part of them was not recorded."""
     asked = recording.asked
     if asked is None or '"sha256:' in json.dumps(asked["context"]):  # in the place of a medium
         return None

@@ -1,4 +1,4 @@
-"""`swink template`: prompts and options under a name."""
+"""`swink template`: named prompts and options."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _name = click.argument("name", shell_complete=complete_template)
 @click.group("template", invoke_without_command=True)
 @click.pass_context
 def command(context: click.Context) -> None:
-    """List templates, show one, write one.
+    """List, show and edit templates.
 
     \b
       swink ask -s 'You translate into $language.' --save translate
@@ -44,10 +44,10 @@ def command(context: click.Context) -> None:
 
 @command.command("list")
 def list_templates() -> None:
-    """List the templates there are, with how each begins."""
+    """List the templates with the beginning of each."""
     rows = [(name, _beginning(name)) for name in template_names()]
     say(str(template_folder()))
-    print_lines(table(rows) or ["no template: swink ask … --save NAME"])
+    print_lines(table(rows) or ["no templates yet: swink ask … --save NAME"])
 
 
 @command.command("show")
@@ -60,14 +60,14 @@ def show(name: str) -> None:
 @command.command("path")
 @click.argument("name", required=False, shell_complete=complete_template)
 def path(name: str | None) -> None:
-    """Print where templates are, or one is."""
+    """Print the path of the template folder, or of one template."""
     print_lines([str(template_folder() if name is None else template_path(name))])
 
 
 @command.command("edit")
 @_name
 def edit(name: str) -> None:
-    """Open a template in your editor (VISUAL, EDITOR); a new one if there is none."""
+    """Open a template in your editor (VISUAL, EDITOR), creating it if it does not exist."""
     file = template_path(name)
     private_folder(file.parent)
     if not file.exists():
@@ -89,8 +89,8 @@ def _text(name: str) -> str:
         return template_path(name).read_text("utf-8", "replace")
     except OSError as error:
         raise UsageError(
-            f"there is no template {name!r}; there are: {', '.join(template_names()) or 'none'}",
-            resolution="`swink template edit` makes one.",
+            f"unknown template {name!r}; templates: {', '.join(template_names()) or 'none'}",
+            resolution="`swink template edit` creates one.",
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""`swink tools`: what models may call."""
+"""`swink tools`: list the tools that models may call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ __all__ = ["command"]
 @click.command("tools")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @lambda command: apply_options(TOOL_SOURCES, command)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, as a model is told of them.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the JSON definitions that are sent to models."
+)
 def command(
     names: Sequence[str], files: Sequence[str], servers: Sequence[str], as_json: bool
 ) -> int:
-    """List tools: those of plugins, or those of a file or an MCP server.
+    """List tools of plugins, of a file or of an MCP server.
 
     \b
       swink tools --functions tools.py
@@ -43,12 +45,14 @@ def command(
         print_json(dump(tool) for tool in tools)
         return code
     rows = [(tool.name, " ".join(tool.description.split())) for tool in tools]
-    print_lines(table(rows) or ["No plugin brings tools. --functions FILE has those of a file."])
+    print_lines(
+        table(rows) or [("No plugin provides tools. Use --functions FILE for the tools of a file.")]
+    )
     return code
 
 
 def _whole() -> tuple[list[str], list[PluginError]]:
-    """Return the names of the installed tools that can be loaded, and what is wrong with others."""
+    """Return the names of the installed tools that load, and the errors of the others."""
     names, broken = [], []
     for name in installed_tools():
         try:

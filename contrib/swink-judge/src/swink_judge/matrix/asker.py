@@ -151,10 +151,10 @@ class _Wall:
         return _BadRequest()
 
     def close_idle(self) -> None:
-        """There are no connections."""
+        """Do nothing: no connections are open."""
 
     async def aclose(self) -> None:
-        """There are no connections."""
+        """Do nothing: no connections are open."""
 
 
 class Asker:

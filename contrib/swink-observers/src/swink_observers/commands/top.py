@@ -41,10 +41,10 @@ SPENDING_SECONDS = 2.0
 def command(url: str, gateway: str | None, once: bool) -> int:
     """Show the calls of a program: their age, first token, tokens per second, retries and cost.
 
-    URL is that of a feed, by default http://127.0.0.1:8765/events: what a program serves that was
-    started with SWINK_FEED=8765. A gateway whose clients show keys tells those of operators, of
-    which SWINK_GATEWAY_KEY holds one, and what the owners of keys spend is shown as well. Ctrl-C
-    ends this, and not the program.
+    URL is the address of a feed, by default http://127.0.0.1:8765/events, which a program started
+    with SWINK_FEED=8765 serves. A gateway that requires client keys accepts those of operators (set
+    one in SWINK_GATEWAY_KEY), and spending by key is then listed as well. Ctrl-C ends this command,
+    not the program.
     """
     return asyncio.run(_top(Place.of(url, gateway), once or not is_terminal(sys.stdout)))
 
@@ -63,7 +63,7 @@ async def _top(place: Place, once: bool) -> int:
     width = shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
     calls, show = Calls(), nullcontext() if once else None
     async with aclosing(following(place, LAST, lambda: None)) as records:
-        name, data = await anext(records)  # who finds no feed is told so on the screen as it is
+        name, data = await anext(records)  # a missing feed is reported on the normal screen
         try:
             with show or live(calls, Console()):
                 keeping = asyncio.ensure_future(_keep_spending(place, calls))
@@ -74,7 +74,7 @@ async def _top(place: Place, once: bool) -> int:
                         name, data = await anext(records)
                 finally:
                     keeping.cancel()
-        except asyncio.CancelledError:  # Ctrl-C: what was shown stays
+        except asyncio.CancelledError:  # Ctrl-C: keep the last frame
             print_lines(lines_of(calls, calls.spent, width))
             raise
     print_lines(lines_of(calls, await spending(place), width))

@@ -1,4 +1,4 @@
-"""The Responses API: its requests and the parser of its answers.
+"""The requests of the Responses API, and the parser of answers.
 
 Rules remove or reject options that only Chat Completions supports (`stop`, `seed`, audio).
 
@@ -97,7 +97,7 @@ class ResponsesAPI:
         self, model: Model, options: StreamOptions, fields: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Return the defaults of fields that the call does not set."""
-        # what is made in the background is kept, to be asked for
+        # background answers are stored, to be polled
         defaults: dict[str, Any] = {"store": is_background(options)}
         if not model.lacks("thinking") and rule_of(model).takes.get("thinking", True):
             defaults["include"] = [ENCRYPTED]

@@ -30,7 +30,7 @@ class PartialText:
 
         `None`: the whole is another text than the pieces. An empty one says nothing.
         """
-        if len(whole) < self._length:  # which costs nothing, however often it is said
+        if len(whole) < self._length:  # which costs nothing, however often it is repeated
             return None if whole else ""
         said = "".join(self._pieces)
         if not whole.startswith(said):

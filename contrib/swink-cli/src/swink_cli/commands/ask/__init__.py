@@ -1,4 +1,4 @@
-"""`swink ask`: one question, the answer on stdout as it arrives."""
+"""`swink ask`: ask one question and stream the answer to standard output."""
 
 from __future__ import annotations
 
@@ -33,16 +33,21 @@ __all__ = ["command"]
 @tool_options
 @memory_options
 @click.option(
-    "-x", "--extract", is_flag=True, help="Write the answer's first code block and nothing else."
+    "-x", "--extract", is_flag=True, help="Print only the first code block of the answer."
 )
-@click.option("--copy", is_flag=True, help="Put what is written on the clipboard, too.")
-@click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
+@click.option("--copy", is_flag=True, help="Also copy the output to the clipboard.")
+@click.option(
+    "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
+)
 @click.option(
     "--restart",
     is_flag=True,
-    help="Begin again if the answer breaks off; outside a terminal it is then written at the end.",
+    help=(
+        "Retry from the start if the answer is cut off. If stdout is not a terminal, the "
+        "answer is then printed once complete."
+    ),
 )
-@click.option("--save", metavar="NAME", help="Ask nothing: keep all this as a template.")
+@click.option("--save", metavar="NAME", help="Send nothing; save these options as a template.")
 def command(
     call: CallOptions,
     tools: ToolOptions,
@@ -58,8 +63,8 @@ def command(
 ) -> int:
     """Ask a model and stream its answer to standard output.
 
-    What is piped in comes before the PROMPT. Thinking, tool calls, retries and, at the end,
-    tokens, cost and speed go to standard error. Ctrl-C stops the answer.
+    Piped text comes before the PROMPT. Reasoning, tool calls and retries go to standard error,
+    followed by tokens, cost and speed. Ctrl-C stops the answer.
 
     \b
       swink ask -m openai/gpt-5.4-mini Why is the sky blue?
@@ -103,8 +108,8 @@ def _ask_several(
 ) -> int:
     if wants_one:
         raise swink.InvalidOption(
-            "tools and --copy are for one answer, and several models are asked",
-            resolution="Name one model, or a chain of them: -m A,B",
+            "Tools and --copy work with one model only, but several models were given.",
+            resolution="Pass one model, or a fallback chain: -m A,B",
         )
     from swink_cli.commands.ask.fan_out import ask_several
     from swink_cli.extraction import extracted
@@ -125,7 +130,7 @@ def _sink(extract: bool, is_json: bool, plain: bool, restart: bool) -> Sink:
 async def _ask(
     call: CallOptions, context: swink.Context, tools: ToolOptions, sink: Sink, memory: Memory
 ) -> tuple[swink.AssistantMessage | None, int]:
-    """Return the answer, or `None` where it is not complete, and the exit code of that."""
+    """Return the answer (`None` if it is incomplete) and the exit code."""
     if tools:
         from swink_cli.tool_loop import CODES, ask_with_tools
 

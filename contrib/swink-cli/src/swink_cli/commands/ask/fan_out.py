@@ -1,7 +1,7 @@
-"""One question to several models at once: a live table on a terminal, then the answers in order.
+"""Ask several models at once: a live table on a terminal, then the answers in order.
 
-In a pipe each answer is a block below its model's name, written when those before it are complete.
-What one model fails with costs no other its answer.
+In a pipe, answers are printed as blocks, each below the model's name, in order. A failure of one
+model does not affect the answers of the others.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ from swink_cli.troubles import TROUBLES
 __all__ = ["ask_several"]
 
 REDRAW = 1 / 10
-"""Seconds between two drawings."""
+"""Seconds between two redraws."""
 
 TICKER = 400
-"""Pieces of an answer whose end is shown while it comes: more than a line of the screen."""
+"""Number of recent text pieces to keep for the preview line: more than fit on one line."""
 
 ROOMY = 60
-"""Columns below which the table leaves the cost out."""
+"""Terminal width below which the table omits the cost."""
 
 
 class _Kept(HeldText):
-    """The answer's text, for later."""
+    """Collects the text of an answer for later."""
 
     @cached_property
     def text(self) -> str:
-        """The answer as it is written, once it is complete."""
+        """The text to print, once the answer is complete."""
         return self._made("".join(self._parts))
 
     @property
@@ -64,11 +64,11 @@ class _Kept(HeldText):
         return " ".join(printable("".join(self._parts[-TICKER:])).split())
 
     def close(self) -> None:
-        """Nothing is written yet."""
+        """Do nothing: nothing has been printed yet."""
 
 
 class _Quiet(Display):
-    """Keeps for later what is to be said beside an answer."""
+    """Collects notices about an answer, to print them later."""
 
     def __init__(self, sink: _Kept) -> None:
         super().__init__(sink)
@@ -86,7 +86,7 @@ class _Quiet(Display):
 
 @define
 class _Asked:
-    """A model that was asked, its answer, and what there is to say about it."""
+    """One of the models asked, with its answer and notices."""
 
     models: list[str]
     stream: swink.EventStream
@@ -99,7 +99,7 @@ class _Asked:
         return ", ".join(self.models)
 
     async def run(self, memory: Memory, context: swink.Context) -> None:
-        """Read the answer to its end, and keep it."""
+        """Read the answer to its end and store it."""
         memory.mark()
         async with self.stream as stream:
             async for batch in stream.batches():
@@ -111,22 +111,22 @@ class _Asked:
 
 
 class _All:
-    """All streams, to be stopped at once."""
+    """All streams, so that they can be stopped together."""
 
     def __init__(self, asked: list[_Asked]) -> None:
         self._asked = asked
 
     async def aclose(self) -> None:
-        """Close them all."""
+        """Close all streams."""
         await asyncio.gather(*(one.stream.aclose() for one in self._asked))
 
 
 def ask_several(
     call: CallOptions, context: swink.Context, memory: Memory, made: Callable[[str], str]
 ) -> int:
-    """Ask every model and show the answers, as `made` makes them; return an exit code.
+    """Ask every model, print the answers converted by `made`, and return an exit code.
 
-    What the user gave for a provider stays with the first model's.
+    Provider-specific options apply only to the provider of the first model.
     """
     return asyncio.run(_ask_all(call, context, memory, made))
 
@@ -179,7 +179,7 @@ def _show(one: _Asked, console: Console) -> None:
 
 
 async def _draw(asked: list[_Asked], tasks: list[asyncio.Task[None]], console: Console) -> None:
-    """Draw the table until all is over; the answers take its place."""
+    """Redraw the table until all answers have ended; the answers then replace it."""
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             live.update(_table(asked, console.width - ECHO), refresh=True)

@@ -21,17 +21,19 @@ __all__ = ["command"]
     "file",
     metavar="FILE",
     shell_complete=complete_file,
-    help="Go on with a conversation that /save wrote, as JSON.",
+    help="Continue a conversation saved with /save (JSON).",
 )
-@click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
+@click.option(
+    "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
+)
 def command(
     call: CallOptions, tools: ToolOptions, memory: Memory, file: str | None, plain: bool
 ) -> int:
-    """Hold a conversation, on one model or on several in turn.
+    """Start a conversation with one model, or with several in turn.
 
-    A line that ends with a backslash goes on; so does everything between two lines of \"\"\".
-    /help lists the commands. Ctrl-C stops an answer and keeps what came, Ctrl-D leaves. From a
-    pipe or file the lines of standard input are the turns.
+    A line that ends with a backslash continues on the next line, and so does text between two lines
+    of \"\"\". /help lists the commands. Ctrl-C stops an answer and keeps the partial text; Ctrl-D
+    exits. If standard input is a pipe or file, each line is one message.
     """
     from swink_cli.commands.chat.session import Chat
 

@@ -1,4 +1,4 @@
-"""A conversation that outlives its failures, and the file that it is kept in."""
+"""A conversation that continues after failed calls, and the file format that stores it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Conversation", "read_conversation"]
 
 
 class Conversation:
-    """Messages so far, with what is attached to the next one."""
+    """The messages so far, and the attachments of the next one."""
 
     def __init__(self, context: swink.Context) -> None:
         self.context = context
@@ -19,7 +19,7 @@ class Conversation:
         self.file: Path | None = None
 
     def ask(self, text: str) -> None:
-        """Add the user's turn, with what is attached."""
+        """Add the user's message, with its attachments."""
         content: str | list[swink.Block] = text
         if self.attached:
             content = [*self.attached, swink.TextBlock(text)]
@@ -27,14 +27,14 @@ class Conversation:
         self.context.messages.append(swink.UserMessage(content))
 
     def answer(self, message: swink.AssistantMessage) -> None:
-        """Add what the model said, a part of an answer too; not one without content."""
+        """Add the model's answer, even if it is partial. An answer without content is not added."""
         if message.content:
             self.context.messages.append(message)
 
     def take_back(self) -> bool:
-        """Drop the last answer, so that its question can be asked again.
+        """Remove the last answer, so that its question can be sent again.
 
-        Returns whether there is a question. Tool results count as one.
+        Returns whether there is a question. Tool results count as a question.
         """
         messages = self.context.messages
         end = len(messages)
@@ -45,7 +45,7 @@ class Conversation:
         return end > 0
 
     def undo(self) -> bool:
-        """Drop the user's last message with all that came of it; return whether there was one."""
+        """Remove the last user message and everything after it; return whether there was one."""
         messages = self.context.messages
         last = max(
             (n for n, m in enumerate(messages) if isinstance(m, swink.UserMessage)), default=-1
@@ -55,16 +55,16 @@ class Conversation:
         return last >= 0
 
     def save(self, path: Path, *, force: bool = False) -> None:
-        """Write the conversation as JSON, whole or not at all.
+        """Write the conversation as JSON, atomically.
 
-        Raises MediaError where it cannot, or where another file would be lost.
+        Raises MediaError if it cannot be written, or if another file would be overwritten.
         """
         path = user_path(path)
         if path.exists() and not force and self.file != path.resolve():
             raise swink.MediaError(
                 f"{path} exists",
                 title="Nothing was saved",
-                resolution=f"Choose another name, or overwrite it: /save -f {path}",
+                resolution=f"Choose another name, or overwrite the file: /save -f {path}",
             )
         data = encode_json(swink.dump(self.context), indent=1)
         try:
@@ -73,13 +73,13 @@ class Conversation:
             raise swink.MediaError(
                 f"{path}: {error.strerror or error}",
                 title="Nothing was saved",
-                resolution="Choose a file in a folder that exists and may be written to.",
+                resolution="Choose a file in an existing folder that you can write to.",
             ) from error
         self.file = path.resolve()
 
 
 def read_conversation(path: Path) -> Conversation:
-    """Read a conversation that `save` wrote. Raises MediaError, saying what is wrong."""
+    """Read a conversation that `save` wrote. Raises MediaError if it is invalid."""
     path = user_path(path)
     data = read_json(path, "saved conversation", dict)
     try:
@@ -87,7 +87,7 @@ def read_conversation(path: Path) -> Conversation:
     except swink.CodecError as error:
         raise swink.MediaError(
             f"{path} is not a saved conversation: {error}",
-            resolution="It should hold what /save writes. The conversation at hand is unchanged.",
+            resolution="Load a file written by /save. The current conversation is unchanged.",
         ) from error
     conversation = Conversation(context)
     conversation.file = path.resolve()

@@ -1,4 +1,4 @@
-"""What the user types: turns of one line or several, with editing and history on a terminal."""
+"""Read the user's turns, of one line or several, with line editing and history on a terminal."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Completer = Callable[[str], Iterable[str]]
 def read_turn(line: Callable[[bool], str]) -> str:
     """Join the lines of a turn: continued by a backslash, or between triple quotes.
 
-    `line(first)` returns the next line without its end, and raises EOFError where there is
-    none, which ends a turn that has begun.
+    `line(first)` returns the next line without its line break. It raises EOFError at the end of
+    input, which also ends a turn that has begun.
     """
     text = line(True)
     if text.lstrip().startswith(QUOTES):
@@ -57,8 +57,9 @@ def _quoted(text: str, line: Callable[[bool], str]) -> str:
 
 
 class Reader:
-    """Reads turns from standard input. `complete` offers what a word may become at the Tab key;
-    with `keeps`, what is typed is there again in the next chat."""
+    """Reads turns from standard input. `complete` returns completions for the Tab key; with
+    `keeps`, the input history is stored for the next chat.
+    """
 
     def __init__(self, complete: Completer, *, keeps: bool) -> None:
         self.interactive = is_terminal(sys.stdin)
@@ -70,7 +71,7 @@ class Reader:
 
     def __enter__(self) -> Reader:
         if self._editing:
-            with suppress(OSError):  # there is none before the first chat
+            with suppress(OSError):  # it does not exist before the first chat
                 self._editing.read_history_file(self._history)
             self._editing.set_history_length(HISTORY_LINES)
         return self
@@ -80,11 +81,11 @@ class Reader:
             return
         try:
             private_folder(self._history.parent)
-            # what people ask is nobody else's business
+            # the history is private
             os.close(os.open(self._history, os.O_WRONLY | os.O_CREAT, 0o600))
             self._editing.write_history_file(self._history)
         except OSError as error:
-            say(f"notice: the history is not kept: {self._history}: {error.strerror}")
+            say(f"notice: the input history was not saved: {self._history}: {error.strerror}")
 
     def read(self) -> str:
         """Return the next turn. Raises EOFError at the end of input."""
@@ -111,7 +112,7 @@ def _prompt(first: bool, bracket: bool = False) -> str:
 
 
 def _line_editing(complete: Completer) -> Any:
-    """Return the readline module, which gives `input` its keys; `None` where there is none."""
+    """Return the readline module, which adds line editing to `input` (`None` if unavailable)."""
     try:
         import readline
     except ImportError:

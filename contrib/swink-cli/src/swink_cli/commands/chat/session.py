@@ -1,7 +1,7 @@
-"""`swink chat`: turns, and commands that begin with a slash.
+"""`swink chat`: messages, and commands that begin with a slash.
 
-Nothing that goes wrong ends a conversation: what was asked and what arrived stay, and /retry asks
-again.
+No error ends a conversation: the question and the partial answer are kept, and /retry sends the
+question again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Chat"]
 
 
 class Chat:
-    """A conversation, the models that answer it, and the commands that change either."""
+    """A conversation, the models that answer it, and the slash commands."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Chat:
         self._codes: set[int] = set()  # of answers
 
     def run(self, file: str | None = None) -> int:
-        """Talk until the user leaves, and return an exit code.
+        """Run until the user exits, and return an exit code.
 
-        From a script it is the worst of all answers'; Ctrl-C ends a script.
+        In a script, it is the worst exit code of all answers, and Ctrl-C ends the script.
         """
         talk = self._talk
         talk.open(talk.models, "Hello")
@@ -66,7 +66,7 @@ class Chat:
                 talk.begin()
                 self._interactive = reader.interactive
                 if reader.interactive:
-                    say(f"{', '.join(talk.models)} · /help lists the commands, Ctrl-D leaves")
+                    say(f"{', '.join(talk.models)} · /help lists the commands, Ctrl-D exits")
                 if talk.conversation.context.messages:
                     say(f"{self._count()} so far in conversation {talk.memory.id}")
                 self._loop(reader)
@@ -87,7 +87,7 @@ class Chat:
             except KeyboardInterrupt:
                 if not reader.interactive:
                     raise
-                say("\n(Ctrl-D or /quit leaves)")
+                say("\n(Ctrl-D or /quit exits)")
             except swink.SwinkError as error:
                 self._codes.add(EXIT_FAILURE)
                 show_error(error.title, error.message, error.resolution)
@@ -117,11 +117,11 @@ class Chat:
         try:
             code = self._talk.answer()
         except KeyboardInterrupt:
-            self._leaving = True  # the stream would not be closed; nothing more can be asked
+            self._leaving = True  # the stream could not be closed; no further call is possible
             raise
         self._codes.add(code)
         if code and not self._talk.interrupted:
-            say("the conversation is kept: /retry asks again, /undo takes the question back")
+            say("the conversation is kept: /retry sends the message again, /undo removes it")
         if self._interactive:
             say(f"so far: {self._talk.totals()}\n")
 
@@ -168,12 +168,12 @@ class Chat:
 
     def _retry(self, _: str) -> None:
         if not self._talk.conversation.take_back():
-            raise swink.UsageError("nothing has been asked yet", title="Nothing to ask again")
+            raise swink.UsageError("no message has been sent yet", title="Nothing to retry")
         self._answer()
 
     def _undo(self, _: str) -> None:
         if not self._talk.conversation.undo():
-            raise swink.UsageError("nothing has been asked yet", title="Nothing to take back")
+            raise swink.UsageError("no message has been sent yet", title="Nothing to undo")
         say(f"taken back; {self._count()} left")
 
     def _tokens(self, _: str) -> None:
@@ -190,7 +190,7 @@ class Chat:
     def _copy(self, what: str) -> None:
         answers = self._answers()
         if not answers:
-            raise swink.UsageError("nothing has been answered yet", title="Nothing to copy")
+            raise swink.UsageError("there is no answer yet", title="Nothing to copy")
         text = answers[-1].text
         if what == "code":
             code = code_in(text)
@@ -204,7 +204,7 @@ class Chat:
             raise swink.UsageError("/edit opens an editor, which needs a terminal")
         written = (click.edit(text) or "").strip()
         if not written:
-            say("nothing was written, and nothing is asked")
+            say("nothing was written, so no message was sent")
             return
         say(written)
         self._talk.conversation.ask(asked(written))
@@ -220,7 +220,10 @@ class Chat:
         ]
         for line in table(rows):
             say(line)
-        say('A line that ends with \\ goes on; so does all between lines of """.')
+        say(
+            "A line that ends with \\ continues on the next line, and so does text between "
+            'lines of """.'
+        )
 
     def _quit(self, _: str) -> None:
         self._leaving = True
@@ -237,34 +240,34 @@ class _Command(NamedTuple):
 
 
 _COMMANDS = {
-    "/model": _Command(Chat._model, "[NAME …]", "show or change who answers, from now on"),
-    "/system": _Command(Chat._system, "[TEXT]", "show or change the system prompt; - for none"),
+    "/model": _Command(Chat._model, "[NAME …]", "show or change the model"),
+    "/system": _Command(Chat._system, "[TEXT]", "show or change the system prompt; - removes it"),
     "/image": _Command(Chat._image, "PATH", "attach an image to your next message"),
-    "/attach": _Command(Chat._attach, "PATH", "attach a document, image or sound"),
-    "/retry": _Command(Chat._retry, "", "ask again, dropping the last answer"),
-    "/undo": _Command(Chat._undo, "", "take your last message back, with its answer"),
-    "/edit": _Command(Chat._edit, "[TEXT]", "write your next message in your editor"),
-    "/tokens": _Command(Chat._tokens, "", "show what the conversation has taken so far"),
+    "/attach": _Command(Chat._attach, "PATH", "attach a document, image or audio file"),
+    "/retry": _Command(Chat._retry, "", "try again, replacing the last answer"),
+    "/undo": _Command(Chat._undo, "", "remove your last message and its answer"),
+    "/edit": _Command(Chat._edit, "[TEXT]", "write your next message in an editor"),
+    "/tokens": _Command(Chat._tokens, "", "show tokens and cost so far"),
     "/copy": _Command(Chat._copy, "[code]", "copy the last answer, or its first code block"),
-    "/save": _Command(Chat._save, "[-f] FILE", "write the conversation as JSON; -f overwrites"),
-    "/load": _Command(Chat._load, "FILE", "go on with a conversation that /save wrote"),
+    "/save": _Command(Chat._save, "[-f] FILE", "save the conversation as JSON; -f overwrites"),
+    "/load": _Command(Chat._load, "FILE", "load a conversation saved with /save"),
     "/help": _Command(Chat._help, "", "list these commands"),
-    "/quit": _Command(Chat._quit, "", "leave"),
+    "/quit": _Command(Chat._quit, "", "exit"),
 }
 
 
 def _path(text: str) -> str:
-    """Take off the quotes that people put around a path with spaces."""
+    """Remove the quotes that people put around a path with spaces."""
     text = text.strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         text = text[1:-1]
     if not text:
-        raise swink.UsageError("no file was named", resolution="Write its path after the command.")
+        raise swink.UsageError("no file given", resolution="Pass its path after the command.")
     return text
 
 
 def _complete(line: str) -> Iterable[str]:
-    """Offers commands, and models behind /model."""
+    """Complete commands, and models after /model."""
     word, space, rest = line.partition(" ")
     if space:
         return model_names(rest.split(" ")[-1]) if word == "/model" else []

@@ -1,7 +1,7 @@
-"""The answers of a chat: each is asked for, shown, added to the conversation and kept.
+"""Send the messages of a chat, show the answers, and store them.
 
-Credentials and addresses belong to the provider that they were given for, so that another model in
-the middle gets its own. Tools stay open from one turn to the next.
+Credentials and addresses apply only to the provider they were given for, so another model of the
+same chat uses its own. Tools stay open between turns.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = ["Talk"]
 class Talk:
     """A conversation, and the models that answer it.
 
-    `conversation` and `models` may be replaced between answers; `interrupted` says whether the last
-    answer was stopped by Ctrl-C.
+    `conversation` and `models` may be replaced between answers; `interrupted` is true if Ctrl-C
+    stopped the last answer.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Talk:
         self._earlier = _taken(history)
 
     def begin(self) -> None:
-        """Start what the tools need. Raises UsageError."""
+        """Start the tools. Raises UsageError."""
         if self._tools is not None:
             self._runner.run(self._tools.open())
 
     def close(self) -> None:
-        """Close all connections and tools, once everything is kept."""
+        """Close all connections and tools after everything is stored."""
         try:
             self._runner.run(self._close())
         finally:
@@ -76,14 +76,14 @@ class Talk:
             await self.client.aclose()
 
     def open(self, models: list[str], conversation: swink.Context | str) -> swink.EventStream:
-        """Make a call, of which nothing is sent before it is read. Raises for a wrong one."""
+        """Create a call, which sends nothing before it is read. Raises for invalid arguments."""
         chain, options = self._asked(models)
         return self.client.stream(chain, conversation, limits=self._call.limits, **options)
 
     def answer(self) -> int:
-        """Have the conversation answered, and return the exit code of the answer.
+        """Request an answer to the conversation, and return its exit code.
 
-        What came of it stays, whatever happens.
+        The output so far is kept, even if the call fails.
         """
         if self._tools is not None:
             return self._answer_with(self._tools)
@@ -97,7 +97,7 @@ class Talk:
         return exit_code(stream.message, self._call.options)
 
     def totals(self) -> str:
-        """Say what the conversation has taken so far, attempts that failed too."""
+        """Return the tokens and cost of the conversation so far, including failed attempts."""
         usage, cost = self._earlier
         usage, cost = added(usage, self.client.usage), added(cost, self.client.cost)
         if cost is None or cost.total is None:
@@ -145,7 +145,7 @@ class Talk:
 
 
 def _taken(messages: list[swink.Message]) -> tuple[swink.Usage | None, swink.Cost | None]:
-    """Return what the answers among messages took."""
+    """Return the usage of the answers among the messages."""
     answers = [message for message in messages if isinstance(message, swink.AssistantMessage)]
     return (
         reduce(added, [answer.total_usage or answer.usage for answer in answers], None),

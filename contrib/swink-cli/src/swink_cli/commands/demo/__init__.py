@@ -1,4 +1,4 @@
-"""`swink demo`: every installed provider streams at once, with no key and no network."""
+"""`swink demo`: stream from every installed provider at once, without a key or network."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ __all__ = ["command"]
     type=click.FloatRange(min=0, min_open=True),
     default=1.0,
     show_default=True,
-    help="How many times as fast as recorded.",
+    help="Playback speed relative to the recording.",
 )
 def command(providers: Sequence[str], speed: float) -> int:
     """Watch installed providers stream, side by side.
 
-    Each adapter reads, from a server on this machine, what the real service once sent, in the
-    time in which it was sent. With PROVIDERS, all recordings of these are shown.
+    A server on this machine replays responses recorded from the real services, with their timing,
+    and each provider plugin parses them. With PROVIDERS, all recordings of these providers are
+    played.
     """
     return asyncio.run(_demo(providers, speed))
 
@@ -44,7 +45,7 @@ async def _demo(providers: Sequence[str], speed: float) -> int:
     async with swink.Client(clock=recordings.DemoClock()) as client:
         shown = recordings.plan(client, providers)
         if not shown:
-            say("Nothing to show. Try: pip install swink-provider-openai")
+            say("Nothing to show. Install a provider: pip install swink-provider-openai")
             return EXIT_FAILURE
         playing = asyncio.create_task(recordings.perform(client, shown, speed))
         try:
@@ -75,7 +76,7 @@ async def _show(shown: Sequence[Performance]) -> None:
 
 
 async def _narrate(shown: Sequence[Performance]) -> None:
-    """Tells one stream after the other, though all run at once: for a file or a pipe."""
+    """Print one stream after the other, although all run at once: for a file or a pipe."""
     from swink_cli.commands.demo import recordings
 
     for one in shown:

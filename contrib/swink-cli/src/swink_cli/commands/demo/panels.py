@@ -1,4 +1,4 @@
-"""The demo on a terminal: streams side by side, in panels as large as the screen allows."""
+"""Draw the demo on a terminal: streams side by side, in panels as large as the screen allows."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from swink_cli.terminal import ECHO, printable, table
 __all__ = ["Layout", "choose_layout", "show_live", "show_table"]
 
 REDRAW = 1 / 12
-"""Seconds between two drawings."""
+"""Seconds between two redraws."""
 WIDTHS = (38, 26)
-"""The least columns of a panel, if possible and if need be."""
+"""Minimum width of a panel, preferred and absolute."""
 LEAST_HEIGHT, MOST_HEIGHT = 4, 12
 WIRE_FORMAT, NUMERIC = 1, (2, 3, 4, 6)
-"""Columns of the table."""
+"""Width of the table."""
 LEAST_WIRE_FORMAT = 9
-"""Columns that a wire format's name takes where it gives way."""
+"""Width of the wire format's name in a narrow table."""
 ROOMY = 100
-"""Columns of a screen on which the table need not be dense."""
+"""Screen width from which the table has wide spacing."""
 
 _STYLES = {"text": "", "thinking": "dim italic", "tool": "cyan"}
 
 
 class Layout(NamedTuple):
-    """How many panels stand side by side, and their height; a height of 1 is a line each."""
+    """The number of panels side by side, and their height; a height of 1 is one line each."""
 
     columns: int
     height: int
 
 
 def choose_layout(count: int, width: int, height: int) -> Layout:
-    """Arrange `count` panels so that all are seen at once."""
+    """Arrange `count` panels so that all fit on the screen."""
     for least in WIDTHS:
         columns = max(1, min(count, width // least))
         rows = ceil(count / columns)
@@ -55,7 +55,7 @@ def choose_layout(count: int, width: int, height: int) -> Layout:
 
 
 async def show_live(shown: Sequence[Performance], console: Console) -> None:
-    """Draw until all is over; the last picture stays."""
+    """Redraw until all streams have ended; the last frame stays on the screen."""
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             over = all(one.over for one in shown)
@@ -103,7 +103,7 @@ def _colour(one: Performance) -> str:
 
 
 def _tail(one: Performance, console: Console, width: int, height: int) -> Text:
-    """Return the last lines of what was said, as they break at this width."""
+    """Return the last lines of the text, wrapped to this width."""
     text = Text()
     for style, piece in one.pieces[-4 * width * height :]:  # a piece has a character at least
         text.append(printable(piece), _STYLES[style])
@@ -118,7 +118,7 @@ def _tail(one: Performance, console: Console, width: int, height: int) -> Text:
 
 
 def _ticker(one: Performance, width: int) -> Text:
-    """Return the last words, in one line."""
+    """Return the end of the text, in one line."""
     if one.problem:
         return Text(printable(one.problem)[:width], "red")
     said = "".join(piece for _, piece in one.pieces[-width:])
@@ -127,7 +127,7 @@ def _ticker(one: Performance, width: int) -> Text:
 
 
 def show_table(headings: Sequence[str], rows: Sequence[Sequence[str]], console: Console) -> None:
-    """Print what came of it, in a table that is dense where the screen is not roomy."""
+    """Print the results in a table, compact on a narrow screen."""
     gap = 2 if console.width >= ROOMY else 1
     columns = zip(headings, *rows, strict=True)
     least = [max(map(len, [*heading.split(), *column])) + gap for heading, *column in columns]

@@ -1,9 +1,9 @@
-"""`swink demo`: installed providers, each with its own adapter, against recordings.
+"""Play recordings through the adapters of all installed providers for `swink demo`.
 
-A loopback server replays what real services sent, in the time in which they sent it; a real
-client with a dummy key asks it. A provider whose bytes come from elsewhere (a child process) gets
-them from the recording directly, and one that talks to nobody is simply asked. Whatever goes
-wrong with one provider is told in its row and stops no other.
+A loopback server replays the bytes that real services sent, with their timing; a real client with a
+dummy key calls it. A provider that reads from elsewhere (a child process) gets the bytes directly,
+and one without a service is called directly. The table reports failures, which do not stop the
+other providers.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ __all__ = ["HEADINGS", "DemoClock", "Performance", "perform", "plan", "remarks",
 PROMPT = "Why do all providers stream the same events here?"
 LIMITS = swink.Timeouts(first_event=60, idle=60)
 NO_WIRE = "none"
-"""The wire format of a provider that talks to nobody, so that there is nothing to record."""
+"""The wire format of a provider without a service, which has nothing to record."""
 AGREEABLE = 12.0
-"""Seconds that a recording may take if there is a shorter one."""
+"""Maximum length of a recording, in seconds, if a shorter one exists."""
 
 _STYLES = {swink.TextDelta: "text", swink.ThinkingDelta: "thinking", swink.ToolCallDelta: "tool"}
 
 
 class DemoClock(LoopClock):
-    """A clock that runs, on a fixed day.
+    """A running clock with a fixed date.
 
-    The recordings do not change, so their costs must not either: some prices depend on the hour,
-    and a model may be retired after the recording was made.
+    The recordings do not change, so their costs must not change either: some prices depend on the
+    hour, and a model may be retired after the recording was made.
     """
 
     def now(self) -> datetime:
-        """Return the same working day at noon, in UTC."""
+        """Return noon of the same working day, in UTC."""
         return datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
 @define(eq=False)
 class Performance:
-    """One stream of the demo, as far as it has come. `pieces` are (style, text).
+    """One stream of the demo and its progress. `pieces` are (style, text).
 
-    `problem` is what went wrong, and `broken` whether it went wrong here, not in the recording.
+    `problem` describes the failure; `broken` is true if it happened here, not in the recording.
     """
 
     provider: str
@@ -71,13 +71,13 @@ class Performance:
 
     @property
     def broken(self) -> bool:
-        """Whether something went wrong that the recording does not hold."""
+        """Whether the failure is not part of the recording."""
         recorded = self.recording.message if self.recording else None
         expected = recorded is not None and recorded.error_kind is not None
         return self.problem is not None and not expected
 
     def feed(self, batch: Sequence[swink.AssistantMessageEvent], seconds: float) -> None:
-        """Take the events of one read, so many seconds after the start."""
+        """Process the events of one read, received so many seconds after the start."""
         self.events += len(batch)
         for event in batch:
             style = _STYLES.get(type(event))
@@ -95,10 +95,10 @@ class Performance:
 
 
 def plan(client: swink.Client, names: Sequence[str] = ()) -> list[Performance]:
-    """Choose what to show: one stream of each provider, or all of those named.
+    """Choose the streams: one for each provider, or all of the named providers.
 
-    A provider that needs a network and brings no recordings has nothing to show. Raises
-    UnknownProvider for a name that is not installed.
+    A provider that needs a network and has no recordings is left out. Raises UnknownProvider for a
+    name that is not installed.
     """
     chosen: list[Performance] = []
     borrowers: Counter[str] = Counter()
@@ -145,7 +145,9 @@ def _plan_one(
 
 
 def _dullness(recording: Recording) -> tuple[bool, bool, int, int]:
-    """Orders recordings: an answer before a failure, short ones first, the richest of these."""
+    """Sort key for recordings: answers before failures, short ones first, then those with most
+    content.
+    """
     message = recording.message
     kinds = {block.type for block in message.content} if message else set()
     long = bool(recording.chunks) and recording.chunks[-1][0] > AGREEABLE
@@ -157,9 +159,9 @@ def _answered(recording: Recording) -> bool:
 
 
 async def perform(client: swink.Client, shown: Sequence[Performance], speed: float) -> None:
-    """Play everything at the same time, `speed` times as fast as recorded.
+    """Play all streams at the same time, at `speed` times the recorded speed.
 
-    However it ends, nothing is left that is not over.
+    All streams have ended when this returns, whatever happened.
     """
     import_module("aiohttp")  # or the first token of every stream would wait for it
     try:
@@ -207,7 +209,7 @@ HEADINGS = ("PROVIDER", "WIRE FORMAT", "EVENTS", "FIRST TOKEN", "IN/OUT", "STOP"
 
 
 def result(one: Performance) -> tuple[str, ...]:
-    """Make a row of the table: what came of a stream."""
+    """Return the table row with the result of a stream."""
     message = one.message or swink.AssistantMessage([])
     usage, cost = message.usage or swink.Usage(), message.cost
     return (
@@ -222,7 +224,7 @@ def result(one: Performance) -> tuple[str, ...]:
 
 
 def remarks(shown: Sequence[Performance], names: Iterable[str]) -> list[str]:
-    """Say whose recordings were replayed, and which providers had nothing to show."""
+    """Explain whose recordings were replayed, and which providers had none."""
     silent = sorted(set(names) - {one.provider for one in shown})
     lines = _borrowings(shown)
     if silent:
@@ -238,6 +240,6 @@ def _borrowings(shown: Iterable[Performance]) -> list[str]:
             if one.provider not in names:
                 names.append(one.provider)
     return [
-        f"{', '.join(names)}: recorded from {owner}, whose wire format they speak"
+        f"{', '.join(names)}: replayed from {owner}, which has the same wire format"
         for owner, names in borrowers.items()
     ]

@@ -1,4 +1,4 @@
-"""`swink doctor`: what is wrong with the configuration and with plugins, and what to do."""
+"""`swink doctor`: find problems in the configuration and in plugins, and suggest fixes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ __all__ = ["command"]
 
 @click.command("doctor")
 def command() -> int:
-    """Say what is wrong with the configuration, and with plugins: those that nobody finds, too.
+    """Find problems in the configuration and in plugins, including plugins that are not discovered.
 
-    It finds entry points of misspelt groups, rows of models.toml that belong to none (in the file
-    that SWINK_MODELS names, too), hooks without @hookimpl, methods that override nothing, wrong
-    settings of plugins, variables SWINK_… that nothing installed reads, installs that are stale,
-    and commands and tools that cannot be loaded. All are loaded. The exit code is 1 where something
-    is found.
+    Checks for misspelt entry-point groups, rows of models.toml without a provider (also in the file
+    that SWINK_MODELS names), hooks without @hookimpl, methods that override nothing, wrong plugin
+    settings, unknown SWINK_… variables, stale installs, and commands and tools that cannot be
+    loaded. This loads all plugins. The exit code is 1 if a problem is found.
     """
     host = Host()
     found = [*configuration(host), *models_file(host), *examine(host), *added()]
@@ -33,7 +32,7 @@ def command() -> int:
         said = (finding.where, f"  {finding.what}", f"  {finding.advice}", "")
         print_lines(printable(line) for line in said)
     if not found:
-        print_lines([f"Nothing is wrong with the plugins installed ({len(host.entries())})."])
+        print_lines([f"No problems found in the installed plugins ({len(host.entries())})."])
     if absent := left_out(host):
         print_lines([absent])
     return EXIT_FAILURE if found else 0

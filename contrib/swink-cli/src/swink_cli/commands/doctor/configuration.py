@@ -1,7 +1,8 @@
-"""What is wrong with what the user has set: the configuration, a file of models, and variables.
+"""Check the user's settings: the configuration file, the models file, and variables.
 
-A variable named like swink's settings that nothing installed reads is misspelt, or belongs to a
-package that is not installed. Only the packages' own files show which variables they read.
+A variable that is named like a setting of swink but that no installed package reads is misspelt, or
+belongs to a package that is not installed. Only the packages' source files show which variables
+they read.
 """
 
 from __future__ import annotations
@@ -35,19 +36,19 @@ from swink_core.providers import Catalog
 __all__ = ["configuration", "models_file", "unread"]
 
 USER_FILE_ENV = "SWINK_MODELS"
-"""Names a file of the user's, in the form of a package's models.toml."""
+"""Names the user's models file, which has the format of a package's models.toml."""
 
 NAME = re.compile(r"\bSWINK_[A-Z0-9_]+")
 
 OF_A_SERVICE = re.compile(r"SWINK_\w*?(SERVICE_HOST|SERVICE_PORT\w*|PORT(_\d+_\w+)?)")
-"""What Kubernetes gives every pod beside a service that is called swink, or begins so."""
+"""Variables that Kubernetes sets in every pod for a service whose name begins with swink."""
 
 ALMOST = 0.9
-"""Least likeness of a misspelt variable to one that is read, from 0 to 1."""
+"""Minimum similarity of a misspelt variable to a known one, from 0 to 1."""
 
 
 def configuration(host: Host) -> list[Finding]:
-    """Look at the configuration file, as far as the profile at hand has it."""
+    """Check the configuration file with the active profile."""
     try:
         settings = read_settings()
     except SwinkError as error:
@@ -66,7 +67,7 @@ def configuration(host: Host) -> list[Finding]:
 
 
 def models_file(host: Host) -> list[Finding]:
-    """Look at the user's own file of models, and find rows that no provider has."""
+    """Check the user's models file for rows without a provider."""
     try:
         users = Catalog(host).users
     except SwinkError as error:
@@ -76,7 +77,7 @@ def models_file(host: Host) -> list[Finding]:
     rows = {f'the provider "{name}"': name for name in users.providers}
     rows |= {f'the model "{model_id}"': name for name, model_id in users.models}
     found = [
-        Finding(where, f"{row} is of no provider that is installed", _meant(name, known))
+        Finding(where, f"{row} belongs to no installed provider", _meant(name, known))
         for row, name in rows.items()
         if name not in known
     ]
@@ -91,7 +92,7 @@ def models_file(host: Host) -> list[Finding]:
         ),
     ):
         for word in sorted({*(words or ())} - {*asked}):
-            said = f'{what} "{word}", which nobody asks'
+            said = f'{what} "{word}", which is unknown'
             found.append(Finding(where, said, instead(word, asked)))
     return found
 
@@ -99,7 +100,7 @@ def models_file(host: Host) -> list[Finding]:
 def _meant(name: str, known: Sequence[str]) -> str:
     """Suggest a provider for a row."""
     near = difflib.get_close_matches(name, known, 1, LIKENESS) or ("NAME",)
-    return f'Write provider = "{near[0]}", one that swink providers lists, or install it.'
+    return f'Write provider = "{near[0]}" (see `swink providers`), or install the provider.'
 
 
 def _usable(host: Host, provider: str, options: dict[str, Any]) -> None:
@@ -113,7 +114,7 @@ def _usable(host: Host, provider: str, options: dict[str, Any]) -> None:
 def unread(
     environ: Mapping[str, str], installed: Iterable[Distribution] | None = None
 ) -> list[Finding]:
-    """Find variables that neither swink nor a distribution (`None`: of those here) names."""
+    """Find variables that neither swink nor a distribution (`None`: any installed one) mentions."""
     names = sorted(
         name for name in environ if NAME.fullmatch(name) and not OF_A_SERVICE.fullmatch(name)
     )
@@ -129,12 +130,16 @@ def unread(
 
 def _finding(name: str, read: Iterable[str]) -> Finding:
     near = difflib.get_close_matches(name, read, 1, ALMOST)
-    meant = f"If {near[0]} is meant, set that." if near else "Install what does, or unset it."
-    return Finding(name, "nothing that is installed reads this variable", meant)
+    meant = (
+        f"If you meant {near[0]}, set that."
+        if near
+        else ("Install the package that reads it, or unset it.")
+    )
+    return Finding(name, "no installed package reads this variable", meant)
 
 
 def _named(package: str) -> Iterator[str]:
-    """Give the variables that the files of a package have, without importing it."""
+    """Return the variable names in the files of a package, without importing it."""
     try:
         spec = find_spec(package)
     except (ImportError, ValueError):

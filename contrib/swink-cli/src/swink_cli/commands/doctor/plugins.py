@@ -1,6 +1,6 @@
-"""Findings of `swink doctor`, and those about installed plugins that can be loaded.
+"""The findings of `swink doctor`, and the checks of installed plugins.
 
-A finding says where something is, what is wrong with it, and what to do.
+A finding names the place, the problem and the fix.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ TAKEN = {
     ),
     "knobs": TUNING,
 }  # fmt: skip
-"""What the class of a provider may say that it takes."""
+"""Capabilities that a provider class may declare."""
 
 ABLE = ("audio", "documents", "images", "json", "structured_output", "thinking", "tools")
-"""What a row of a model may say of its capabilities."""
+"""Capabilities that the row of a model may declare."""
 
 RULED = (*TAKEN["features"], *TAKEN["knobs"], *SHAPES)
-"""What a rule may say that models take."""
+"""Options that a rule may allow for models."""
 
 
 LIKENESS = 0.8
-"""Least likeness of a misspelt name to a known one, from 0 to 1."""
+"""Minimum similarity of a misspelt name to a known one, from 0 to 1."""
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong."""
+    """One problem."""
 
     where: str
     what: str
@@ -76,12 +76,12 @@ class Finding(NamedTuple):
 
     @classmethod
     def of(cls, where: str, error: SwinkError) -> Finding:
-        """Make a finding of an error."""
+        """Create a finding from an error."""
         return cls(where, error.message, error.resolution or "Correct it.")
 
 
 def failing(checks: Mapping[str, Callable[[], object]]) -> list[Finding]:
-    """Make each check, and return what failed, with where that is."""
+    """Run each check, and return the failures with their places."""
     found = []
     for where, check in checks.items():
         try:
@@ -92,13 +92,13 @@ def failing(checks: Mapping[str, Callable[[], object]]) -> list[Finding]:
 
 
 def instead(word: str, known: Sequence[str]) -> str:
-    """Suggest the nearest known name, or list all of them."""
+    """Suggest the most similar known name, or list all of them."""
     near = difflib.get_close_matches(word, known, 1, LIKENESS)
     return f'Write "{near[0]}".' if near else f"There are {', '.join(known)}."
 
 
 def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list[Finding]:
-    """Look at every plugin of a host, and at the metadata of what is installed (`None`: here)."""
+    """Check every plugin of a host, and the metadata of distributions (`None`: all installed)."""
     known = list(distributions() if installed is None else installed)
     found = [*_damaged(host), *_groups(known), *_twice(known), *_unmet(known)]
     providers = [entry for entry in host.entries() if entry.group == PROVIDER_GROUP]
@@ -119,7 +119,7 @@ def examine(host: Host, installed: Iterable[Distribution] | None = None) -> list
 
 
 def added() -> list[Finding]:
-    """Load the commands and the tools that distributions add."""
+    """Load the commands and tools that distributions add."""
     loads: dict[str, Callable[[], object]] = {}
     for name, points in added_commands().items():
         loads[f"the command {name}"] = partial(load_command, name, points)
@@ -132,18 +132,18 @@ def added() -> list[Finding]:
 
 
 def _damaged(host: Host) -> Iterator[Finding]:
-    """Report files of metadata that cannot be read: their plugins, commands and tools are lost."""
+    """Report metadata files that cannot be read, and whose plugins and commands are not found."""
     for damage in host.damaged():
         yield Finding(
             f"{damage.file} ({damage.distribution})",
             f"the metadata cannot be read: {damage.problem}",
-            f"Install {damage.distribution} again. If that does not help, delete the folder "
+            f"Reinstall {damage.distribution}. If that does not help, delete the folder "
             f"{os.path.dirname(damage.file)}.",
         )
 
 
 def _groups(installed: Sequence[Distribution]) -> Iterator[Finding]:
-    """Find entry points of groups that are almost one of ours."""
+    """Find entry points whose group is similar to a group of swink."""
     for point in (point for dist in installed for point in points_of(dist)):
         if point.group in GROUPS or point.group == "pytest11":
             continue
@@ -152,14 +152,14 @@ def _groups(installed: Sequence[Distribution]) -> Iterator[Finding]:
         if near:
             yield Finding(
                 f"{point.name} ({distribution_of(point)})",
-                f'its entry point is in the group "{point.group}", where nobody looks',
-                f'Write [project.entry-points."{near[0]}"] in its pyproject.toml, and install it '
-                "again.",
+                f'its entry point is in the group "{point.group}", which swink does not read',
+                f'Write [project.entry-points."{near[0]}"] in its pyproject.toml, and '
+                "reinstall it.",
             )
 
 
 def _twice(installed: Sequence[Distribution]) -> Iterator[Finding]:
-    """Find distributions of ours that are there in two versions: an install that went wrong."""
+    """Find distributions of swink that are installed in two versions."""
     versions: dict[str, list[str]] = {}
     for dist in installed:
         if any(point.group in GROUPS for point in points_of(dist)):
@@ -170,13 +170,13 @@ def _twice(installed: Sequence[Distribution]) -> Iterator[Finding]:
         if len({*found}) > 1:
             yield Finding(
                 name,
-                f"it is installed in the versions {' and '.join(found)}, of which one counts",
-                f"Run: pip uninstall {name}, until it is gone, and install it again.",
+                f"versions {' and '.join(found)} are both installed, and only one is used",
+                f"Run `pip uninstall {name}` until none is left, then reinstall it.",
             )
 
 
 def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
-    """Find requirements of plugins that are not installed, or in another version."""
+    """Find requirements of plugins that are missing or have the wrong version."""
     versions = {_plain(owner(dist)): version_of(dist) for dist in installed}
     for dist in installed:
         if not any(point.group in GROUPS for point in points_of(dist)):
@@ -193,10 +193,12 @@ def _unmet(installed: Sequence[Distribution]) -> Iterator[Finding]:
             if version is None:
                 what = f"it requires {line}, which is not installed"
             elif not wanted.specifier.contains(version, prereleases=True):
-                what = f"it requires {line}, and {wanted.name} {version} is installed"
+                what = f"it requires {line}, but {wanted.name} {version} is installed"
             else:
                 continue
-            yield Finding(owner(dist), what, f"Upgrade {owner(dist)}, or install what it requires.")
+            yield Finding(
+                owner(dist), what, f"Upgrade {owner(dist)}, or install the required version."
+            )
 
 
 def _plain(name: str) -> str:
@@ -204,17 +206,20 @@ def _plain(name: str) -> str:
 
 
 def _named(where: str, name: str) -> Iterator[Finding]:
-    """Find names that no command line and no model can have."""
+    """Find plugin names that cannot be written on a command line or in a model name."""
     if not re.fullmatch(r"[^\s/]+", name):
         yield Finding(
             where,
-            f'its name "{name}" has a slash or a blank, so that PROVIDER/MODEL cannot name it',
-            "Rename its entry point: letters, digits, - and _.",
+            (
+                f'its name "{name}" contains a slash or a space, so PROVIDER/MODEL cannot refer '
+                "to it"
+            ),
+            "Rename its entry point. Use letters, digits, - and _.",
         )
 
 
 def _module(where: str, value: str) -> Iterator[Finding]:
-    """Find what is installed and not there: a moved checkout, a renamed module."""
+    """Find entry points whose module is missing: a moved checkout, a renamed module."""
     module = value.partition(":")[0]
     try:
         there = find_spec(module) is not None
@@ -223,16 +228,16 @@ def _module(where: str, value: str) -> Iterator[Finding]:
     if not there:
         yield Finding(
             where,
-            f"its entry point names the module {module}, which is not there",
-            "The install is stale: install it again, or uninstall it.",
+            f"its entry point refers to the module {module}, which does not exist",
+            "The install is stale: reinstall it, or uninstall it.",
         )
 
 
 def _catalogue(entry: Any, names: Sequence[str], pointed: set[str]) -> Iterator[Finding]:
-    """Find rows of a package's data without an entry point, and entry points without a row.
+    """Find rows of a package's catalogue without an entry point, and entry points without a row.
 
-    `entry` is that of one of the package's providers, see `Host.entries`; `names` are all of them,
-    without those that SWINK_PLUGINS leaves out of `pointed`.
+    `entry` is the entry of one of the package's providers (see `Host.entries`); `names` are all of
+    them, without those that SWINK_PLUGINS excludes from `pointed`.
     """
     package = entry.package
     try:
@@ -246,14 +251,14 @@ def _catalogue(entry: Any, names: Sequence[str], pointed: set[str]) -> Iterator[
         had = f"; it has {', '.join(spare)}" if spare else ""
         yield Finding(
             f"{FILE} of {package}",
-            f'there is no row of the provider "{name}"{had}',
-            f'Give a row name = "{name}", which is what the entry point is called.',
+            f'the provider "{name}" has no row{had}',
+            f'Give a row name = "{name}", the name of the entry point.',
         )
     for name in spare if not without else ():
         yield Finding(
             f"{FILE} of {package}",
-            f'the provider "{name}" has no entry point, so that nobody can ask it',
-            f'Add it below [project.entry-points."{PROVIDER_GROUP}"], and install it again.',
+            f'the provider "{name}" has no entry point, so no model can use it',
+            f'Add it under [project.entry-points."{PROVIDER_GROUP}"], and reinstall the package.',
         )
 
 
@@ -285,7 +290,7 @@ def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
         yield Finding(
             where,
             f"{type(error).__name__}: {error}",
-            "Reinstall or upgrade it, or correct it if it is yours.",
+            "Reinstall or upgrade it, or correct it if you maintain it.",
         )
         return
     unmarked = [*_unmarked(where, loaded), *_misspelt(where, type(loaded), HOOKS)]
@@ -298,20 +303,20 @@ def _shared(where: str, load: Callable[[], Any]) -> Iterator[Finding]:
 
 
 def _unmarked(where: str, plugin: Any) -> Iterator[Finding]:
-    """Find hooks that nobody calls, because they are not marked."""
+    """Find hooks that are never called because they lack `@hookimpl`."""
     for name in HOOKS:
         found = inspect.getattr_static(plugin, name, None)
         function = getattr(found, "__func__", found)
         if found is not None and not hasattr(function, "swink_impl"):
             yield Finding(
                 f"{where}, {_place(function)}",
-                f"{name} has no @hookimpl, so that nobody calls it",
+                f"{name} has no @hookimpl, so it is never called",
                 "Write @swink_core.hookimpl above it.",
             )
 
 
 def _misspelt(where: str, made: type, promised: Sequence[str]) -> Iterator[Finding]:
-    """Find methods of a plugin that are called almost as one that it could override."""
+    """Find methods of a plugin whose names are similar to a method that it could override."""
     bases = [base for base in made.__mro__ if base not in HTTPProvider.__mro__]
     for base in bases:
         for name, value in vars(base).items():
@@ -322,16 +327,16 @@ def _misspelt(where: str, made: type, promised: Sequence[str]) -> Iterator[Findi
                 yield Finding(
                     f"{where}, {_place(value)}",
                     f"{base.__name__}.{name} overrides nothing",
-                    f'If "{near[0]}" is meant, call it so.',
+                    f'If you meant "{near[0]}", rename it.',
                 )
 
 
 def _unknown_words(where: str, made: type[HTTPProvider]) -> Iterator[Finding]:
-    """Find what a provider's class says that it takes, and nobody would ask of it."""
+    """Find unknown capabilities that a provider class declares."""
     for name, known in TAKEN.items():
         said = getattr(made, name)
         for word in sorted({*said} - {*known}) if isinstance(said, Collection) else ():
-            what = f'{made.__name__}.{name} has "{word}", which nobody asks'
+            what = f'{made.__name__}.{name} has "{word}", which is unknown'
             yield Finding(where, what, instead(word, known))
 
 

@@ -1,4 +1,4 @@
-"""`swink log`: the calls that were kept, to look at, search, sum up, replay, hand on and forget."""
+"""`swink log`: list, search, sum up, replay, export and delete stored calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["command", "last"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 MOST_OFFERED = 200
-"""Calls that completion offers, the newest."""
+"""Number of calls that completion offers, newest first."""
 
 _raw_option = click.option(
     "-r", "--raw", is_flag=True, help="Print only the answer, without formatting."
@@ -48,7 +48,7 @@ HEADINGS = ("ID", "WHEN", "MODEL", "END", "TOKENS", "PROMPT")
 
 
 def _complete(context: click.Context, _: click.Parameter, start: str) -> list[CompletionItem]:
-    """Offer calls by their ids; a fault completes nothing."""
+    """Complete call ids; on an error, offer nothing."""
     try:
         path = context.obj or memory_path()
         found = [] if path is None else list(islice(open_store(path).entries(), MOST_OFFERED))
@@ -60,7 +60,7 @@ def _complete(context: click.Context, _: click.Parameter, start: str) -> list[Co
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 _many = click.option(
     "-n", "--number", type=click.IntRange(1, 1_000_000), default=20, show_default=True,
-    help="The most to list.",
+    help="Maximum number of rows.",
 )  # fmt: skip
 
 
@@ -69,17 +69,17 @@ _many = click.option(
     "--store",
     "path",
     metavar="PATH",
-    help="The folder or SQLite file to look into. Default: where calls are kept.",
+    help="The folder or SQLite file to read. Default: where calls are stored.",
 )
 @_many
 @_as_json
 @click.pass_context
 def command(context: click.Context, path: str | None, number: int, as_json: bool) -> None:
-    """Look at calls and conversations that were kept; without a command, list the newest calls.
+    """Show stored calls and conversations; without a command, list the newest calls.
 
-    What `swink ask` and `swink chat` ask is kept in a file of the user's own (`swink log path`),
-    unless `log = false` stands in the configuration. Where SWINK_RECORD names a folder, or a SQLite
-    file (calls.sqlite), the calls of all programs are kept there; `off` keeps none.
+    The calls of `swink ask` and `swink chat` are stored in a private file (`swink log path`),
+    unless the configuration has `log = false`. If SWINK_RECORD names a folder or a SQLite file
+    (calls.sqlite), the calls of all programs are stored there; `off` stores none.
     """
     context.obj = path
     given = {"number": number, "as_json": as_json}
@@ -93,8 +93,8 @@ def _path() -> Path:
     path = open_store(given).path if given else memory_path()
     if path is None:
         raise _nothing(
-            f"calls are not kept: {PATH_ENV} is off, or `log = false` is configured",
-            "Name a folder or a SQLite file of calls with --store.",
+            f"calls are not stored: {PATH_ENV} is off, or `log = false` is configured",
+            "Pass a folder or a SQLite file of calls with --store.",
         )
     return path
 
@@ -102,21 +102,21 @@ def _path() -> Path:
 def _store() -> FolderStore | SQLiteStore:
     store = open_store(_path())
     if not store.path.exists():
-        raise _nothing(f"there is no {store.path}", "It is made with the first call that is kept.")
+        raise _nothing(f"there is no {store.path}", "It is created when the first call is stored.")
     if isinstance(store, FolderStore) and not store.path.is_dir():
         names = ", ".join(SUFFIXES)
-        resolution = f"Name a folder, or a SQLite file: its name ends in one of {names}."
-        raise _nothing(f"{store.path} is a file, and holds no calls", resolution)
+        resolution = f"Pass a folder, or a SQLite file, whose name ends in one of {names}."
+        raise _nothing(f"{store.path} is a file that contains no calls", resolution)
     return store
 
 
 def _nothing(why: str, resolution: str) -> UsageError:
-    return UsageError(why, title="Nothing to look into", resolution=resolution)
+    return UsageError(why, title="No stored calls", resolution=resolution)
 
 
 @command.command("path")
 def path() -> None:
-    """Print where calls are kept."""
+    """Print where calls are stored."""
     print_lines([str(_path())])
 
 
@@ -125,7 +125,7 @@ def path() -> None:
 @_as_json
 def list_calls(number: int, as_json: bool) -> None:
     """List the newest calls."""
-    _show(islice(_store().entries(), number), as_json, "No calls are kept yet.")
+    _show(islice(_store().entries(), number), as_json, "No calls are stored yet.")
 
 
 @command.command("search")
@@ -133,15 +133,15 @@ def list_calls(number: int, as_json: bool) -> None:
 @_many
 @_as_json
 def search(words: tuple[str, ...], number: int, as_json: bool) -> None:
-    """List calls in whose prompt or answer all WORDS occur."""
-    _show(islice(_store().search(words), number), as_json, "No call has these words.")
+    """List calls whose prompt or answer contains all WORDS."""
+    _show(islice(_store().search(words), number), as_json, "No call contains these words.")
 
 
 @command.command("conversations")
 @_many
 @_as_json
 def conversations(number: int, as_json: bool) -> None:
-    """List conversations, the last one first: `swink ask --cid ID` goes on with one."""
+    """List conversations, newest first: `swink ask --cid ID` continues one."""
     found = list(islice(_store().conversations(), number))
     if as_json:
         print_json(msgspec.to_builtins(kept) for kept in found)
@@ -151,7 +151,7 @@ def conversations(number: int, as_json: bool) -> None:
         for kept in found
     ]
     if not rows:
-        print_lines(["No conversation is kept yet."])
+        print_lines(["No conversations are stored yet."])
         return
     print_rows(
         rows,
@@ -162,12 +162,18 @@ def conversations(number: int, as_json: bool) -> None:
 
 @command.command("costs")
 @click.option(
-    "--by", type=click.Choice(["day", "model"]), help="Sum up a day's, or a model's, in one line."
+    "--by",
+    type=click.Choice(["day", "model"]),
+    help=("Print one line for each day, or for each model."),
 )
-@click.option("--days", type=click.IntRange(1, 36_500), help="Of so many days, today's the last.")
+@click.option(
+    "--days",
+    type=click.IntRange(1, 36_500),
+    help=("Include only the last so many days, with today."),
+)
 @_as_json
 def costs(by: str | None, days: int | None, as_json: bool) -> None:
-    """Sum up what calls took and cost, by day and model; failed attempts count too."""
+    """Sum up tokens and cost by day and model, including failed attempts."""
     rows = sums(_store().entries(), by, days)
     if as_json:
         print_json(msgspec.to_builtins(row) for row in rows)
@@ -180,7 +186,7 @@ def costs(by: str | None, days: int | None, as_json: bool) -> None:
             lambda *row: (" ".join(row[:-4]), f"{row[-4]}× {row[-3]}/{row[-2]} {row[-1]}"),
         )
     else:
-        print_lines(["No call is kept of that time."])
+        print_lines(["No calls are stored from that time."])
 
 
 @command.command("show")
@@ -189,10 +195,10 @@ def costs(by: str | None, days: int | None, as_json: bool) -> None:
 @_code_option
 @_as_json
 def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
-    """Show a call: what was asked, what came, what it took. Default: the newest.
+    """Show a call: the question, the answer, tokens and cost. Default: the newest.
 
-    An ID may be shortened to its first letters. --json prints the whole document, with every read
-    of the network.
+    An ID may be shortened to its first characters. --json prints the whole record, with every
+    network read.
     """
     _check_one(raw=raw, code=code, json=as_json)
     store = _store()
@@ -222,10 +228,12 @@ def show(id: str | None, raw: bool, code: bool, as_json: bool) -> None:
 
 @command.command("replay")
 @click.argument("id", required=False, shell_complete=_complete)
-@click.option("--fast", is_flag=True, help="All at once instead of in the recorded time.")
-@click.option("--plain", is_flag=True, help="Show text as it comes, not as formatted Markdown.")
+@click.option("--fast", is_flag=True, help="Print everything at once, without the recorded timing.")
+@click.option(
+    "--plain", is_flag=True, help="Print text as it arrives, without Markdown formatting."
+)
 def replay(id: str | None, fast: bool, plain: bool) -> int:
-    """Play a call's answer back: no key, no network. Default: the newest."""
+    """Replay the answer of a call: no key, no network. Default: the newest."""
     store = _store()
     return play_recording(_recording(store, _entry(store, id)), fast, plain)
 
@@ -234,13 +242,13 @@ def replay(id: str | None, fast: bool, plain: bool) -> int:
 @click.argument("id", shell_complete=_complete)
 @click.option(
     "--output", type=click.Path(path_type=Path), required=True, metavar="PATH",
-    help="A file that ends in .json becomes a cassette, anything else a recording's folder.",
+    help="The target: a cassette if it ends in .json, otherwise a folder for the recording.",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace what is there already.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def export(id: str, output: Path, force: bool) -> None:
-    """Write a call as a cassette for tests, or as a recording's folder.
+    """Export a call as a cassette for tests, or as a recording.
 
-    Look at it before you share it: the prompt and the answer are in it.
+    Check it before you share it: it contains the prompt and the answer.
     """
     store = _store()
     entry = _entry(store, id)
@@ -248,7 +256,7 @@ def export(id: str, output: Path, force: bool) -> None:
         raise UsageError(
             f"{output} exists already",
             title="Nothing was exported",
-            resolution="Choose another place, or pass --force.",
+            resolution="Choose another path, or pass --force.",
         )
     if output.suffix == ".json":
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -262,9 +270,9 @@ def export(id: str, output: Path, force: bool) -> None:
 @click.argument("ids", nargs=-1, metavar="ID...", shell_complete=_complete)
 @click.option("--all", "everything", is_flag=True, help="Delete all calls.")
 def delete(ids: tuple[str, ...], everything: bool) -> None:
-    """Delete calls for good."""
+    """Delete calls permanently."""
     if everything == bool(ids):
-        raise click.UsageError("Name the calls to delete, or pass --all.")
+        raise click.UsageError("Pass the ids of the calls to delete, or --all.")
     store = _store()
     found = [*store.entries()] if everything else [_entry(store, id) for id in ids]
     for entry in found:
@@ -279,8 +287,8 @@ def delete(ids: tuple[str, ...], everything: bool) -> None:
 def last(raw: bool, code: bool, as_json: bool) -> None:
     """Show the last answer again; nothing is sent.
 
-    On a terminal it is formatted as `swink ask` shows it; in a pipe it is the text. Calls without
-    an answer are passed over. `swink log show ID` has the answer of another call.
+    On a terminal, the answer is formatted as by `swink ask`; in a pipe, it is the text. Calls
+    without an answer are skipped. `swink log show ID` shows the answer of another call.
 
     \b
       swink last --code > script.py
@@ -290,9 +298,9 @@ def last(raw: bool, code: bool, as_json: bool) -> None:
     entry = next((entry for entry in _store().entries() if entry.answer), None)
     if entry is None:
         raise UsageError(
-            "no call with an answer is kept",
+            "no stored call has an answer",
             title="No answer",
-            resolution="Ask first, without -n; `swink log list` lists the calls.",
+            resolution="Ask a model without -n first; `swink log list` lists the calls.",
         )
     if as_json:
         click.echo(encode_json(msgspec.to_builtins(entry), indent=1), nl=False)
@@ -304,23 +312,23 @@ def last(raw: bool, code: bool, as_json: bool) -> None:
 
 
 def _check_one(**views: bool) -> None:
-    """Raise click.UsageError where more than one view is wanted."""
+    """Raise click.UsageError if more than one view is selected."""
     wanted = [f"--{name}" for name, is_wanted in views.items() if is_wanted]
     if len(wanted) > 1:
         raise click.UsageError(f"{' and '.join(wanted)} exclude each other.")
 
 
 def _entry(store: FolderStore | SQLiteStore, id: str | None) -> Entry:
-    """Return the entry whose id begins so, or the newest. Raises UsageError."""
+    """Return the entry whose id begins so, or the newest entry. Raises UsageError."""
     found = [entry for entry in store.entries() if entry.id.startswith(id or "")]
     if id is None:
         found = found[:1]
     if len(found) != 1:
         several = f"{len(found)} calls begin with" if found else "no call is"
         raise UsageError(
-            f"{several} {id}" if id else "no call is kept",
+            f"{several} {id}" if id else "no calls are stored",
             title="Which call?",
-            resolution="`swink log list` shows their ids.",
+            resolution="`swink log list` shows the ids.",
         )
     return found[0]
 
@@ -333,7 +341,7 @@ def _recording(store: FolderStore | SQLiteStore, entry: Entry) -> Recording:
     answered = [take.recording for take in _document(store, entry)[0] if take.recording.status]
     if not answered:
         raise UsageError(
-            f"{entry.model} was not answered over HTTP",
+            f"{entry.model} did not answer over HTTP",
             title="Nothing to replay",
             resolution=f"`swink log show --json {entry.id}` prints its events.",
         )
@@ -382,15 +390,15 @@ def _attempt(take: Take) -> tuple[str, str]:
 
 
 def _print_answer(entry: Entry, *, raw: bool, code: bool) -> None:
-    """Print the answer of a call: its code blocks, its text, or Markdown on a terminal.
+    """Print the answer of a call: code blocks, text, or Markdown on a terminal.
 
-    Raises SwinkError if the call has no answer, or the answer no code.
+    Raises SwinkError if the call has no answer, or its answer no code.
     """
     if not entry.answer:
         raise SwinkError(
             f"the call {entry.id} has no answer with text",
             title="No answer",
-            resolution=f"`swink log show {entry.id}` shows how it ended.",
+            resolution=f"`swink log show {entry.id}` shows its outcome.",
         )
     text = entry.answer
     if code:
@@ -399,14 +407,14 @@ def _print_answer(entry: Entry, *, raw: bool, code: bool) -> None:
             raise SwinkError(
                 f"the answer of the call {entry.id} has no code block",
                 title="No code",
-                resolution="Without --code the whole answer is printed.",
+                resolution="Omit --code to print the whole answer.",
             )
         text = "\n".join(blocks)
     asyncio.run(_draw(text, plain=raw or code))
 
 
 async def _draw(text: str, *, plain: bool) -> None:
-    """Show text by the sink of an answer, which draws in an event loop."""
+    """Show text through an answer sink, which draws in an event loop."""
     with closing(make_sink(plain=plain)) as sink:
         sink.write(text)
         sink.end_block()

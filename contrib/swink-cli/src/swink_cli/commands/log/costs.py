@@ -1,4 +1,4 @@
-"""Sums of what calls took and cost, by day and model."""
+"""Sum up usage and cost of calls by day and model."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ __all__ = ["Sum", "costs_cells", "summed", "sums"]
 
 
 class Sum(msgspec.Struct):
-    """What some calls took; `cost` is in US dollars, of those whose cost is known, `estimated` the
-    part for which the provider reported no usage; `unpriced` counts the others. `day` is local; it
-    or `model` is empty where all are summed up."""
+    """The usage of some calls; `cost` is in US dollars, over the calls with a known cost;
+    `estimated` is the part for which the provider reported no usage; `unpriced` counts the calls
+    without a known cost. `day` is local; it or `model` is empty if the sum covers all of them.
+    """
 
     day: str = ""
     model: str = ""
@@ -28,7 +29,7 @@ class Sum(msgspec.Struct):
     unpriced: int = 0
 
     def add(self, other: Sum) -> None:
-        """Add what other calls took."""
+        """Add the usage of another sum."""
         self.calls += other.calls
         self.input += other.input
         self.output += other.output
@@ -38,9 +39,9 @@ class Sum(msgspec.Struct):
 
 
 def sums(entries: Iterable[Entry], by: str | None, days: int | None) -> list[Sum]:
-    """Sum up calls by day and model, or `by` one of them, the last day and the dearest first.
+    """Sum up calls by day and model, or `by` one of them; newest day and highest cost first.
 
-    `days` leaves out what is older than so many.
+    `days` omits calls that are older.
     """
     today = datetime.now().astimezone().date()
     found: dict[tuple[str, str], Sum] = {}
@@ -63,7 +64,7 @@ def sums(entries: Iterable[Entry], by: str | None, days: int | None) -> list[Sum
 
 
 def summed(rows: Iterable[Sum]) -> Sum:
-    """Return the sum of sums."""
+    """Return the total of several sums."""
     whole = Sum("total")
     for row in rows:
         whole.add(row)
@@ -71,7 +72,7 @@ def summed(rows: Iterable[Sum]) -> Sum:
 
 
 def costs_cells(row: Sum | None, by: str | None) -> Sequence[str]:
-    """Return the cells of a row for people; `None` for the headings."""
+    """Return the cells of a table row; `None` for the headings."""
     if row is None:
         heads = ("DAY", "MODEL")
         numbers = ("CALLS", "TOKENS IN", "OUT", "COST")
