@@ -69,6 +69,8 @@ def attempts(talk: Conversation, exchanges: Sequence[Exchange], seen: Seen) -> I
     )
     if number - min(stale, 1) > 1 + talk.retries:
         yield f"requests: {number}, with {talk.retries} retries"
+    if is_silent(talk):
+        return  # an attempt may have ended before its request was sent
     known = failed is not None and failed.exception is not None
     if failed is not None and known and not number - 1 <= failed.attempts <= number:
         yield f"requests: {number}, and the exception says {failed.attempts} attempts"
