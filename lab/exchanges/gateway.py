@@ -29,6 +29,9 @@ from swink_gateway.serving.server import Gateway
 __all__ = ["ask", "events_of", "file_of", "hold", "key_of", "rows_of", "variable_of"]
 
 _SILENT = "time_limits = { first_event = 0.25, idle = 0.25, no_progress = 0.25 }"
+_CROWD = 5
+"""How many requests a crowd sends at once."""
+
 _REFUSED_KEY = {"chat": 502, "responses": 502, "messages": 503, "gemini": 400, "ollama": 502}
 """The status with which the gateway says that its own credentials were refused."""
 
@@ -119,6 +122,8 @@ async def _converse(
     prompts = list(talk.prompts)
     entries.append(prompts.pop(0))
     since = 0
+    if plan.notes.get("crowd"):
+        since = await _crowd(plan, talk, vendor, url, session, outcome)
     for turn in range(talk.live):
         if talk.fault is not None and turn == talk.fault_at:
             break_request(vendor, talk)
@@ -142,6 +147,31 @@ async def _converse(
             entries.append(prompts.pop(0))
         else:
             break
+
+
+async def _crowd(
+    plan: Plan,
+    talk: Conversation,
+    vendor: Vendor,
+    url: str,
+    session: aiohttp.ClientSession,
+    outcome: Outcome,
+) -> int:
+    """Send the first prompt several times at once; return the number of the last request."""
+    protocol = PROTOCOLS[plan.notes["protocol"]]
+    model = f"route-{talk.tenant}"
+    entries = [*talk.history, talk.prompts[0]]
+    built = protocol.build(model, entries, talk.options, talk.streamed, key_of(talk.tenant))
+    calls = [ask(session, url, built, protocol, talk.streamed, None) for _ in range(_CROWD)]
+    seen = await asyncio.gather(*calls)
+    exchanges = await requests_since(vendor, talk.tenant, 0)
+    outcome.counts["requests"] += len(exchanges)
+    answered = sum(each.failed is None for each in seen)
+    whole = sum(each.ended == "complete" for each in exchanges)
+    if answered != whole:
+        name = f"{talk.tenant} {talk.target.name}"
+        outcome.disagreements.append(f"{name}: {whole} answers of the vendor, {answered} got")
+    return max((each.number for each in exchanges), default=0)
 
 
 async def ask(

@@ -108,6 +108,7 @@ def plan_of(seed: int, number: int, only: str | None = None) -> Plan:
     if kind in ("budget", "kill"):
         notes["protocol"] = chance.choice(PROTOCOLS)
         notes["budget"] = 10 ** chance.uniform(-5, -2) if kind == "budget" else 100
+        notes["crowd"] = kind == "budget" and chance.random() < 0.5
         notes["after"] = chance.choice([0, 1, 2, 5, 12])
     made = tuple(_conversation(chance, kind, tenant) for tenant in tenants)
     return Plan(seed, number, kind, made, notes)
