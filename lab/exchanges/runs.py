@@ -62,7 +62,7 @@ def _of_run(
     for exchange, message in zip(whole, answers, strict=False):
         yield from compare.arrived(exchange, talk, entries, None)
         seen = library.seen_of(message)
-        yield from compare.answer(exchange, seen)
+        yield from compare.answer(exchange, seen, usage=exchange.ended == "complete")
         entries.append(Said(seen.text, seen.calls, seen.native))
         for call in seen.calls:
             if results:
@@ -195,7 +195,8 @@ def _of_answer(
         got = {"title": made.parsed.title, "count": made.parsed.count, "tags": made.parsed.tags}
         if wanted != got:
             yield f"answer: the vendor produced {wanted}, the caller got {got}"
-        yield from compare.answer(exchanges[-1], library.seen_of(made.message))
+        whole = exchanges[-1].ended == "complete"
+        yield from compare.answer(exchanges[-1], library.seen_of(made.message), usage=whole)
         return
     outcome.counts["failed"] += 1
     if isinstance(failed, swink.BadAnswer):
