@@ -29,6 +29,9 @@ from swink_gateway.serving.server import Gateway
 __all__ = ["ask", "events_of", "file_of", "hold", "key_of", "rows_of", "variable_of"]
 
 _SILENT = "time_limits = { first_event = 0.25, idle = 0.25, no_progress = 0.25 }"
+_CHOICES = {"n", "generationConfig.candidateCount"}
+"""The fields that ask for several answers; the gateway names them, since it gives one."""
+
 _CROWD = 5
 """How many requests a crowd sends at once."""
 
@@ -281,6 +284,8 @@ def _judged(
     else:
         outcome.counts["complete"] += 1
         whole = last.ended == "complete"
+        if talk.options.choices > 1 and not _CHOICES & set(seen.named):
+            yield f"option: a second choice is left out, and not named: {seen.named}"
         yield from compare.answer(last, seen, usage=whole, client=plan.notes["protocol"])
 
 

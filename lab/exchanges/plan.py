@@ -178,6 +178,7 @@ def _options(chance: random.Random, kind: str, target: Target) -> Options:
         choice=choice,
         schema=schema,
         thinking=thinking,
+        choices=2 if kind in ("chat", "gemini") and chance.random() < 0.04 else 1,
         tier=chance.choice(target.tiers) if target.tiers and chance.random() < 0.15 else None,
     )
 

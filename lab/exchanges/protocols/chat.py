@@ -37,6 +37,7 @@ def _build(
         "stop": list(options.stop) or None,
         "reasoning_effort": {"off": "none"}.get(str(options.thinking), options.thinking),
         "service_tier": options.tier,
+        "n": options.choices if options.choices > 1 else None,
     }
     body |= {name: value for name, value in given.items() if value is not None}
     if options.tools:

@@ -38,6 +38,7 @@ def _build(
         "temperature": options.temperature,
         "topP": options.top_p,
         "stopSequences": list(options.stop) or None,
+        "candidateCount": options.choices if options.choices > 1 else None,
     }
     config = {name: value for name, value in config.items() if value is not None}
     if options.thinking == "off":
