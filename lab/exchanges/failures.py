@@ -83,7 +83,7 @@ _BY_STATUS = {
 
 
 _VAGUE = ("ollama", "cohere", "converse", "mistral")
-"""APIs whose failures within a stream have codes for some kinds, or none."""
+"""APIs that give no code, or a vague one, to failures within a stream."""
 
 
 def kinds_of(exchange: Exchange) -> set[str]:
