@@ -7,6 +7,7 @@ PYTEST_ARGS ?=
 CLIENTS_ARGS ?=
 STREAMS ?= 1000000
 REFUSALS ?= 100000
+EXCHANGES ?= 10000
 FLIPS ?= all
 CORPUS_FLIPS ?= 100
 LONGEST_ANSWER ?= 8388608
@@ -46,7 +47,7 @@ CORE_TESTS := $(patsubst swink_core/%/,tests/%,$(filter-out %/__pycache__/,$(wil
 PROJECTS := pyproject.toml $(wildcard plugins/*/pyproject.toml contrib/*/pyproject.toml)
 EDITABLE := $(foreach project,$(patsubst %/,%,$(dir $(PROJECTS))),-e ./$(project))
 
-.PHONY: help demo test fresh coverage core-mutants lint format types wheels reference docs prose picture bench chaos kills fuzz judge scoreboard moving mutants counterparts clients reality constraints changelog release clean FORCE
+.PHONY: help demo test fresh coverage core-mutants lint format types wheels reference docs prose picture bench chaos kills fuzz exchanges judge scoreboard moving mutants counterparts clients reality constraints changelog release clean FORCE
 .DELETE_ON_ERROR:
 
 help:
@@ -76,6 +77,8 @@ help:
 	@echo '                  all recordings (FLIPS=50: of 50 bytes of each), measure the'
 	@echo '                  work for each read of answers of 8 MB, then run the'
 	@echo '                  property tests with many fresh examples'
+	@echo 'make exchanges    hold 10,000 exchanges drawn with a seed, through the library and the gateway, with'
+	@echo '                  the simulated vendor, and compare both sides (SEED=2, EXCHANGES=500, PROCESSES=1)'
 	@echo 'make judge        judge every kind of call to every kind of model (PROVIDERS="openai groq"),'
 	@echo '                  then 120 conversations by the rules and by the types of SDKs in .venv-sdks'
 	@echo 'make mutants      mutate providers by rule, and count what the conformance kit finds (PROVIDERS="sound"),'
@@ -178,6 +181,9 @@ fuzz: $(VENV)/.installed-dev
 	$(PY) -m lab.fuzz --flips $(FLIPS) --corpus $(CORPUS_FLIPS) --seed $(SEED)
 	$(PY) -m lab.fuzz --work $(LONGEST_ANSWER)
 	$(PY) -m pytest -q -m hypothesis --hypothesis-profile=swink-fuzz $(PYTEST_ARGS)
+
+exchanges: $(VENV)/.installed-dev
+	$(PY) -m lab.exchanges --seed $(SEED) --count $(EXCHANGES) --processes $(PROCESSES)
 
 judge: $(VENV)/.installed-dev
 	$(PY) -m swink_judge.matrix $(PROVIDERS)

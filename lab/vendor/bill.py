@@ -22,7 +22,16 @@ __all__ = ["TIERS", "Charge", "Usage", "charge", "total"]
 TIERS = {"default": "1", "flex": "0.5", "priority": "2", "batch": "0.5", "standard": "1"}
 """By what a service tier multiplies the price."""
 
-_PRIORITY_OF_5_5 = "2.5"
+_PRIORITY: tuple[tuple[str, Decimal], ...] = (
+    ("gpt-5.5", Decimal("2.5")),
+    ("gpt-5-mini", Decimal("1.8")),
+    ("gpt-4.1", Decimal("1.75")),
+    ("o3", Decimal("1.75")),
+    ("gpt-4o-mini", Decimal(5) / Decimal(3)),
+    ("gpt-4o", Decimal("1.7")),
+)
+"""By what the priority tier multiplies the price of some models, by the beginnings of their ids."""
+
 _MILLION = Decimal(1_000_000)
 
 
@@ -88,8 +97,9 @@ def charge(account: str, provider: str, model: Model, usage: Usage, tier: str) -
     )
     output = usage.output * Decimal(str(model.output))
     factor = Decimal(TIERS.get(tier, "1"))
-    if tier == "priority" and model.id.startswith("gpt-5.5"):
-        factor = Decimal(_PRIORITY_OF_5_5)
+    if tier == "priority":
+        known = (each for prefix, each in _PRIORITY if model.id.startswith(prefix))
+        factor = next(known, factor)
     cost = (prompt * input_factor + output * output_factor) * factor / _MILLION
     return Charge(account, provider, model.id, usage, tier, cost)
 

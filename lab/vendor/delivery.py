@@ -159,6 +159,7 @@ class Delivery:
         exchange = self.exchange
         failure = fault.failure
         if failure is not None and fault.kind != "filter":
+            exchange.charge = None  # a whole answer that fails is refused, and costs nothing
             return refusal(self.state, exchange, api, failure)
         if fault.kind == "silence":
             await self.connection.silence(fault.seconds)

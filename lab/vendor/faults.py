@@ -34,6 +34,7 @@ _BY_STATUS: dict[int, FailureKind] = {
     401: "auth",
     403: "permission",
     404: "not_found",
+    408: "timeout",
     413: "too_large",
     429: "rate_limit",
     503: "overloaded",

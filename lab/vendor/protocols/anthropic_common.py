@@ -33,6 +33,8 @@ def error_body(failure: Failure) -> dict[str, Any]:
     message = failure.message
     if failure.kind == "overflow" and not message.startswith("prompt is too long"):
         message = "prompt is too long: 1000001 tokens > 1000000 maximum"
+    if failure.kind == "filter":
+        message = "Output blocked by content filtering policy"
     return {"details": None, "type": _KINDS[failure.kind][1], "message": message}
 
 

@@ -95,6 +95,7 @@ class Bedrock(API):
         config = jsons.obj(body.get("inferenceConfig"))
         ask.limit = limit_of([config.get("maxTokens")])
         ask.stops = list(config.get("stopSequences") or [])
+        ask.schema = _schema(body)
         fields = jsons.obj(body.get("additionalModelRequestFields"))
         if row.vendor == "anthropic":
             thinking = jsons.obj(fields.get("thinking") or fields.get("reasoning_config"))
@@ -261,6 +262,16 @@ def _input(text: str) -> Any:
         return jsons.load(text) if text else {}
     except ValueError:
         return {}
+
+
+def _schema(body: dict[str, Any]) -> dict[str, Any] | None:
+    form = jsons.obj(jsons.obj(body.get("outputConfig")).get("textFormat"))
+    named = jsons.obj(jsons.obj(form.get("structure")).get("jsonSchema"))
+    text = jsons.text(named.get("schema"))
+    try:
+        return jsons.obj(jsons.load(text)) if text else None
+    except ValueError:
+        raise invalid("The JSON schema of outputConfig is not valid JSON.") from None
 
 
 def _read_tools(ask: Ask, config: dict[str, Any]) -> None:

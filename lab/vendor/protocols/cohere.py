@@ -34,6 +34,10 @@ _STATUS = {
     "filter": 422,
     "signature": 400,
 }
+_MESSAGES = {
+    "auth": "invalid api token",
+    "overflow": "too many tokens: size limit exceeded by 1024 tokens. Try using shorter inputs.",
+}
 _STOPS = {
     "stop": "COMPLETE",
     "length": "MAX_TOKENS",
@@ -88,7 +92,7 @@ class Cohere(API):
     def failure(self, failure: Failure, request_id: str) -> Reply:
         """Return an error response."""
         status = failure.status or _STATUS[failure.kind]
-        message = "invalid api token" if failure.kind == "auth" else failure.message
+        message = _MESSAGES.get(failure.kind, failure.message)
         reply = Reply.json({"id": request_id, "message": message}, status)
         if failure.retry_after is not None:
             reply.headers["retry-after"] = f"{failure.retry_after:g}"

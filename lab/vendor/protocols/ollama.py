@@ -37,6 +37,10 @@ _STATUS = {
     "filter": 400,
     "signature": 400,
 }
+_MESSAGES = {
+    "auth": "unauthorized",
+    "overflow": "the input length exceeds the context length",
+}
 _VERSION = "0.14.2"
 _SIZE = 2_500_000_000
 _NANO = 1_000_000_000
@@ -97,7 +101,7 @@ class Ollama(API):
     def failure(self, failure: Failure, request_id: str) -> Reply:
         """Return an error response."""
         status = failure.status or _STATUS[failure.kind]
-        message = "unauthorized" if failure.kind == "auth" else failure.message
+        message = _MESSAGES.get(failure.kind, failure.message)
         reply = Reply.json({"error": message}, status)
         if failure.retry_after is not None:
             reply.headers["retry-after"] = f"{failure.retry_after:g}"

@@ -1,0 +1,53 @@
+"""A few exchanges of each kind agree with the record of the simulated vendor."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lab.exchanges.__main__ import run
+from lab.exchanges.plan import KINDS, plan_of
+from lab.vendor import engine
+from lab.vendor.accounts import Accounts
+from lab.vendor.bill import Charge, Usage, charge
+from lab.vendor.catalog import Model
+
+_KINDS = sorted(KINDS.keys() - {"kill"})
+_SEED = 52
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_exchanges_of_each_kind_agree_with_the_record(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    totals = run(_SEED, range(3), kind, at_once=4)
+    assert capsys.readouterr().out == ""
+    assert totals.kinds == {kind: 3}
+    assert totals.counts["requests"] >= 1
+
+
+def test_a_plan_is_the_same_again_for_its_seed_and_number() -> None:
+    plans = [plan_of(_SEED, number) for number in range(50)]
+    assert plans == [plan_of(_SEED, number) for number in range(50)]
+    assert {plan.kind for plan in plans} > {"stream", "chat", "messages"}
+    assert max(talk.turns for plan in plans for talk in plan.conversations) > 30
+
+
+def test_a_wrong_bill_is_a_disagreement(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def dearer(account: str, provider: str, model: Model, usage: Usage, tier: str) -> Charge:
+        return charge(account, provider, replace(model, output=model.output + 1), usage, tier)
+
+    monkeypatch.setattr(engine, "charge", dearer)
+    assert run(_SEED, range(3), "complete", at_once=3).bad >= 1
+    assert "bill" in capsys.readouterr().out
+
+
+def test_another_tenant_is_a_disagreement(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Accounts, "of", lambda self, key: "initech")
+    assert run(_SEED, range(2), "chat", at_once=2).bad >= 1
+    assert "tenant" in capsys.readouterr().out
