@@ -12,7 +12,7 @@ import pytest
 
 from swink_test_helpers.forked_commands import swink  # noqa: F401
 
-AUTH = "to fail: auth"
+AUTH = "as requested: auth"
 OVERLOADED = "Error: Echo is overloaded"  # each attempt has a line with the message
 ONE_ROW = "1 auth: Echo does not accept the credentials"  # for all rows of which it is true
 UNKNOWN = 'no provider "nosuch"'
@@ -61,7 +61,7 @@ COMMANDS: list[tuple[str, list[str], str, str]] = [
     ("models", ["models", "nosuch"], "", UNKNOWN),
     ("providers", ["providers", "nosuch"], "", UNKNOWN),
     ("an unknown profile", ["--profile", "nosuch", "ask", "-m", "echo/echo", "Hi"], "",
-     "no profile 'nosuch'"),
+     "unknown profile 'nosuch'"),
     ("an unknown option", ["ask", "--nosuch"], "", "No such option"),
     ("batch", ["batch", "-m", "echo/fail-auth", "-o", "answers.jsonl", "rows.jsonl"], "",
      ONE_ROW),

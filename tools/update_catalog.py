@@ -71,7 +71,7 @@ DATES = "# >>> dates", "# <<< dates"
 ENDS = "retires", "successor"
 
 FIELDS = (
-    "id", "provider", "name", "match", "context_window", "max_output", "capabilities", "status",
+    "id", "provider", "name", "match", "media", "context_window", "max_output", "capabilities", "status",
     "api", "prices", "as_of", "extra",
 )  # fmt: skip
 

@@ -76,7 +76,7 @@ def test_the_prefix_of_a_distribution_is_not_repeated(tmp_path: Path) -> None:
 def test_words_that_would_break_a_file_are_refused(option: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(
         swink.UsageError,
-        match=f"{option} .* contains characters that a",
+        match=f"{option} .* contains characters that cannot",
     ):
         new("acme", tmp_path, option, words)
     assert list(tmp_path.iterdir()) == []

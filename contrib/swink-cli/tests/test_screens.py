@@ -84,7 +84,7 @@ log export x --output call.json
 log path
 log delete --all
 log
-record -m openai/any --from-sse answer.sse -o settings.api=chat --output kept "The tide?"
+record -m openai/any --from-sse answer.sse -o settings.api=chat --output kept "The tide?" <<< ""
 record -m echo/echo --output echoed Hi
 replay kept --fast
 replay nowhere

@@ -315,4 +315,4 @@ async def test_a_store_that_cannot_settle_keeps_the_reservation_and_the_answer(
         [row] = await ledger.entries(Query())
     assert answered.status == 200
     assert row.outcome == "reserved"
-    assert "an attempt keeps its reservation as its charge" in caplog.text
+    assert "cannot be stored yet" in caplog.text

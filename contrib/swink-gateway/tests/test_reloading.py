@@ -242,9 +242,9 @@ def test_check_reports_patterns_that_match_no_model(swink: Any, tmp_path: Path) 
 STORES = [
     ("redis", "url = 'redis://:pass/word@localhost'", "3: store.url: limits cannot be shared: the"),
     ("redis", "url = 'localhost:6379'", "such as redis://localhost:6379.)"),
-    ("redis", "url = 'redis://localhost?pasword=word'", "no address of a Redis server"),
-    ("redis", "url = 'redis://localhost/notadb'", "no address of a Redis server"),
-    ("redis", "url = ' redis://localhost'", "no address of a Redis server"),
+    ("redis", "url = 'redis://localhost?pasword=word'", "not the address of a Redis server"),
+    ("redis", "url = 'redis://localhost/notadb'", "not the address of a Redis server"),
+    ("redis", "url = ' redis://localhost'", "not the address of a Redis server"),
     ("redis", "url = 'redis://localhost'\npath = 'absent'", "4: store.path: a folder that is"),
     ("sqlite", "path = 'absent/ledger.db'", "3: store.path: a file in a folder that is there"),
     ("sqlite", "path = '.'", "3: store.path: a file that can be written was expected"),

@@ -360,7 +360,7 @@ def test_a_wrong_setting_leaves_it_out_by_name(
     monkeypatch.setenv("SWINK_RECORD", str(tmp_path / "calls"))
     monkeypatch.setenv("SWINK_RECORD_KEEP", "for ever")
     assert swink.complete_sync("echo/echo", "Hi").text == "Hi"
-    assert "plugin recorder is left out" in caplog.text
+    assert "plugin recorder is disabled" in caplog.text
     assert "30d 500MB 10000" in caplog.text
 
 

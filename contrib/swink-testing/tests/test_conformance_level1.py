@@ -182,7 +182,7 @@ async def test_a_token_that_is_not_given_is_explained_in_its_words(site: Path) -
 
     last = (await events_of(client, "level-one/large"))[-1]
 
-    assert (last.error_kind, last.error_message) == ("auth", "One gave no token: (unknown)")
+    assert (last.error_kind, last.error_message) == ("auth", "One issued no token: (unknown)")
 
 
 async def test_a_whole_answer_is_read_as_a_streamed_one(site: Path) -> None:

@@ -158,7 +158,7 @@ APPROVALS: list[tuple[Any, bool, str]] = [
     (
         lambda call: 5,
         False,
-        "call. What was to say so returned what is of type int",
+        "call. The function approve returned a value of type int",
     ),
 ]
 

@@ -247,7 +247,7 @@ async def test_a_sign_in_that_fails_over_http_says_so(
     _sign_in(monkeypatch)
     small_json.post(TOKEN_URL, status=status, payload=payload, repeat=True)
     async with client_with(http=AiohttpClient(), base_url="http://127.0.0.1:1") as client:
-        with pytest.raises(error, match="Entra ID gave no token"):
+        with pytest.raises(error, match="Entra ID issued no token"):
             await client.complete("azure/d", "Hi", retry=swink.RetryPolicy.none())
 
 

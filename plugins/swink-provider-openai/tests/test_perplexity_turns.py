@@ -169,7 +169,7 @@ async def test_what_the_api_has_no_field_for_is_left_out_and_told() -> None:
         told = [event.detail for event in [e async for e in stream] if isinstance(event, Notice)]
 
     assert {"seed", "top_k", "presence_penalty", "user"}.isdisjoint(http.bodies[0])
-    assert len([detail for detail in told if "has no option" in detail]) == 4
+    assert len([detail for detail in told if "does not support" in detail]) == 4
 
 
 async def test_what_the_service_keeps_is_not_said_again() -> None:

@@ -171,7 +171,7 @@ def _settings(path: Path, said: _Data, begins: bool) -> Settings:
         if settings.profile not in profiles_with_keys():
             raise swink.UsageError(
                 f"unknown profile {settings.profile!r}",
-                resolution=f"Profiles are {', '.join(profiles) or 'none'}. To create one, set a "
+                resolution=f"Profiles: {', '.join(profiles) or 'none yet'}. To create one, set a "
                 f"value: swink --profile {settings.profile} default MODEL",
             )
     return settings
