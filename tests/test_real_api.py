@@ -16,7 +16,8 @@ from swink_testing.command_line import clean_environment
 PAGE = ROOT / "docs/tutorials/a-real-api.md"
 RESULT = (
     "qwen: consistent: 50 checks hold, 9 do not apply",
-    "qwen: evidence: 10 of 25, from 3 recordings of a real server (0 confirmed by a person) and rows",
+    "qwen: evidence: 10 of 25, from 3 recordings of a real server (0 confirmed by a person) "
+    "and rows",
 )
 
 

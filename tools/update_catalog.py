@@ -71,8 +71,8 @@ DATES = "# >>> dates", "# <<< dates"
 ENDS = "retires", "successor"
 
 FIELDS = (
-    "id", "provider", "name", "match", "media", "context_window", "max_output", "capabilities", "status",
-    "api", "prices", "as_of", "extra",
+    "id", "provider", "name", "match", "media", "context_window", "max_output", "capabilities",
+    "status", "api", "prices", "as_of", "extra",
 )  # fmt: skip
 
 KEYS = {"id", "provider", "match", "prices"}

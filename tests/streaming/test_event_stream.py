@@ -380,9 +380,7 @@ def descriptors() -> int:
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors through /proc")
-@pytest.mark.filterwarnings(
-    "ignore:a stream of toy/large was neither read nor closed:ResourceWarning"
-)
+@pytest.mark.filterwarnings("ignore:a stream of toy/large was neither read:ResourceWarning")
 @pytest.mark.parametrize(
     "leave", [by_aclose, by_task_cancellation, by_break_inside, by_forgetting, by_idle_limit]
 )
