@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from aiohttp import ClientSession
 
+import swink
 from lab.exchanges.__main__ import run
 from lab.exchanges.plan import KINDS, plan_of
-from lab.vendor import engine
+from lab.vendor import Vendor, engine
 from lab.vendor.accounts import Accounts
 from lab.vendor.bill import Charge, Usage, charge
 from lab.vendor.catalog import Model
+from swink_gateway.serving.server import Gateway
 
 _KINDS = sorted(KINDS.keys() - {"kill"})
 _SEED = 52
@@ -51,3 +54,27 @@ def test_another_tenant_is_a_disagreement(
     monkeypatch.setattr(Accounts, "of", lambda self, key: "initech")
     assert run(_SEED, range(2), "chat", at_once=2).bad >= 1
     assert "tenant" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages"])
+async def test_a_call_that_a_model_does_not_support_has_a_status_after_a_request_about_it(
+    path: str,
+) -> None:
+    image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
+    if path == "/v1/messages":
+        source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+        image = {"type": "image", "source": source}  # type: ignore[dict-item]  # of JSON
+    said = [{"role": "user", "content": [image]}]
+    body = {"model": "ollama/llama3.2", "stream": True, "max_tokens": 9, "messages": said}
+    if path == "/v1/responses":
+        body = {"model": "ollama/llama3.2", "stream": True, "input": said}
+    async with Vendor() as vendor:
+        own = {"ollama": {"base_url": vendor.url, "api_key": "key-alpha"}}
+        async with (
+            swink.Client(providers=own) as client,
+            Gateway(client) as gateway,
+            ClientSession() as session,
+        ):
+            response = await session.post(gateway.url + path, json=body)
+            assert response.status == 400
+        assert [exchange.path for exchange in vendor.state.record.exchanges] == ["/api/show"]

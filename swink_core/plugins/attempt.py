@@ -21,6 +21,8 @@ from swink_core.vocabulary.charges import (
     dollars_of,
     keeps_long,
     prompt_of,
+    reports_terms,
+    requested_terms,
     reserved,
     tokens_of,
 )
@@ -31,6 +33,7 @@ from swink_core.vocabulary.models import Model, ProviderInfo
 from swink_core.vocabulary.options import StreamOptions
 from swink_core.vocabulary.outcome import NOTHING, Charge, Cost, Usage
 from swink_core.vocabulary.prices import cost_of
+from swink_core.vocabulary.structs import replace
 from swink_core.vocabulary.tokens import Estimate
 
 log = logging.getLogger(__name__)
@@ -291,13 +294,22 @@ class Attempt:
             info = self.model.info
             taken = completed_usage(usage, prompt, seen, seconds, is_complete, info, self.options)
         is_known = cost is not None or self.reported_cost is not None
+        assert taken is not None
         paid = self.price(taken, cost, at)
         estimated = taken is not usage
         if paid is not None and estimated and not is_known:
+            paid = self._by_requested_terms(taken, paid, at)
             paid.estimated = True
-        assert taken is not None
         self._settled = Charge(tokens_of(taken), dollars_of(paid), estimated)
         return paid
+
+    def _by_requested_terms(self, taken: Usage, paid: Cost, at: datetime) -> Cost:
+        """Return the higher of `paid` and the cost by requested terms, unless some are reported."""
+        terms = requested_terms(self.options)
+        if not terms or reports_terms(taken):
+            return paid
+        requested = self.price(replace(taken, extra={**taken.extra, **terms}), None, at)
+        return max(paid, requested or paid, key=lambda cost: dollars_of(cost) or 0.0)
 
     def take_charge(self, usage: Usage | None, cost: Cost | None) -> None:
         """Charge the usage and the cost that were reported, and no estimate."""

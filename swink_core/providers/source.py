@@ -275,7 +275,8 @@ class EventSource:
             self._take_rest()
         elif isinstance(error, ProviderFailure) and self._phase != "connect":
             failure.phase = self._phase
-            self._take_rest()
+            with suppress(ProviderFailure):  # a cut body cannot be parsed: the failure is the cut
+                self._take_rest()
         return self._end(self._out.failure or failure)
 
     def cut(self, failure: Failure) -> list[ev.Event]:

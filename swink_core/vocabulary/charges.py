@@ -113,7 +113,7 @@ def reserved(
     the request names has its price.
     """
     output = reserved_output(info, options)
-    terms = {f"_{n}": str(word) for n, word in enumerate(_values(options.extra or {}, _TERMS))}
+    terms = requested_terms(options)
     usage = Usage(prompt, output, extra=terms)
     costs = [_priced(usage, info, options, at)]
     if terms:  # a provider may serve at its usual price instead
@@ -122,6 +122,16 @@ def reserved(
         costs.append(_priced(replace(usage, cache_write=prompt), info, options, at))
     known = [cost for cost in costs if cost is not None]
     return Charge(prompt + output, max(known, default=None), True)
+
+
+def requested_terms(options: StreamOptions) -> dict[str, str]:
+    """Return the service tier and speed that a request names, as usage reports them."""
+    return {f"_{n}": str(word) for n, word in enumerate(_values(options.extra or {}, _TERMS))}
+
+
+def reports_terms(usage: Usage) -> bool:
+    """Tell whether usage reports the service tier or speed that the provider bills."""
+    return not usage.extra.keys().isdisjoint(_TERMS)
 
 
 def _holds_marks(extra: Mapping[str, Any] | None) -> bool:

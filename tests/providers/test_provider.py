@@ -716,6 +716,15 @@ async def test_a_whole_answer_is_replayed_through_the_same_events() -> None:
     assert types(events) == ["start", "text_start", "text_delta", "text_delta", "text_end", "done"]
 
 
+async def test_a_whole_answer_that_is_cut_is_a_network_failure() -> None:
+    pipe = Pipe(WHOLE[:7], headers=JSON)
+    pipe.send(swink.ProviderFailure(Failure("streaming", kind=Kind.NETWORK, code="cut")))
+    async with client_of(http=PipeClient(pipe)) as client:
+        events = await collect(client.stream(MODEL, "Hi", transport="buffered", retry=False))
+    assert types(events) == ["start", "error"]
+    assert (events[-1].error_kind, events[-1].code) == (Kind.NETWORK, "cut")
+
+
 async def test_a_whole_answer_is_asked_for_as_such() -> None:
     http = PipeClient(Pipe(WHOLE, headers=JSON, end=True), Pipe(*HELLO))
     async with client_of(http=http) as client:

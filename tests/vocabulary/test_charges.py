@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from swink_core import CacheStrategy, Charge, ModelInfo, StreamOptions, Usage
+from swink_core import CacheStrategy, Charge, Context, Model, ModelInfo, StreamOptions, Usage
 from swink_core.vocabulary.charges import (
     OUTPUT_RATE,
     TYPICAL_OUTPUT,
@@ -16,6 +16,7 @@ from swink_core.vocabulary.charges import (
     reserved_output,
 )
 from swink_core.vocabulary.prices import PriceCase, Prices
+from swink_testing.calls import call_of
 
 AT = datetime(2026, 11, 25, tzinfo=UTC)
 M = 1_000_000
@@ -102,6 +103,28 @@ def test_missing_usage_is_completed(
     options = StreamOptions(max_tokens=2_000)
     usage = completed_usage(reported, prompt, seen, seconds, is_complete, MODEL, options)
     assert (usage.input, usage.output, usage.total) == (input, output, input + output)
+
+
+# (usage that the provider reports, US dollars of 1,000 tokens of prompt and 1,000 of output)
+BY_TIER: list[tuple[Usage | None, float]] = [
+    (None, 2 * 0.005 + 0.5),
+    (Usage(1_000), 2 * 0.005 + 0.5),
+    (Usage(1_000, extra={"service_tier": "default"}), 0.005 + 0.5),
+]
+
+
+@pytest.mark.parametrize(("reported", "dollars"), BY_TIER)
+def test_an_estimate_has_the_price_of_the_requested_tier(
+    reported: Usage | None, dollars: float
+) -> None:
+    options = StreamOptions(max_tokens=1_000, extra={"service_tier": "priority"})
+    attempt = call_of(None, Model("acme", "large", MODEL), options=options).attempt
+    attempt.about(Context([]), lambda model, context: 1_000)
+    attempt.begin(0.0)
+    attempt.end(0.0)
+    attempt.settle(reported, None, 1_000, is_complete=False, at=AT)
+    assert attempt.charge.cost == pytest.approx(dollars)
+    assert attempt.charge.estimated
 
 
 def test_charges_add_up() -> None:

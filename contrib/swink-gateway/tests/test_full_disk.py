@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from full_disk_ledger import FullDisk
 from redis_server import RedisServer
 from serving import ask, serving, until
 from test_keepalive import BEGUN, ENDED, HI, Thinking
-from test_keys import FullDisk
 
 from swink_gateway.policy import charging
 from swink_gateway.policy.config import Config, Source

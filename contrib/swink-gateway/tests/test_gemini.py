@@ -121,6 +121,7 @@ def test_ids_model_and_usage_of_an_answer() -> None:
     [
         ('{"a":', StopReason.TOOL_USE, "MALFORMED_FUNCTION_CALL"),
         ('{"a":', StopReason.LENGTH, "MAX_TOKENS"),
+        ('{"a":', StopReason.CONTENT_FILTER, "SAFETY"),
         ("", StopReason.LENGTH, "MAX_TOKENS"),
     ],
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import pytest
+from full_disk_ledger import FullDisk
 from serving import Answer, Scripted, ask, serving, until
 
 import swink_core as swink
@@ -20,8 +20,6 @@ from swink_gateway.policy.limits import Allowance, MemoryLedger, Query, StoreUna
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_gateway.serving.calls import ACTIVE
 from swink_testing.clock import ManualClock
-
-T = TypeVar("T")
 
 ENVIRON = {"A": "key-a", "B": "key-b", "O": "key-o"}
 
@@ -256,18 +254,6 @@ async def test_spending_has_no_rounding_noise(each: float, times: int, told: flo
     async with serving(config=config_of(KEYS), ledger=ledger) as gateway:
         (row,) = (await ask(gateway, "/v1/spending", headers=ALICE)).json["data"]
     assert (str(row["dollars_today"]), str(row["dollars_this_month"])) == (str(told), str(told))
-
-
-class FullDisk(SQLiteLedger):
-    """A ledger in a file that no longer grows."""
-
-    is_full = False
-
-    async def _do(self, what: Callable[[], T]) -> T:
-        def fail() -> T:
-            raise sqlite3.OperationalError("database or disk is full")
-
-        return await super()._do(fail if self.is_full else what)
 
 
 FULL_DISK: list[tuple[str, dict[str, Any]]] = [

@@ -27,16 +27,19 @@ _COUNTED = frozenset(
 
 def count_tokens(usage: dict[str, Any], out: EventWriter) -> None:
     """Figures are cumulative. Thoughts are counted beside the answer, and so is what tools of the
-    server gave to the model to read, beside the prompt. A count of 0 is left out by the API."""
+    server gave to the model to read, beside the prompt. The API leaves out a count of 0: the sum of
+    the last frame shows it, and in an earlier frame the count may be still to come."""
     prompt, tools = _number(usage, "promptTokenCount"), _number(usage, "toolUsePromptTokenCount")
     told, thoughts = _number(usage, "candidatesTokenCount"), _number(usage, "thoughtsTokenCount")
-    counted = told is not None or thoughts is not None
+    total = _number(usage, "totalTokenCount")
+    has_none = out.stop_reason is not None and prompt is not None and total == prompt + (tools or 0)
+    counted = has_none or told is not None or thoughts is not None
     out.usage(
         input=None if prompt is None else prompt + (tools or 0),
         output=(told or 0) + (thoughts or 0) if counted else None,
         cache_read=_number(usage, "cachedContentTokenCount"),
         reasoning=thoughts,
-        total=_number(usage, "totalTokenCount"),
+        total=total,
         extra={name: value for name, value in usage.items() if name not in _COUNTED}
         | {name: count for name, count in _billed(usage) if count},
     )

@@ -1,8 +1,8 @@
-"""Replace options that a model refuses with instructions in the system prompt.
+"""Replace options that a model refuses, with a notice.
 
-A `tool_choice` that forces a call becomes `auto`. JSON mode becomes an instruction and not a
-schema, because Anthropic's schemas close every object, so that none of them fits any JSON object.
-Clients that prefer the refusal send the header `x-swink-strict: true`.
+A `tool_choice` that forces a call becomes `auto`. JSON mode becomes an instruction in the system
+prompt and not a schema, because Anthropic's schemas close every object, so that none of them fits
+any JSON object. Clients that prefer the refusal send the header `x-swink-strict: true`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from attrs import evolve
 
-from swink_core import Client, Model, StreamOptions, TextBlock, replace
+from swink_core import Client, Context, Model, StreamOptions, TextBlock, replace
 from swink_core.providers import HTTPProvider
 from swink_gateway.policy.routing import Chain
 from swink_gateway.protocols import Asked
@@ -32,7 +32,7 @@ _RELAXED: dict[str, Any] = {_CHOICE: "auto", _FORMAT: None}
 
 _JSON = "Answer with one JSON object and nothing else: no code fence, no words around it."
 _NOTICES = {
-    _CHOICE: "{} refuses tool_choice {!r}: auto was sent, and the system prompt asks for the call",
+    _CHOICE: "{} does not support tool_choice {!r}: auto was sent",
     _FORMAT: "{} has no JSON mode without a schema: the system prompt asks for a JSON object",
 }
 
@@ -50,26 +50,27 @@ def relaxed(client: Client, chain: Chain, asked: Asked) -> tuple[Chain, Asked]:
     left = {name: value for name, value in options.items() if name not in moved}
     found: Chain = []
     notices: dict[str, None] = {}
-    told: dict[str, None] = {}
+    asks_for_json = False
     for model, own in chain:
         given = {**moved, **own}
         for name in _refused(client, model, asked, {**left, **given}):
             notices[_NOTICES[name].format(model, moved.get(name))] = None
-            told[_words(name, moved)] = None
             given[name] = _RELAXED[name]
+            asks_for_json = asks_for_json or name == _FORMAT
         found.append((model, {n: v for n, v in given.items() if v is not None}))
-    if not told:
+    if not notices:
         return chain, asked
-    prompt = asked.context.system_prompt
-    added = "\n\n".join(told)
-    context = replace(
-        asked.context,
-        system_prompt=[*prompt, TextBlock(added)]
-        if isinstance(prompt, list)
-        else "\n\n".join(filter(None, [prompt, added])),
-    )
-    changed = evolve(asked, context=context, options=left, notices=[*asked.notices, *notices])
+    changed = evolve(asked, options=left, notices=[*asked.notices, *notices])
+    if asks_for_json:
+        changed.context = _asking_for_json(asked.context)
     return found, changed
+
+
+def _asking_for_json(context: Context) -> Context:
+    prompt = context.system_prompt
+    if isinstance(prompt, list):
+        return replace(context, system_prompt=[*prompt, TextBlock(_JSON)])
+    return replace(context, system_prompt="\n\n".join(filter(None, [prompt, _JSON])))
 
 
 def _refused(client: Client, model: Model, asked: Asked, options: dict[str, Any]) -> list[str]:
@@ -88,11 +89,3 @@ def _refused(client: Client, model: Model, asked: Asked, options: dict[str, Any]
         found.append(name)
         left = evolve(left, **{name: _RELAXED[name]})
     return found
-
-
-def _words(name: str, moved: dict[str, Any]) -> str:
-    if name == _FORMAT:
-        return _JSON
-    tool = moved[_CHOICE]
-    which = "one of the tools" if tool == "required" else f"the tool {tool}"
-    return f"Answer by calling {which}, not in words."

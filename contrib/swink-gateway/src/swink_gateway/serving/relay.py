@@ -198,12 +198,14 @@ def _written(encoder: Encoder, batch: Sequence[Any], stream: EventStream, protoc
 def _is_refusal(event: Any, stream: EventStream) -> bool:
     """Tell whether a call failed before its provider began to answer.
 
-    SDKs read a later failure from the stream, and do not retry it.
+    SDKs read a later failure from the stream, and do not retry it. An unsupported call is refused
+    before it is sent, though a request about the model may have been answered.
     """
     head = stream.call.attempt.response
     if type(event) is not Error or event.code == EMPTY or stream.message.content:
         return False
-    return head is None or head.status >= 400
+    is_unsent = event.error_kind is StreamErrorKind.UNSUPPORTED
+    return is_unsent or head is None or head.status >= 400
 
 
 def _is_broken_off(event: Any, stream: EventStream) -> bool:

@@ -223,7 +223,7 @@ class GeminiEncoder:
         why: dict[str, Any] = {"finishReason": FINISH[reason]}
         if writer.broken:
             why["finishMessage"] = "; ".join(writer.broken)
-            if reason is not StopReason.LENGTH:
+            if reason in (StopReason.STOP, StopReason.TOOL_USE):  # others say what cut the call
                 why["finishReason"] = BROKEN_CALL
         answer = self._candidates(writer, **why)
         if writer.own and end.metadata:
