@@ -1,4 +1,4 @@
-"""A ledger in SQLite whose disk is full when a test says so."""
+"""A ledger in SQLite on a disk that a test can fill."""
 
 from __future__ import annotations
 
