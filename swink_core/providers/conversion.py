@@ -110,7 +110,7 @@ class PlacedTurns:
         self.at.append(at)
 
     def path(self, number: int) -> str:
-        """Return the path of the message that a turn comes from."""
+        """Return the place of the message from which a turn was made, such as `messages[3]`."""
         return f"messages[{self.at[number]}]"
 
     def paths_of_blocks(self, number: int) -> list[str]:

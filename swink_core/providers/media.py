@@ -1,4 +1,4 @@
-"""Media of a conversation, and the files of this machine that are sent as such.
+"""Images, audio and documents of a conversation, and local files that are sent as such media.
 
 Only regular files of limited size are read: a pipe would block, and a device never ends.
 `check_file` only queries the file system. `read_media` reads in a thread, because a slow disk would

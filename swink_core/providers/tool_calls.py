@@ -169,6 +169,6 @@ class OpenCalls:
         return None
 
     def _is_affordable(self, characters: int) -> bool:
-        """Tell whether so many characters more may be read for stray fragments, and count them."""
+        """Count characters read for fragments without a call; tell whether the limit is kept."""
         self._stray_work += characters
         return self._stray_work <= MAX_STRAY_WORK

@@ -3,7 +3,7 @@
 A provider package implements one through an entry point of the group `swink.batches`: a class
 without arguments whose methods yield requests, receive the bodies of their answers, and return the
 parsed result (`BatchAPI`). The provider's adapter converts rows to requests and results to answers:
-a client uses a wire that stores the request, and later one that returns the answer.
+a client first uses a transport that stores the request, and later one that returns the answer.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ SIZE = 10_000
 """Deltas that wait at most."""
 
 FLUSH_SECONDS = 4.0
-"""How long closing waits for what is queued: less than a client waits for its plugins."""
+"""Seconds that `aclose` waits for queued events: less than a client waits for its plugins."""
 
 _DELTAS = (swink.TextDelta, swink.ThinkingDelta, swink.ToolCallDelta)
 

@@ -212,7 +212,7 @@ def _name_of(function: Any) -> str:
 
 
 def described(error: BaseException) -> str:
-    """Return the class and the text of an exception; the class alone if it cannot be written."""
+    """Return the class and message of an exception, or the class alone if `str` of it fails."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:

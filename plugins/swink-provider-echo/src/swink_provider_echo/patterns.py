@@ -102,7 +102,7 @@ _Choices = _Digits | _Chance
 
 
 class _Writer:
-    """Writes one string; `spare` repetitions are made beyond the least."""
+    """Writes one string, with at most `spare` repetitions beyond the pattern's minimum."""
 
     def __init__(self, choices: _Choices, spare: int) -> None:
         self.spare = spare

@@ -70,7 +70,7 @@ _FAMILIES = {
     ),
     "partners": re.compile(r"^(?!(endpoints|models|tunedModels)/)[^/]+/[^/]+$"),
 }
-"""Which models others speak for, each by a module of this name, for which an extra is installed."""
+"""Models that other packages handle, with the module that handles each. An extra installs it."""
 
 _PUBLISHERS = {"claude": "anthropic", "mistral": "mistralai"}
 

@@ -87,7 +87,7 @@ class OpenAIConverter(MessageConverter):
         self._numbers: dict[str, int] = {}
 
     def tool_id(self, tool_call_id: str) -> str:
-        """Return the id under which a tool call goes back."""
+        """Return the id of a tool call that is sent back to the provider."""
         if not is_synthetic_id(tool_call_id):
             if self.tool_id_length is None or len(tool_call_id) <= self.tool_id_length:
                 return tool_call_id

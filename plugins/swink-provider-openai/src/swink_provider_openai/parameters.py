@@ -191,7 +191,7 @@ def _tool_choice(choice: str | None) -> str | dict[str, Any] | None:
 
 
 def _form(options: StreamOptions) -> Any:
-    """Return the `json_schema` of the call's own fields, which may hold a name."""
+    """Return the `json_schema` in the call's `extra`, which may contain a name."""
     form = options.extra.get("response_format")
     return form.get("json_schema") if isinstance(form, Mapping) else None
 

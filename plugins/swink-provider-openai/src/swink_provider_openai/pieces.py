@@ -9,7 +9,7 @@ __all__ = ["said_alone"]
 
 
 def said_alone(delta: Delta, in_calls: bool, out: EventWriter) -> bool:
-    """Take a piece of reasoning, or of a call that has begun, if it says nothing else."""
+    """Handle a delta that has only reasoning, or only a piece of a call that has begun."""
     thought, calls = delta.reasoning_content, delta.tool_calls
     if thought and delta == Delta(delta.content, reasoning_content=thought):
         out.thinking(thought)

@@ -22,7 +22,7 @@ def with_names(parser: Any, names: Mapping[str, str]) -> Any:
 
 
 class _Parser:
-    """Renames fields in the data itself: what no dialect needs costs no other answer anything."""
+    """Renames fields in the data, for dialects only: other answers do not pay for it."""
 
     def __init__(self, parser: Any, names: Mapping[str, str]) -> None:
         self._parser = parser

@@ -60,7 +60,7 @@ class Claims:
         try:
             await self.ledger.claim(self.owner, ids)
         except Exception as error:
-            log.warning("ids of an answer are not stored, so requests with them fail: %s", error)
+            log.warning("cannot store the ids of an answer; requests with them fail: %s", error)
 
 
 @define(frozen=True)

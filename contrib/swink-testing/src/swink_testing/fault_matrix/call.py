@@ -200,7 +200,7 @@ async def requests_for(
 
 
 def asks_another_api(subject: FaultSubject) -> bool:
-    """Tell whether a server without the API of the model's rules gets the other API."""
+    """Tell whether the other API is used if a server lacks the one in the model's rules."""
     if "api" not in subject.provider.info.settings:
         return False
     elsewhere = swink.StreamOptions(base_url="http://elsewhere.example")

@@ -326,7 +326,7 @@ class RedisLedger:
         log.warning("Redis at %s is back: this process shares all limits again", self._server.where)
 
     async def _write_again(self) -> None:
-        """Write the budgets of keys that the server has lost, and the answers under way here."""
+        """Write budgets that the server has lost again, and count this process's open answers."""
         for key in self._budgets.keys:
             now = int(self._leases.local.now())
             await self._pay(("", key, now, 0, 0, 0.0), written_again=True)

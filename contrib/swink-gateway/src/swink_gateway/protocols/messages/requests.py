@@ -323,7 +323,7 @@ def _open(sealed: Sealed, thought: str, answer: AssistantMessage, beside: list[S
 
 
 def _sealed_in(citation: Any) -> Sealed | None:
-    """Return the data sealed into a citation; it belongs to another provider."""
+    """Return another provider's data that the gateway encoded in a citation."""
     opaque = citation.get("encrypted_index") if isinstance(citation, dict) else None
     return unsealed(opaque) if isinstance(opaque, str) else None
 

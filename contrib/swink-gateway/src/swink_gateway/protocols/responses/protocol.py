@@ -72,7 +72,7 @@ class ResponsesProtocol:
 
 
 class ResponsesEncoder(EventEncoder):
-    """Writes numbered events; `_output` holds the items by index, `None` while in progress."""
+    """Writes numbered events; `_output` maps indexes to complete items or `None`."""
 
     content_type = SSE
 
