@@ -272,6 +272,12 @@ async def test_usage(name: str, counts: list[dict[str, Any]], usage: Usage | Non
     assert found == usage
 
 
+async def test_the_missing_count_of_an_empty_answer_is_0() -> None:
+    counts = {"promptTokenCount": 3, "totalTokenCount": 3}
+    events = await _events({"usageMetadata": counts, **frame(finish="SAFETY")})
+    assert events[-1].usage == Usage(3, 0, total=3, reported=True)
+
+
 async def test_who_answered_is_told() -> None:
     last = (
         await _events(

@@ -28,11 +28,12 @@ _COUNTED = frozenset(
 def count_tokens(usage: dict[str, Any], out: EventWriter) -> None:
     """Figures are cumulative. Thoughts are counted beside the answer, and so is what tools of the
     server gave to the model to read, beside the prompt. The API leaves out a count of 0: the sum of
-    the last frame shows it, and in an earlier frame the count may be still to come."""
+    the last frame of an empty answer shows it."""
     prompt, tools = _number(usage, "promptTokenCount"), _number(usage, "toolUsePromptTokenCount")
     told, thoughts = _number(usage, "candidatesTokenCount"), _number(usage, "thoughtsTokenCount")
     total = _number(usage, "totalTokenCount")
-    has_none = out.stop_reason is not None and prompt is not None and total == prompt + (tools or 0)
+    is_empty = out.stop_reason is not None and not out.has_answer
+    has_none = is_empty and prompt is not None and total == prompt + (tools or 0)
     counted = has_none or told is not None or thoughts is not None
     out.usage(
         input=None if prompt is None else prompt + (tools or 0),

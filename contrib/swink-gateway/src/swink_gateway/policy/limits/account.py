@@ -72,7 +72,7 @@ class Account(Struct):
         self.streams[process] = self.streams.get(process, int(ends)) - ends
 
     def charge(self, at: float, requests: int, tokens: int, dollars: float) -> None:
-        """Add a charge to the sum of its second; `spending` drops seconds that no longer count."""
+        """Add a charge to the sum of a second; `spending` drops seconds that no longer count."""
         before = self.seconds.get(int(at), (0, 0))
         self.seconds[int(at)] = before[0] + requests, before[1] + tokens
         for period in periods(at) if dollars else ():
