@@ -77,6 +77,15 @@ async def test_a_strict_client_is_told_what_the_model_refuses() -> None:
     assert "does not support json" in answer.json["error"]["message"]
 
 
+async def test_a_swink_client_is_told_what_the_model_refuses() -> None:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "Hi"}]}
+    body |= {"tools": [{"name": "look"}], "options": {"tool_choice": "look"}}
+    async with serving(providers=OWN) as gateway:
+        answer = await ask(gateway, "/v1/stream", body)
+    assert "x-swink-notices" not in answer.headers
+    assert "does not support tool choice" in answer.body.decode()
+
+
 @pytest.mark.parametrize("said", [LOOK, REQUIRED], ids=["a tool", "any tool"])
 async def test_a_model_that_takes_a_forced_choice_is_sent_it(said: dict[str, Any]) -> None:
     upstream, answer = await asked(said, TAKES_ALL)

@@ -384,7 +384,7 @@ class Calls:
         asked.patience = stated_patience(request.headers)
         asked.tags = stated_tags(request.headers)
         asked.memory = memory
-        asked.is_strict = request.headers.get(STRICT, "").lower() == "true"
+        asked.is_strict = asked.is_strict or request.headers.get(STRICT, "").lower() == "true"
         return asked
 
     async def read(self, request: web.Request, hold: Holding) -> bytes:

@@ -89,6 +89,7 @@ class NativeProtocol:
             raise BadRequest(str(error)) from error
         _check_addresses(asked.context.messages)
         asked.stream = stream is not False
+        asked.is_strict = True  # a swink client reports what the model does not support
         asked.options = self._options(said.take("options", dict) or {})
         _check_extra(asked.options.get("extra"), "options.extra")
         if (call := said.object("call")) is not None:
