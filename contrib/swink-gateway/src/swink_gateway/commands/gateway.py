@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import (
     AbstractContextManager,
@@ -158,7 +159,6 @@ def command(
     config = given["config"] = Config() if source is None else source.config(environ)
     store = config.store
     worker = shared = None
-    parent = os.getpid()
     with suppress(KeyboardInterrupt), ExitStack() as of_all, ExitStack() as of_parent:
         if workers > 1:
             folder = mkdtemp(prefix=f"swink-gateway-{os.getpid()}-", dir=_in_memory())
@@ -185,11 +185,20 @@ def command(
         shutdown = Shutdown(drain, notice, lambda line: _say_below(_of(worker, line)))
         keep = _forget_text if shared is None else shared.write
         asyncio.run(_serve(given, source, environ, store, shutdown, worker, keep))
-        if worker is not None and os.getppid() != parent:  # which would have removed it
-            rmtree(folder, ignore_errors=True)
+        if worker is not None and worker.is_orphan:  # the parent would have removed it
+            _remove(folder)
     if worker is None:
         _say_stopped()
     return 0
+
+
+def _remove(folder: str) -> None:
+    """Remove a folder that other workers may still write to and remove at the same time."""
+    for _ in range(20):
+        rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            return
+        time.sleep(0.05)
 
 
 def _in_memory() -> str | None:

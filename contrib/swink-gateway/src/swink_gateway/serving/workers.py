@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import mmap
 import os
+import select
 import signal
 import socket
 import sys
@@ -68,6 +69,11 @@ class Worker:
     alive: int
     """A file descriptor that becomes readable when the parent dies."""
     room: Room
+
+    @property
+    def is_orphan(self) -> bool:
+        """Whether the parent is dead. The system gives a new parent a moment later."""
+        return bool(select.select([self.alive], [], [], 0)[0])
 
     def ready(self) -> None:
         """Report to the parent that requests are served."""
