@@ -151,6 +151,7 @@ async def leave_one(
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.usefixtures("transport")
 async def test_streams_left_at_random_leave_no_task_and_no_descriptor(
     seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
