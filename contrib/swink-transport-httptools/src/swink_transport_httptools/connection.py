@@ -294,7 +294,7 @@ class Connection(asyncio.Protocol):
             self.coding = coding if coding in CODINGS else None
         if "Transfer-Encoding" in headers:
             last = headers.getall("Transfer-Encoding")[-1]
-            self._is_until_eof = last.rpartition(",")[2].strip().lower() != "chunked"
+            self._is_until_eof = last.rpartition(",")[2].strip(" \t").lower() != "chunked"
         else:
             self._is_until_eof = "Content-Length" not in headers
         self.status = status
