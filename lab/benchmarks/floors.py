@@ -25,14 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from lab.benchmarks.formats import FORMATS, Format
-from lab.benchmarks.server import WRITE_SIZE, expected_text
-from lab.benchmarks.transports import (
-    add_transport,
-    certificate,
-    chosen,
-    http_client,
-    server_tls,
-)
+from lab.benchmarks.server import WRITE_SIZE, expected_text, server_tls
+from lab.benchmarks.transports import add_transport, certificate, chosen, http_client
 
 KINDS = {"short": 3, "31 messages": 3, "burst": 2_000}
 """Deltas of an answer, by kind of call."""

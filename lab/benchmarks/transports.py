@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import ssl
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -54,10 +53,3 @@ def certificate() -> Iterator[Path]:
         made.write_bytes(made.read_bytes() + public.read_bytes())
         os.environ["SSL_CERT_FILE"] = str(public)
         yield made
-
-
-def server_tls(made: str | Path) -> ssl.SSLContext:
-    """Return the server's side of TLS with a certificate that `certificate` made."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(made)
-    return context

@@ -183,9 +183,12 @@ async def test_a_connection_with_a_doubt_is_not_used_again(answer: bytes) -> Non
         assert connections(server) == 2
 
 
-async def test_a_body_without_a_length_ends_with_its_connection() -> None:
+@pytest.mark.parametrize("coding", [None, b"gzip", b"chunked, gzip", b"\x0cchunked"])
+async def test_a_body_without_a_length_ends_with_its_connection(coding: bytes | None) -> None:
+    header = b"" if coding is None else b"Transfer-Encoding: %b\r\n" % coding
+
     async def answer(exchange: Exchange) -> None:
-        await exchange.raw(b"HTTP/1.1 200 OK\r\n\r\nall of it")
+        await exchange.raw(b"HTTP/1.1 200 OK\r\n%b\r\nall of it" % header)
         exchange.ended = True
         exchange.close()
 
@@ -354,6 +357,21 @@ async def test_requests_at_once_look_a_name_up_once(monkeypatch: pytest.MonkeyPa
         client.close_idle()
         await ask(client, url)
     assert lookups == ["localhost"]
+
+
+async def test_connections_are_spread_over_the_addresses_of_a_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+
+    async def several(host: str, *_: Any, **__: Any) -> list[Any]:
+        return [(host, number) for number in range(3)]
+
+    monkeypatch.setattr(loop, "getaddrinfo", several)
+    known = pool.Pool(loop)
+    found: list[Any] = [await known._resolve("api.example", 443) for _ in range(4)]
+    assert [addresses[0][1] for addresses in found] == [0, 1, 2, 0]
+    assert all(len(addresses) == 3 for addresses in found)
 
 
 async def test_cancelling_one_request_leaves_the_others_that_wait_for_the_name(

@@ -38,7 +38,7 @@ MOST_URLS = 256
 USER_AGENT = f"swink-transport-httptools (httptools {httptools.__version__})"
 
 
-@frozen
+@frozen(repr=False)  # the target may contain a key
 class _Place:
     """The destination of requests: the origin, the request target and the `Host` header."""
 

@@ -171,12 +171,14 @@ class Pool:
         now = self._loop.time()
         known = self._addresses.get(key)
         if known is not None and known[0] > now:
-            return known[1]
+            addresses = known[1]
+            addresses.append(addresses.pop(0))  # each address takes a share of the connections
+            return [*addresses]
         lookup = self._lookups.get(key)
         if lookup is None:
             lookup = self._lookups[key] = self._loop.create_task(self._look_up(host, port))
             lookup.add_done_callback(lambda done: self._looked_up(key, done))
-        return await asyncio.shield(lookup)
+        return [*await asyncio.shield(lookup)]
 
     async def _look_up(self, host: str, port: int) -> list[_AddressInfo]:
         return await self._loop.getaddrinfo(
