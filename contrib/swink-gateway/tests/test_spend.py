@@ -143,7 +143,7 @@ async def test_a_budget_used_up_by_the_first_attempt_ends_the_chain(stream: bool
     async with gateway_of(ledger, [Start(), broken], ANSWER, file=file) as gateway:
         refused = await say(gateway, "best", BOB, stream)
         assert refused.status in (429, 503)
-        assert b"has taken what it may: 2 US dollars a day" in refused.body
+        assert b"has reached its limit of 2 US dollars a day" in refused.body
         [row] = await ledger.entries(Query())
         assert row.cost == pytest.approx(2.000002)
         [spent] = await ledger.spending(["bob"])
@@ -302,6 +302,22 @@ async def test_an_unreadable_ledger_is_reported_with_the_cause(
     found = await spend(swink, *(word.format(file) for word in words))
     assert found.returncode in (1, 2)
     assert why in found.stderr
+
+
+REFUSED_KEYS = [
+    ("wrong", [], "Set SWINK_GATEWAY_KEY to a key of its file"),
+    ("key-a", ["--audit"], "Set SWINK_GATEWAY_KEY to a key with operator = true"),
+]
+
+
+@pytest.mark.parametrize(("key", "words", "advice"), REFUSED_KEYS)
+async def test_a_refused_key_is_reported_with_the_key_to_set(
+    key: str, words: list[str], advice: str, swink: Any
+) -> None:
+    async with gateway_of(MemoryLedger()) as gateway:
+        found = await spend(swink, "--gateway", gateway.url, *words, SWINK_GATEWAY_KEY=key)
+    assert found.returncode == 1
+    assert advice in found.stderr
 
 
 async def test_rows_without_budgets_cannot_be_audited(swink: Any, tmp_path: Path) -> None:

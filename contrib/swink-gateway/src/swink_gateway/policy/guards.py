@@ -81,7 +81,7 @@ class Guard:
             return
         tokens = prompt_of(target.info, call.context, target.options).tokens
         if tokens > most:
-            why = f"the prompt has about {tokens:,.0f} tokens; at most {most:,} are let out"
+            why = f"the prompt has about {tokens:,.0f} tokens (limit: {most:,})"
             raise self.refusal(why, StreamErrorKind.CONTEXT_WINDOW_EXCEEDED)
 
     def checked(self, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
