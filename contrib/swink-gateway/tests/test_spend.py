@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from serving import ONCE, Answer, Scripted, ask
+from serving import ONCE, Answer, Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import Done, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
@@ -150,6 +150,16 @@ async def test_a_budget_used_up_by_the_first_attempt_ends_the_chain(stream: bool
         assert spent.streams == 0
         after = await say(gateway, "best", BOB, stream)
         assert (after.status, after.json["error"]["code"]) == (429, "insufficient_quota")
+
+
+async def test_the_prices_of_the_file_apply_to_echo() -> None:
+    file = '[keys.bob]\nkey = "${B}"\ndollars_per_day = 1\n[prices."echo/*"]\n'
+    config = Source("team.toml", file + "input = 1_000\noutput = 99_000\n").config(ENVIRON)
+    async with serving(config=config) as gateway:
+        paid = await say(gateway, "echo/echo", BOB)
+        assert paid.json["usage"]["cost"] == pytest.approx(0.1)  # a word in, a word out
+        [spent] = await gateway.ledger.spending(["bob"])
+        assert spent.dollars_today == pytest.approx(0.1)
 
 
 WRONG_TAGS = ["a b", "a,,b", "ä" * 65, ",".join("abcdefghi"), "a;b"]
