@@ -315,7 +315,7 @@ async def test_an_unreadable_ledger_is_reported_with_the_cause(
 
 
 REFUSED_KEYS = [
-    ("wrong", [], "Set SWINK_GATEWAY_KEY to a key of its file"),
+    ("wrong", [], "Set SWINK_GATEWAY_KEY to a key from its file"),
     ("key-a", ["--audit"], "Set SWINK_GATEWAY_KEY to a key with operator = true"),
 ]
 

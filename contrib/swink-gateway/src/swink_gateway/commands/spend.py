@@ -189,7 +189,7 @@ def _advice(status: int, what: str) -> str:
     if status == FORBIDDEN and what == "audit":
         return f"Set {KEY_ENV} to a key with operator = true, or read the ledger"
     if status in (UNAUTHORIZED, FORBIDDEN):
-        return f"Set {KEY_ENV} to a key of its file, or read the ledger"
+        return f"Set {KEY_ENV} to a key from its file, or read the ledger"
     return "Read the log of the gateway, or read the ledger"
 
 

@@ -59,7 +59,7 @@ CLIENT_LEFT = "client left"
 class LogLine:
     """The values of a line.
 
-    `status` is `None` if the client left before the end of its answer. `refused` is the kind of
+    `status` is `None` if the client left before the answer ended. `refused` is the kind of
     failure of a request that the gateway refused before a call.
     """
 
