@@ -143,7 +143,7 @@ async def test_a_budget_used_up_by_the_first_attempt_ends_the_chain(stream: bool
     async with gateway_of(ledger, [Start(), broken], ANSWER, file=file) as gateway:
         refused = await say(gateway, "best", BOB, stream)
         assert refused.status in (429, 503)
-        assert b"has reached its limit of 2 US dollars a day" in refused.body
+        assert b"has reached its limit: 2 US dollars a day" in refused.body
         [row] = await ledger.entries(Query())
         assert row.cost == pytest.approx(2.000002)
         [spent] = await ledger.spending(["bob"])
