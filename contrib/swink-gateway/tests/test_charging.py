@@ -263,6 +263,27 @@ async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
     assert rows > with_cases > 0
 
 
+@pytest.mark.parametrize(
+    "field",
+    [{"best_of": 5}, {"service_tier": "priority"}, {"prediction": {"content": "a b " * 5000}}],
+    ids=str,
+)
+async def test_fields_that_pass_unchanged_raise_the_reservation(field: dict[str, Any]) -> None:
+    context, options = swink.Context.of("Hi"), {"max_tokens": 100}
+    async with swink.Client() as client:
+        chain = [(client.target("openai/gpt-6.1-sol").model, dict[str, Any]())]
+        plain = most_of(client, chain, Asked(MODEL, context, options)).cost
+        for asked in (
+            Asked(MODEL, context, options, own=field),
+            Asked(MODEL, context, {**options, "extra": field}),
+            Asked(MODEL, context, options, extra=field),
+        ):
+            cost = most_of(client, chain, asked).cost
+            assert cost is not None
+            assert plain is not None
+            assert cost > 1.5 * plain
+
+
 async def test_a_fallback_that_the_budget_refuses_has_the_status_of_the_limit() -> None:
     """The failure of the model before it does not make the limit one of the gateway."""
     file = """

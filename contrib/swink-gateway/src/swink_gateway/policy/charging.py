@@ -261,13 +261,17 @@ async def charged(
 
 
 def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
-    """Return the reservation for the first attempt of a call, by the dearest model."""
+    """Return the reservation for the first attempt of a call, by the dearest model.
+
+    Fields that pass unchanged to a provider count: they may be long, or change the price.
+    """
+    passed = {**(asked.options.get("extra") or {}), **asked.own, **asked.extra}
     charges = [
         reservation(
             model.info,
             client.catalog.provider(model.provider),
             asked.context,
-            _options({**asked.options, **own}),
+            _options({**asked.options, **own, "extra": {**passed, **(own.get("extra") or {})}}),
         )
         for model, own in chain
     ]
