@@ -57,7 +57,7 @@ _INVISIBLE = re.compile(
     r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffb\U0001bca0-\U0001bca3"
     r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Control characters, and what Unicode says to ignore where it cannot be shown."""
+"""Control characters, and characters that Unicode defines as ignorable."""
 
 _BLANK = re.compile(r"[\s\u115f\u1160\u2800]+")
 """White space, and letters without ink."""

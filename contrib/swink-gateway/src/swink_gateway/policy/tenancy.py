@@ -140,7 +140,7 @@ def _is_file_address(url: str) -> bool:
 
 
 def _block_ids(block: Any, unread: Set[str]) -> Iterator[tuple[str, str]]:
-    """Yield the ids in what a block has of its vendor's own, with their places."""
+    """Yield the ids in a block's vendor data, with their places."""
     data, metadata = (getattr(block, name, None) for name in ("data", "metadata"))
     if isinstance(data, Mapping) and data.get("type") is None and isinstance(data.get("id"), str):
         yield "id", data["id"]  # an item without a type refers to another one

@@ -62,7 +62,7 @@ EARLIER = 0.95
 
 
 SHORT_SILENCE_SECONDS = 30.0
-"""A silence of a stream that is shorter says nothing about the health of its provider."""
+"""A shorter silence of a stream does not show that its provider fails."""
 
 
 def stated_patience(headers: Mapping[str, str]) -> float | None:
