@@ -1,1 +1,1 @@
-"""One call under way: its attempts, limits, retries and events, in order."""
+"""Runs a call: its attempts, time limits and retries, and the order of its events."""
