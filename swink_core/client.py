@@ -64,7 +64,7 @@ class Client:
 
     `plugins` are added to the installed plugins. `host`, `http` and `clock` replace the plugin
     host, the HTTP client and the clock. `default` is the model of calls without a model (`None`:
-    the environment variable `SWINK_MODEL`). `gates` are asked in order before each attempt, after
+    the environment variable `SWINK_MODEL`). `gates` are called in order before each attempt, after
     the circuit breaker, which `breaker=False` removes. `providers` maps the name of a provider to
     options for it alone, such as credentials and address, or to the class of a provider that is not
     installed: `{"acme": Acme}`. `count_tokens` is a function of a `Model` and a `Context` that

@@ -252,7 +252,7 @@ _PARTS_OF: dict[type, frozenset[type]] = {
     ToolResultMessage: frozenset({TextBlock, ExtensionBlock}) | _MEDIA,
     AssistantMessage: frozenset({TextBlock, ThinkingBlock, ToolCallBlock, ExtensionBlock}) | _MEDIA,
 }
-"""For each message class, the classes of its blocks that compiled code checks."""
+"""For each message class, the classes of blocks that compiled code checks."""
 
 _TEXT_OR_NONE = frozenset({str, NoneType})
 

@@ -1,7 +1,7 @@
 """Classify failures by the tables of a provider, or by the rules of the core.
 
-Providers call `by_tables` with tables of their own error codes and wordings. The rules here cover
-the core's own checks and HTTP statuses, and are the same for all providers.
+Providers call `by_tables` with tables of error codes and wordings. The rules here cover the core's
+own checks and HTTP statuses, and are the same for all providers.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class ContextWindowExceeded(StreamError, kind=Kind.CONTEXT_WINDOW_EXCEEDED):
 
 
 class ContentFiltered(StreamError, kind=Kind.CONTENT_FILTERED):
-    """The provider refused the request because of its content."""
+    """The provider refused the request because of the content."""
 
 
 class StreamAborted(StreamError, kind=Kind.CANCELLED):

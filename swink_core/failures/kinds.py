@@ -2,7 +2,7 @@
 
 To add a kind, add a member to `StreamErrorKind` with its docstring and its constructor, a row here,
 and a subclass of `StreamError`. Other modules and distributions decide by the fields of the row.
-Titles and resolutions are shown to people; `advice` fills in the names in braces.
+Titles and resolutions are read by people; `advice` fills in the names in braces.
 """
 
 from __future__ import annotations

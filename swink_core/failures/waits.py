@@ -34,7 +34,7 @@ def duration_seconds(text: str) -> float | None:
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Return the waiting time that response headers request, in seconds; `None` if there is none.
+    """Return the waiting time that response headers request, in seconds; `None` without one.
 
     Reads `retry-after-ms`, then `Retry-After` as seconds or as an HTTP date (RFC 9110 section
     10.2.3), then the reset time of an exhausted `x-ratelimit-*` limit as a duration, seconds or

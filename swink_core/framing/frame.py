@@ -26,7 +26,7 @@ class FrameError(ValueError):
 
 
 class FrameTooLong(FrameError):
-    """Raised for a frame that is longer than the limit of its decoder.
+    """Raised for a frame that is longer than the decoder's limit.
 
     `what` names the type of frame; `limit` is in bytes.
     """

@@ -136,8 +136,7 @@ class SSEDecoder:
         return frames
 
     def _plain(self, data: bytes, start: int, stop: int) -> list[bytes]:
-        """Return the payloads of a range of plain frames; an empty list if any other byte is in it.
-        """
+        """Return the payloads of a range that consists of plain frames only, else an empty list."""
         if stop - start > self._limit:
             return []
         if _CR not in data:

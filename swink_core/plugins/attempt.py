@@ -68,10 +68,10 @@ class Gate(Protocol):
     def leave(self, target: Target, terminal: Done | Error, response: ResponseHead | None) -> None:
         """Record how the attempt ended; called once for each `enter` that returned.
 
-        `response` is the head of the provider's response, `None` if none came. This is a plain
-        function, because it runs while streams close. If it raises, the client's next attempt fails
-        with an error of kind `internal` that names the gate, the file and the line. Attempts after
-        that one run normally.
+        `response` is the head of the provider's response, `None` without a response. This is a
+        plain function, because it runs while streams close. If it raises, the client's next attempt
+        fails with an error of kind `internal` that names the gate, the file and the line. Attempts
+        after that one run normally.
         """
 
 
@@ -100,12 +100,11 @@ MOST_LEGS = 1024
 
 @define(eq=False)
 class Leg:
-    """One HTTP request of an attempt, and the head of its response.
+    """One HTTP request of an attempt, and the head of the response.
 
     `kind` is `stream` (the response is streamed), `whole` (the response is read whole), `token`
-    (the request fetched a credential) or `abandon` (it ended work on the server that nobody waits
-    for). `sent_at` is in seconds of the call's clock. `response` is `None` until a response
-    arrives.
+    (the request fetched a credential) or `abandon` (it ended abandoned work on the server).
+    `sent_at` is in seconds of the call's clock. `response` is `None` until a response arrives.
     """
 
     request: HTTPRequest = field(repr=False)
@@ -121,7 +120,7 @@ class Attempt:
     `number` counts from 1 over all models. `legs` are the requests in the order of sending,
     including those that fetch credentials. `leg` is the last request for an answer, with its
     attributes `request` and `response` (`None` without an HTTP request). `reads` is the number of
-    network reads of its body so far, which shows which events arrived together. `usage` is the
+    network reads of the body so far, which shows which events arrived together. `usage` is the
     reported usage; `reported_cost` is the provider's own figure in US dollars, if it reports one.
     `plan` contains the `context`, `options`, tool `names`, `notices` and `request` to send; it is
     `None` before the attempt begins and for a `stream` hook that is written by hand. `charge` is
@@ -288,7 +287,7 @@ class Attempt:
     ) -> Cost | None:
         """Compute the final charge of an attempt that ended, and return its cost.
 
-        `usage` and `cost` are those of its last event. `seen` is the number of output tokens that
+        `usage` and `cost` come from the last event. `seen` is the number of output tokens that
         arrived; `is_complete` says whether the answer is complete.
         """
         whole = usage is not None and usage.input is not None and usage.output is not None

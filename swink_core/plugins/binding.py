@@ -36,8 +36,8 @@ class Binding:
     def first_result(self, name: str, **arguments: Any) -> Any:
         """Call a hook, and return the first result that is not `None`.
 
-        If there are no wrappers, implementations are called directly, in the same order: pluggy
-        takes three times as long.
+        Without wrappers, implementations are called directly, in the same order: pluggy takes three
+        times as long.
         """
         caller = getattr(self.manager.hook, name)
         implementations = caller.get_hookimpls()
@@ -144,7 +144,7 @@ class Target:
 
     @property
     def address(self) -> str | None:
-        """The base URL of requests, without secrets; `None` if none is configured."""
+        """The base URL of requests, without secrets; `None` if not configured."""
         base_url = getattr(self.binding.provider, "base_url", None)
         if base_url is None:
             return public_url(self._named_address()) or None

@@ -2,7 +2,7 @@
 
 For each provider that is used there is one `PluginManager`, with that provider and the shared
 plugins only. So an installed provider costs nothing until a call names it, a broken one affects
-only calls that name it, and a provider need not check whether a call is meant for it.
+only calls that name it, and a provider receives only its own calls.
 """
 
 from __future__ import annotations

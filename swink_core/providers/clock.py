@@ -70,8 +70,7 @@ class LoopClock:
     def _fire(
         self, loop: asyncio.AbstractEventLoop, shared: dict[float, Timers], moment: float
     ) -> None:
-        """Schedule each callback of a moment as its own call of the loop, which reports exceptions.
-        """
+        """Schedule the callbacks of a moment one by one, so that the loop reports exceptions."""
         timers = shared.pop(moment)
         for key in [*timers]:
             loop.call_soon(_call, timers, key)

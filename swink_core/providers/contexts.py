@@ -1,4 +1,4 @@
-"""Queries on a conversation: the features it needs, its system prompt, the paths of its parts.
+"""Queries on a conversation: the needed features, the system prompt, paths of messages.
 
 If the first messages of a conversation were removed, the paths of the others stay the same.
 """

@@ -97,7 +97,8 @@ class PlacedTurns:
     """Messages prepared for a provider, with their places in the caller's conversation.
 
     `at` contains the index of each turn's message in the caller's conversation. If some blocks of a
-    message are left out, `places` maps the index of the turn to the original indexes of its blocks.
+    message are left out, `places` maps the index of the turn to the original indexes of the
+    remaining blocks.
     """
 
     turns: list[Turn] = field(factory=list)

@@ -1,10 +1,9 @@
 """Download media from URLs for APIs that accept only data, if the caller allows it.
 
 A URL in a conversation may come from an untrusted person, so only public hosts are connected to. A
-name is resolved first, each of its addresses is checked, and the connection is made to a checked
-address: no second look-up can replace it. Redirects are followed one by one, by the same rules.
-Proxies of the environment are not used, because they resolve names themselves. No credentials are
-sent.
+name is resolved first, each address is checked, and the connection is made to a checked address: no
+second look-up can replace it. Redirects are followed one by one, by the same rules. Proxies of the
+environment are not used, because they resolve names themselves. No credentials are sent.
 """
 
 from __future__ import annotations

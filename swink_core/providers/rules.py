@@ -157,7 +157,7 @@ class Fitted:
         self.failure = self.failure or unsupported(feature, f"{self.model} {what}").failure
 
     def age(self, today: date, at_home: bool) -> None:
-        """Refuse a call to a retired model, or add a notice with the date of its retirement.
+        """Refuse a call to a retired model, or add a notice with the date of retirement.
 
         A call to the provider's own address (`at_home`) is refused from the date of retirement on,
         if the date was checked since (`Rule.as_of`) and `retired` is not set. For other addresses,

@@ -33,7 +33,7 @@ _find_tokens = re.compile(r'(?s)[{}\[\]]|"(?:[^"\\]++|\\.)*+("?)').finditer
 class ToolCall(OpenBlock):
     """A tool call that is being received. Its index is negative until it is announced.
 
-    The brackets and strings of its arguments are scanned, to find where the object ends.
+    The brackets and strings of the arguments are scanned, to find where the object ends.
     """
 
     id: str | None = None

@@ -119,8 +119,7 @@ class MessageBuilder:
 
     @property
     def received(self) -> str:
-        """The text of all blocks so far, with thinking and the names and arguments of tool calls.
-        """
+        """The text of all blocks so far, with thinking and names and arguments of tool calls."""
         names = (getattr(block.start, "name", None) or "" for block in self._blocks)
         return "".join((*names, *(block.joined() for block in self._blocks)))
 

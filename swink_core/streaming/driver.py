@@ -183,7 +183,7 @@ class Driver:
             self._moved.set()
 
     def _abandon(self) -> None:
-        """End a call that nobody reads any more."""
+        """End a call that was abandoned by its reader."""
         if self.terminal is None:
             self._parting = self._cut(abandoned())
             self._end(self._parting, Outcome.CANCELLED)
@@ -243,7 +243,7 @@ class Driver:
         self._builder.turn_to(target.model.provider, target.model.id)
 
     def _end(self, batch: Batch, outcome: Outcome) -> None:
-        """End the attempt with these last events, by the transition of its outcome."""
+        """End the attempt with these last events, by the transition for this outcome."""
         row = TRANSITIONS[outcome]
         terminal: Any = batch[-1]
         log.debug("call %s: attempt %d %s", self.call.id, self.call.attempts, outcome)
@@ -295,7 +295,7 @@ class Driver:
         return _unended(batch) + self._cut(reason)
 
     def _broken(self, error: Exception) -> Batch:
-        """Return the last events for an exception; the source handles exceptions of its input."""
+        """Return the last events for an exception; the source handles those of the input."""
         if self._under_way is not None and self._under_way.source is not None:
             try:
                 return self._under_way.source.fail(error)
@@ -317,7 +317,7 @@ class Driver:
         return [ev.Start(), self.call.error(failure)]
 
     async def _release(self) -> None:
-        """Close the source of the attempt that has ended; exceptions of its plugin are logged."""
+        """Close the source of the attempt that has ended; log exceptions of the plugin."""
         source = self._ended
         self._ended = None
         if source is not None:

@@ -1,4 +1,4 @@
-"""The gates of a client: they admit or refuse each attempt, and are notified of its end.
+"""The gates of a client: they admit or refuse each attempt, and are notified when it ends.
 
 Gates fail closed. If a gate that counts money or requests raises, its counts can no longer be
 trusted: the call ends before a request is sent, or, after an exception from `leave`, the next
