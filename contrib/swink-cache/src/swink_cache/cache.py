@@ -201,7 +201,7 @@ class SwinkCache:
 
 
 def _caller_is_known(call: swink.Call) -> bool:
-    """Tell whether the cache sees all credentials of a call: a provider may fetch others."""
+    """Return True if the cache sees all credentials of a call: a provider may fetch others."""
     info, options = call.attempt.provider_info, call.options
     if info is None or info.auth in ("none", "optional") or options.api_key:
         return True

@@ -53,7 +53,7 @@ _STREAMED_UNLESS_SAID = "ollama-chat"
 
 
 def is_judged(url: str) -> bool:
-    """Tell whether a request to this address is to an API that has rules."""
+    """Return True if a request to this address is to an API that has rules."""
     return _api_at(url) is not None
 
 

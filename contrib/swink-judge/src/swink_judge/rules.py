@@ -59,7 +59,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "retired" in self.id
 
     def concerns(self, provider: str, api: str, model: str) -> bool:
-        """Tell whether it is a rule of this provider, for this API and model."""
+        """Return True if it is a rule of this provider, for this API and model."""
         if provider not in self.provider.split("|") or not {"*", api} & {*self.api.split("|")}:
             return False
         base = model.split(":")[1] if model.startswith("ft:") else model
@@ -83,7 +83,7 @@ class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
     def lacks(self, provider: str, model: str) -> bool:
-        """Tell whether it is a model of this family that there is not yet."""
+        """Return True if it is a model of this family that there is not yet."""
         return (
             provider in self.provider.split("|")
             and re.search(self.model, model) is not None
@@ -166,7 +166,7 @@ class Judge:
         )
 
     def has_rules(self, provider: str, api: str) -> bool:
-        """Tell whether a provider's API has a rule; without one, no refusal says nothing."""
+        """Return True if a provider's API has a rule; without one, no refusal says nothing."""
         return not self._apis.isdisjoint({(provider, api), (provider, "*")})
 
     def judged_as(self, provider: str, model: str) -> str:

@@ -134,7 +134,7 @@ class Background:
 
 
 def _is_of_now(kept: Attempt, attempt: Attempt) -> bool:
-    """Tell whether a copy was made in the same network read of the same attempt."""
+    """Return True if a copy was made in the same network read of the same attempt."""
     return (kept.number, kept.reads, kept.read_at) == (
         attempt.number,
         attempt.reads,

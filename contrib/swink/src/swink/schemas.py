@@ -222,13 +222,13 @@ def _is_choice_of_classes(kind: Any) -> bool:
 
 
 def _is_record(kind: Any) -> bool:
-    """Tell whether a class holds named fields."""
+    """Return True if a class holds named fields."""
     marks = ("__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "_fields")
     return is_typeddict(kind) or any(hasattr(kind, mark) for mark in marks)
 
 
 def _holds_values(kind: type) -> bool:
-    """Tell whether what is of a class is a value of a program's, and no annotation."""
+    """Return True if what is of a class is a value of a program's, and no annotation."""
     return _is_record(kind) or hasattr(kind, "__pydantic_core_schema__")
 
 

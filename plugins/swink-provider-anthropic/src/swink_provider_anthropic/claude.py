@@ -119,7 +119,7 @@ def placed(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def is_misplaced(context: Context) -> bool:
-    """Tell whether an instruction inside stands where the API does not take it."""
+    """Return True if an instruction inside stands where the API does not take it."""
     roles = [
         message.role.replace("tool_result", "user") for message in folded_system(context).messages
     ]

@@ -72,7 +72,7 @@ def mark_paths(context: Context, provider: str, name: str = MARK) -> list[str]:
 
 
 def ends_marked(context: Context, name: str = MARK) -> bool:
-    """Tell whether a mark of the caller's own is on the last block of all."""
+    """Return True if a mark of the caller's own is on the last block of all."""
     last = [block for message in context.messages[-1:] for block in message.content[-1:]]
     return any(name in (getattr(block, "metadata", None) or {}) for block in last)
 

@@ -102,7 +102,7 @@ def _names(told: Any) -> set[str]:
 
 
 def _is_compiled(schema: Mapping[str, Any]) -> bool:
-    """Tell whether objects are closed, references lead to no circle, and patterns do not look
+    """Return True if objects are closed, references lead to no circle, and patterns do not look
     around."""
     whole = inlined_schema(schema)
     return not any(

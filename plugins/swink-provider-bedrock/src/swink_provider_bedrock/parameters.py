@@ -89,7 +89,7 @@ KNOBS: Knobs = {
 
 
 def is_claude(model: Model) -> bool:
-    """Tell whether a model is a Claude, by its id or, for a profile, by the rules."""
+    """Return True if a model is a Claude, by its id or, for a profile, by the rules."""
     return "claude" in model.id or rule_of(model).facts.get("thinking") == "claude"
 
 

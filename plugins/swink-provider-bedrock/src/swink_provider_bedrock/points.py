@@ -26,7 +26,7 @@ def takes_points(model: Model, options: StreamOptions) -> bool:
 def is_crowded(
     own: list[dict[str, Any]], cache: CacheStrategy | None, facts: Mapping[str, Any]
 ) -> bool:
-    """Tell whether the caller's own cache points leave no place for those of a strategy.
+    """Return True if the caller's own cache points leave no place for those of a strategy.
 
     Lives of several lengths have an order, which is the caller's to choose.
     """

@@ -89,7 +89,7 @@ def item(node: Node, at: int) -> Any:
 
 
 def is_of(kinds: Any, value: Any) -> bool:
-    """Tell whether a value is of a node's `type`; `None` allows any."""
+    """Return True if a value is of a node's `type`; `None` allows any."""
     if kinds is None:
         return True
     stated = kinds if isinstance(kinds, list) else [kinds]
@@ -103,7 +103,7 @@ _NAMES = {bool: "boolean", str: "string", list: "array", dict: "object", type(No
 
 
 def has(pattern: str, text: str) -> bool:
-    """Tell whether a pattern is found in a text; one that Python cannot read is found in none."""
+    """Return True if a pattern is found in a text; one that Python cannot read is found in none."""
     try:
         return re.search(pattern, text) is not None
     except re.error:

@@ -111,7 +111,7 @@ class _Sampler:
         return self._choices[key]
 
     def _fits(self, node: Any, height: int) -> bool:
-        """Tell whether a node has a value of no more than so many levels."""
+        """Return True if a node has a value of no more than so many levels."""
         plain = self._plain(node)
         if not isinstance(plain, Mapping):
             return bool(plain)
@@ -306,7 +306,7 @@ class _Sampler:
         raise nothing(place, f"pattern {pattern!r}: {why}") from why
 
     def _takes(self, node: Node, value: Any) -> bool:
-        """Tell whether a default is of the type and within the bounds that stand beside it."""
+        """Return True if a default is of the type and within the bounds that stand beside it."""
         if alternatives := self._alternatives(node):
             return any(self._takes(a, value) for a in alternatives if isinstance(a, Mapping))
         if not is_of(node.get("type"), value):

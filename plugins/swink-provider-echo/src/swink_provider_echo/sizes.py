@@ -14,7 +14,7 @@ _BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multip
 
 
 def is_within(node: Node, value: float) -> bool:
-    """Tell whether a number is within the bounds of a node."""
+    """Return True if a number is within the bounds of a node."""
     low, excludes_low = _bound(node, "minimum", "exclusiveMinimum", max)
     high, excludes_high = _bound(node, "maximum", "exclusiveMaximum", min)
     exact = _exact(value)

@@ -126,7 +126,7 @@ class Engine:
         return self._process.poll() is None
 
     async def lost(self) -> bool:
-        """Tell whether the child has ended, or does so in a moment."""
+        """Return True if the child has ended, or does so in a moment."""
         end = time.monotonic() + EXIT_SECONDS
         while self.alive:
             if time.monotonic() > end:

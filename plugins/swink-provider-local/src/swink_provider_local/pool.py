@@ -92,7 +92,7 @@ class _Entry:
     cancel_timer: Callable[[], None] | None = None
 
     def is_over(self) -> bool:
-        """Tell whether the start failed or the child has ended."""
+        """Return True if the start failed or the child has ended."""
         if not self.start.done():
             return False
         return self.start.exception() is not None or not self.start.result().alive
@@ -195,7 +195,7 @@ class EnginePool:
         return leaving
 
     def _has_room(self, others: list[Settings], memory: int) -> bool:
-        """Tell whether one more fits beside others."""
+        """Return True if one more fits beside others."""
         taken = sum(self._entries[each].memory for each in others)
         few = self._limit is None or len(others) < self._limit
         return few and (self._memory is None or taken + memory <= self._memory)

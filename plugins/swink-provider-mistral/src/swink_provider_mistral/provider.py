@@ -60,7 +60,7 @@ WORDINGS = (
 
 
 def takes_user_after_results(model: Model) -> bool:
-    """Tell whether a model is known to take what the user says right after a tool's results."""
+    """Return True if a model is known to take what the user says right after a tool's results."""
     return bool(rule_of(model).facts.get("user_after_results"))
 
 

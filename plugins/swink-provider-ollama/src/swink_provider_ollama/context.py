@@ -73,7 +73,7 @@ def tell_of_length(
 
 
 def _is_own(options: StreamOptions) -> bool:
-    """Tell whether the caller says how long the context is, or that things may be left out."""
+    """Return True if the caller says how long the context is, or that things may be left out."""
     own = options.extra.get("options")
     return bool(options.extra.get("truncate") or (own and own.get("num_ctx")))
 

@@ -155,7 +155,7 @@ def media_said(message: AssistantMessage, images: bool) -> dict[str, Any]:
 
 
 def is_sent(block: ExtensionBlock, images: bool) -> bool:
-    """Tell whether `media_said` takes an extension back."""
+    """Return True if `media_said` takes an extension back."""
     if block.kind == AUDIO:
         return bool(block.data.get("id"))
     return block.kind == IMAGE and images

@@ -22,12 +22,12 @@ HOUR = "1h"
 
 
 def caches_by_marks(model: Model) -> bool:
-    """Tell whether a prompt is kept only up to marks in it."""
+    """Return True if a prompt is kept only up to marks in it."""
     return bool(rule_of(model).facts.get("cache_marks"))
 
 
 def is_crowded(context: Context, cache: CacheStrategy | None, provider: str) -> bool:
-    """Tell whether the caller's own marks keep a strategy's away from the end of the prompt."""
+    """Return True if the caller's own marks keep a strategy's away from the end of the prompt."""
     if cache is None or cache.mode == "none":
         return False
     contents = [[] if isinstance(m.content, str) else m.content for m in context.messages]

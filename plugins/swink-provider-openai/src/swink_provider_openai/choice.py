@@ -20,5 +20,5 @@ def api_of(model: Model, options: StreamOptions, context: Context = _NOTHING_SAI
 
 @lru_cache(maxsize=4096)
 def _choose(rules: tuple[Any, ...]) -> bool:
-    """Tell whether any of the rules names an API to ask over."""
+    """Return True if any of the rules names an API to ask over."""
     return any(rule.api for rule in rules)

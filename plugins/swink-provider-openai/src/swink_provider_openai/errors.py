@@ -51,7 +51,7 @@ def read_error(data: Any, failure: Failure) -> bool:
 
 
 def _is_bare(data: dict[str, Any]) -> bool:
-    """Tell whether an error stands at the top: nothing else has a message and a code."""
+    """Return True if an error stands at the top: nothing else has a message and a code."""
     return isinstance(data.get("message"), str) and data.get("code") is not None
 
 

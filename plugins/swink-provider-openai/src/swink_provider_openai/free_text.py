@@ -30,7 +30,7 @@ def ended(opened: bool) -> str:
 
 
 def is_free_text(call: ToolCallBlock) -> bool:
-    """Tell whether a call is one with free text."""
+    """Return True if a call is one with free text."""
     item = (call.metadata or {}).get("item")
     return isinstance(item, dict) and item.get("type") == FREE_TEXT
 
@@ -58,7 +58,7 @@ class FreeTexts:
         self._open: dict[Any, _Text] = {}
 
     def is_open(self, key: Any) -> bool:
-        """Tell whether the call at a key is one of these."""
+        """Return True if the call at a key is one of these."""
         return key in self._open
 
     def add(self, key: Any, id: str | None, piece: Custom, out: EventWriter) -> None:

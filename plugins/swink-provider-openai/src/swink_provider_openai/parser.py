@@ -265,7 +265,7 @@ class ChatParser:
         out.tool_call(key, _word(call.id), name, arguments, extra)
 
     def _is_custom(self, key: Any, call: ToolCall) -> bool:
-        """Tell whether a fragment with both variants belongs to a call with free text.
+        """Return True if a fragment with both variants belongs to a call with free text.
 
         Servers that serialise zero values send both, one of them empty. `type` decides; without
         it, the variant that is not empty; if that leaves a doubt, the call at the same key.

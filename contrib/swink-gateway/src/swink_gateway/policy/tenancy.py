@@ -1,4 +1,4 @@
-"""Isolation of keys from each other's data at a vendor, since all keys share the vendor's account.
+"""Keep the owners of keys from each other's data at a vendor, although they share its account.
 
 A vendor stores files, conversations, vector stores, containers, caches and answers, and later
 requests refer to them by id. An id belongs to the key whose answer contained it; the configuration
@@ -38,7 +38,7 @@ MOST_IDS = 1000
 """The most ids in one request; each of them is looked up."""
 
 _ID_NAME = re.compile(r".*(_ids?|[a-z]Ids?)")
-"""Endings of the names of fields that hold an id."""
+"""Matches the names of fields that contain an id."""
 
 _FILE_ADDRESS = re.compile(r"/v1[a-z0-9]*/files/", re.IGNORECASE)
 """A part of the URL of every file at Google (https://ai.google.dev/api/files)."""
@@ -55,16 +55,16 @@ _CLIENTS_OWN = frozenset({
     "labels", "metadata", "parameters", "parametersJsonSchema", "responseJsonSchema",
     "responseSchema", "schema",
 })  # fmt: skip
-"""Fields with content that the client makes up."""
+"""Fields whose content the client defines."""
 
 _KEPT_ITEMS = frozenset({"compaction", "item_reference", "reasoning"})
-"""Types of items that a vendor finds by their `id`, besides calls of the vendor's own tools."""
+"""Types of items that a vendor looks up by their `id`, besides calls of the vendor's tools."""
 
 _WRITTEN_CALLS = frozenset({"custom_tool_call", "function_call", "tool_call"})
-"""Types of calls that a request contains in full."""
+"""Types of calls that are contained in full in a request."""
 
 _NAMED = frozenset({"prompt_cache_key", "safety_identifier", "session_id", "user", "user_id"})
-"""Fields that identify a user of an account to the vendor."""
+"""Fields that identify an end user to the vendor."""
 
 _HI = Context.of("Hi")
 
@@ -73,7 +73,7 @@ MOST_MODELS = 1000
 
 
 def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
-    """List the places and values of ids in a request that may refer to stored data."""
+    """Return the paths and values of ids in a request that may refer to stored data."""
     found: list[tuple[str, str]] = []
     for place, fields in (
         ("", asked.own),
@@ -98,21 +98,18 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
 
 
 def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
-    """Collect the ids in an answer; `continues`: a request may refer to the answer by its id."""
+    """Return the ids in an answer; `continues`: a request may refer to the answer by its id."""
     found = {message.response_id} if continues and message.response_id else set[str]()
     for block in message.content:
         if not (isinstance(block, ExtensionBlock) and "mcp" in block.kind):
-            found |= {id for _, id in _ids(_own_data(block))}  # not of `mcp`: others write it
+            found |= {id for _, id in _ids(_own_data(block))}  # not of `mcp`, which chooses ids
     return found | {id for _, id in _ids(message.metadata)}
 
 
 def check_ids(
     named: Iterable[tuple[str, str]], owned: Iterable[str], allowed: Iterable[str]
 ) -> None:
-    """Refuse a request that names an id which is neither `owned` nor fits a pattern of `allowed`.
-
-    Raises Refused.
-    """
+    """Raise Refused if an id is neither `owned` nor matches a pattern of `allowed`."""
     owned, allowed = {*owned}, [*allowed]
     for place, id in named:
         if id not in owned and not any(is_like(id, pattern) for pattern in allowed):
@@ -125,7 +122,7 @@ def _own_data(block: Any) -> list[Any]:
 
 
 def _ids(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the ids in data, with their places."""
+    """Yield the ids in data, with their paths."""
     if isinstance(data, list | tuple):
         for value in data:
             yield from _ids(value, place)
@@ -170,9 +167,10 @@ def _is_tool_use(kind: Any) -> bool:
 
 
 class Names:
-    """Names that identify users to vendors, in a separate namespace for each key.
+    """Names of end users for vendors, in a separate namespace for each key.
 
-    Without them, all keys share one prompt cache, one set of limits and one suspension at a vendor.
+    Without them, all keys would share one prompt cache, one set of limits and one suspension at a
+    vendor.
     """
 
     def __init__(self, client: Client) -> None:
@@ -180,7 +178,7 @@ class Names:
         self._taken: dict[tuple[str, str], frozenset[str]] = {}
 
     def options(self, model: Model, asked: Asked, owner: str) -> dict[str, str]:
-        """Return the options `user` and `session_id` of a call, if the model accepts them."""
+        """Return the options `user` and `session_id` for a call, if the model accepts them."""
         taken = self._options_of(model)
         given = {name: asked.options.get(name) for name in ("user", "session_id")}
         return {
@@ -214,13 +212,13 @@ class Names:
 
 
 def hashed(owner: str, value: object) -> str:
-    """Return a hash of a client's `value` that differs for every owner."""
+    """Return a hash of a client's `value` that is different for each owner."""
     text = f"{owner}\0{'' if value is None else value}"
     return "swink-" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def with_names(asked: Asked, owner: str) -> Asked:
-    """Hash the user names in fields of a request that pass unchanged to a provider."""
+    """Hash the names of end users in request fields that are passed unchanged to a provider."""
     options = dict(asked.options)
     if isinstance(extra := options.get("extra"), Mapping):
         options["extra"] = _renamed(extra, owner)

@@ -27,20 +27,23 @@ They are the body as received, the body sent to a provider, and the write buffer
 """
 
 MOST_ELEMENTS = 500_000
-"""The limit for objects and lists in a body, including brackets in strings: each takes memory."""
+"""The limit for objects and lists in a body, because each takes memory.
+
+Brackets in strings count as well.
+"""
 
 MOST_DEPTH = 100
-"""The limit for nested objects and lists, because recursive functions process them."""
+"""The limit for nested objects and lists, because they are processed recursively."""
 
 MOST_NAME = 500
-"""The limit for the characters of a model's name, which is repeated in answers, logs and errors."""
+"""The limit for a model's name in characters; answers, logs and errors repeat the name."""
 
 MOST_BLOCKS = 10_000
 """The limit for messages, blocks and tools, which are all processed before a provider is called."""
 
 
 _MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
-"""The bytes that an object, a list, a quote and a value take in CPython besides their text.
+"""The bytes that an object, a list, a quote and a value take in CPython, besides their text.
 
 Measured with msgspec's decoder; never too low for the shapes in the tests.
 """
@@ -68,7 +71,7 @@ def _width(body: bytes) -> int:
 
 
 def json_of(body: bytes) -> Any:
-    """Parse JSON of any media type. Raises BadRequest."""
+    """Parse JSON, whatever the media type. Raises BadRequest."""
     if body.count(b"{") + body.count(b"[") > MOST_ELEMENTS:
         raise BadRequest(f"the body has more than {MOST_ELEMENTS} objects and lists")
     try:
@@ -81,7 +84,7 @@ def json_of(body: bytes) -> Any:
 
 
 def _is_deeper(data: Any, most: int) -> bool:
-    """Tell whether data has more than `most` levels, without recursion."""
+    """Return True if data has more than `most` levels, without recursion."""
     level = [data] if isinstance(data, dict | list) else []
     for _ in range(most):
         inner = [v for one in level for v in (one.values() if isinstance(one, dict) else one)]

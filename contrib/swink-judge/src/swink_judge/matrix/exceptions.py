@@ -26,7 +26,7 @@ class Excuse(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: str = ""
 
     def covers(self, kind: str, provider: str, what: str, model: str) -> bool:
-        """Tell whether it is about such a finding."""
+        """Return True if it is about such a finding."""
         return (
             kind == self.kind
             and provider in self.provider.split("|")

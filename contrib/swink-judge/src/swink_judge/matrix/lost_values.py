@@ -77,7 +77,7 @@ def lost_values(outcome: Outcome, plain: Outcome) -> list[str]:
 
 
 def is_told(outcome: Outcome, path: str) -> bool:
-    """Tell whether a notice names a value, or something that it is a part of."""
+    """Return True if a notice names a value, or something that it is a part of."""
     paths = [told for notice in outcome.notices for told in notice.paths]
     return any(f"{path}.".startswith((f"{told}.", f"{told}[")) for told in paths)
 

@@ -75,7 +75,7 @@ def _all(listed: list[str], date: str | None, tuned: bool) -> Iterator[AskedMode
 
 
 def _shares(judge: Judge, provider: str, other: str) -> bool:
-    """Tell whether most rules of another provider are also this one's."""
+    """Return True if most rules of another provider are also this one's."""
     names = [{*rule.provider.split("|")} for rule in judge.rules if other in rule.provider]
     return sum({provider, other} <= each for each in names) > len(names) / 2
 

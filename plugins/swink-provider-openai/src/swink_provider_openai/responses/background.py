@@ -45,7 +45,7 @@ class _Event(msgspec.Struct):
 
 
 def is_background(options: StreamOptions) -> bool:
-    """Tell whether a response is to be made in the background."""
+    """Return True if a response is to be made in the background."""
     asked = options.settings.get("background", options.extra.get("background"))
     return bool(asked)
 
@@ -149,7 +149,7 @@ def _wait(number: int) -> float:
 
 
 def _passes(failure: Failure) -> bool:
-    """Tell whether a failure is one of the connection or of the moment."""
+    """Return True if a failure is one of the connection or of the moment."""
     status = failure.status
     return status is None or status == 429 or status >= 500
 

@@ -60,7 +60,7 @@ class Asked:
 
 
 def _opens_page(action: Any) -> bool:
-    """Tell whether a web search only reads a page, which is free.
+    """Return True if a web search only reads a page, which is free.
 
     Other items have actions too: that of a generated image is a text.
     """
@@ -68,7 +68,7 @@ def _opens_page(action: Any) -> bool:
 
 
 def is_item(block: Block) -> TypeGuard[ExtensionBlock]:
-    """Tell whether a block is an item of the input, not a part of a message."""
+    """Return True if a block is an item of the input, not a part of a message."""
     return isinstance(block, ExtensionBlock) and block.data.get("type") not in PARTS
 
 
