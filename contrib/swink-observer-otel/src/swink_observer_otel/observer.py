@@ -281,7 +281,7 @@ class _Call(CallState):
 
 
 def _gives_way(observer: OTelObserver, call: swink.Call) -> bool:
-    """Return True if this is the one that came with the installation, and the program has its own."""
+    """Return True if the observer was installed by a package and the program has another one."""
     observing = call.attempt.target.binding.hook.on_event.get_hookimpls()
     others = [each.plugin for each in observing if each.plugin is not observer]
     return any(isinstance(other, OTelObserver) for other in others) and observer is shared()

@@ -105,7 +105,7 @@ def _whole(body: bytes) -> dict[str, Any]:
 
 
 def _may_be(batch: dict[str, Any], intent: Any) -> bool:
-    """Return True if a batch of the list can be the one of a submission, as far as the list shows."""
+    """Return True if a batch of the list may belong to a submission, judged by the list alone."""
     if batch.get("archived_at"):
         return False  # its results are deleted
     began = datetime.fromisoformat(batch["created_at"]).timestamp()

@@ -163,8 +163,7 @@ class _SocketLine(Line):
         hold_little(self._transport)
 
     def of(self, lane: str | None, models: int = 1) -> _SocketLine:
-        """Return the line for an answer in a lane; `None` stands for requests without `stream_id`.
-        """
+        """Return the line for an answer in a lane; `None` means requests without `stream_id`."""
         line = copy(self)
         line._models = models
         line._has_begun = False
