@@ -99,8 +99,7 @@ class Exchange:
         self.sent += len(data)
 
     async def pause(self, seconds: float = 0.001) -> None:
-        """Wait, by the server's clock, so that the client reads earlier and later data separately.
-        """
+        """Wait by the server's clock, so that the client reads the data before and after apart."""
         await self._connection.server.clock.sleep(seconds)
 
     def close(self) -> None:
