@@ -77,8 +77,9 @@ FAMILIES = {
 
 @define(frozen=True)
 class Participant:
-    """A provider, or one of several APIs of a provider; `replay` is the format in which reasoning
-    is sent back.
+    """A provider, or one of several APIs of a provider.
+
+    `replay` is the format in which reasoning is sent back.
     """
 
     provider: str

@@ -1,12 +1,12 @@
-"""Answers of the Messages API: frames to events.
+"""Parse answers of the Messages API: frames to events.
 
 An answer is a list of content blocks, identified by their index. Text, thinking and tool calls
 become events immediately. Every other block (server-side tools and their results, MCP, compaction,
 fallback, whatever is new) is opaque: its deltas are merged into it, and it becomes an extension
 that the converter sends back in its original position.
 
-A block is over at its `content_block_stop`, or when the next begins, which may come first. The
-answer is complete at `message_stop` alone; a `message_delta` before it says why.
+A block ends at its `content_block_stop`, or when the next block begins, whichever comes first. Only
+`message_stop` completes the answer; the `message_delta` before it contains the stop reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from swink_provider_anthropic.wire import (
 __all__ = ["CONTAINER", "MessagesParser"]
 
 CONTAINER = "container"
-"""The kind of the extension that names the container in which the server waits to go on."""
+"""The kind of the extension with the container in which the server waits for tool results."""
 
 _COUNTED = frozenset(
     {"input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"}
@@ -42,7 +42,7 @@ _UNDERSTOOD = ("text", "thinking", "redacted_thinking", "tool_use")
 
 
 class _Opaque:
-    """A block that becomes an extension. Strings in its deltas are appended."""
+    """A block that becomes an extension. Strings in its deltas are appended to its fields."""
 
     def __init__(self, block: dict[str, Any]) -> None:
         self._block = block
@@ -65,14 +65,14 @@ class _Opaque:
             if name != "partial_json":
                 begun = self._block.get(name)
                 self._block[name] = (begun if isinstance(begun, str) else "") + text
-            elif text:  # input that does not parse stays text
+            elif text:  # input that cannot be parsed stays text
                 arguments = parse_arguments(text)
                 self._block["input"] = text if arguments is None else arguments
         return self._block
 
 
 class MessagesParser:
-    """Reads one response."""
+    """Parses one response."""
 
     def __init__(self) -> None:
         self._clear()
@@ -88,7 +88,7 @@ class MessagesParser:
         self._end = Delta()
 
     def feed(self, frame: bytes, out: EventWriter) -> None:
-        """Tell `out` what a frame says; frames of unknown type say nothing."""
+        """Report the content of a frame to `out`; ignore frames of unknown type."""
         data = decode_frame(frame)
         match data.type:
             case "content_block_delta":
@@ -108,11 +108,11 @@ class MessagesParser:
                 self._finish(out)
             case "error":
                 _fail(data.error, out)
-            case None if data.error is not None:  # of what stands before the API
+            case None if data.error is not None:  # an error of a server in front of the API
                 _fail(data.error, out)
 
     def buffered(self, body: bytes, out: EventWriter) -> None:
-        """Read an answer that was not streamed."""
+        """Parse an answer that was not streamed."""
         message = decode_message(body)
         if message.error is not None:
             _fail(message.error, out)
