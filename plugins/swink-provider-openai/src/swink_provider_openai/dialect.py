@@ -68,9 +68,9 @@ class Dialect:
     assistant message in which earlier reasoning is sent back. `think_tags`: reasoning may arrive as
     `<think>…</think>` at the start of the content.
 
-    `api` is the default API if neither caller nor model selects one; `agent` means that
-    Perplexity's variant of Responses is always used. `websocket`: whether the Responses API
-    supports WebSockets, and whether they are used by default.
+    `api` is the API that is used if neither caller nor model selects one. Its value `agent` is
+    Perplexity's variant of Responses, which is then always used. `websocket`: whether the Responses
+    API supports WebSockets, and whether they are used by default.
 
     `places` maps names in braces in the URL to environment variables; settings of the same names
     may set them too. `always` are fields that every request has, unless `extra` overrides them.

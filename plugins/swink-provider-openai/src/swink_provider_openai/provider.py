@@ -109,8 +109,7 @@ class OpenAIProvider(HTTPProvider):
         return EitherAPI(self.name, self.dialect, self._chat)
 
     def api(self, model: Model, options: StreamOptions) -> ChatAPI | ResponsesAPI:
-        """Return the API for a call, as chosen by the caller, the catalogue, the rules or the
-        service.
+        """Return the API for a call: as set by the caller, the catalogue, the rules or the service.
 
         They are used in this order. Callers choose by the setting `api`. Only Responses supports
         WebSockets, stored conversations and background responses, so that requesting one of these

@@ -34,9 +34,7 @@ NO_FIELDS = frozenset({"annotations", "detail", "logprobs"})
 """Fields of OpenAI's message parts that this API does not have."""
 
 FOUND = ("_results", "mcp_list_tools", "mcp_call", "reasoning", "tool_search_output")
-"""Endings of the types of items that cannot be sent back: results of server-side tools, and
-reasoning.
-"""
+"""Endings of the types of items that cannot be sent back: tool results and reasoning."""
 
 
 class AgentAPI(ResponsesAPI):
