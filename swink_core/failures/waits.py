@@ -68,8 +68,8 @@ def wait_seconds(text: str, now: datetime | None = None) -> float | None:
     """Parse a text as a waiting time and return it in seconds; return `None` for any other text.
 
     It may be a number of seconds, a duration (`46s`, `6m0s`, `2ms`), an HTTP or RFC 3339 date, or a
-    Unix time in seconds or milliseconds. `now` is the current Unix time. The result is at most a
-    year.
+    Unix time in seconds or milliseconds. `now` is the current time (`None`: the system's). The
+    result is at most a year.
     """
     if len(text) > LONGEST_TEXT:
         return None

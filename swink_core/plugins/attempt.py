@@ -53,7 +53,7 @@ class Gate(Protocol):
     """Decides whether an attempt may begin: a rate limit, a budget or a circuit breaker."""
 
     async def enter(self, target: Target) -> None:
-        """Return to let the attempt begin, after waiting as long as necessary.
+        """Let the attempt begin by returning, after waiting as long as necessary.
 
         If the method has a second parameter `attempt`, it is called with the attempt as well:
         `await attempt.reserve()` returns the most that the attempt is expected to cost. `leave` may

@@ -238,7 +238,7 @@ class Call:
         return event
 
     def explain(self, error: Error, failure: Failure | None = None) -> None:
-        """Add title and resolution to an error that a plugin made without; hide secrets."""
+        """Add title and resolution if an error of a plugin lacks them, and hide secrets."""
         failure = failure or Failure("streaming")
         kind = error.error_kind or StreamErrorKind.UNKNOWN
         wait = error.retry_after

@@ -5,7 +5,8 @@ another. Converters never change the context that they are given.
 
 1. Content that another provider marked as private (thinking, extensions, metadata) is omitted: a
    signature is invalid elsewhere, and reasoning is not part of the conversation. Text and tool
-   calls are kept. An extension that another provider created in this one's name is omitted, too.
+   calls are kept. An extension block is omitted, too, if an answer of another provider contains it,
+   although it is marked as this provider's.
 2. The text of an incomplete answer is kept; its unfinished tool calls and unsigned thinking are
    omitted.
 3. A tool call that was never answered gets an error result, since every API requires one.
@@ -84,10 +85,12 @@ def normalise(
     system: bool = False,
     has_place: Callable[[ToolResultMessage], bool] = lambda result: False,
 ) -> list[Turn]:
-    """Return the messages in the form that `provider` may receive, by the rules above.
+    """Return the messages without content that `provider` cannot receive.
 
-    `system` keeps system messages unchanged. `has_place` returns True if the API accepts a tool
-    result without its call; other such results become text of the user.
+    Content that is private to other providers, unfinished tool calls and empty messages are
+    omitted, and unanswered tool calls get error results. `system` keeps system messages unchanged.
+    `has_place` returns True if the API accepts a tool result without its call; other such results
+    become text of the user.
     """
     return placed_turns(context, provider, system, has_place).turns
 

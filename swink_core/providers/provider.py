@@ -179,8 +179,9 @@ class HTTPProvider:
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
         """Return the call, adapted to the API and the model. Pure.
 
-        Override it for adaptations that rules cannot express. Calls of a single text that have the
-        same model and options share one result as long as `learned` and the date stay the same.
+        Override it for adaptations that rules cannot express. Calls that consist of a single text
+        and have the same model and options share one result, as long as `learned` and the date stay
+        the same.
         """
         return Fitted(model, context, options).fit(self.api(model, options))
 

@@ -124,13 +124,13 @@ class Source(Protocol):
 
 
 class EventSource:
-    """The events of one attempt, from bytes. They need no check, because the writer orders them.
+    """The events of one attempt, parsed from bytes.
 
-    `malformed` is the policy for damaged frames: `read_on` (up to 3 in a row or 10 in all) delivers
-    the rest and fails at the end; `skip` ignores them; `fail` ends the stream at once. `names` maps
-    renamed tools to their original names. Instead of iterating, a loop can call the methods
-    directly: `begin`, then `take` with the result of each `pull` (or `fail` with its exception)
-    until `ended`, then `aclose`.
+    The order of events is not checked, because the writer guarantees it. `malformed` is the policy
+    for damaged frames: `read_on` (up to 3 in a row or 10 in all) delivers the rest and fails at the
+    end; `skip` ignores them; `fail` ends the stream at once. `names` maps renamed tools to their
+    original names. Instead of iterating, a loop can call the methods directly: `begin`, then `take`
+    with the result of each `pull` (or `fail` with its exception) until `ended`, then `aclose`.
     """
 
     def __init__(
@@ -270,10 +270,10 @@ class EventSource:
             self._malformed(frame, error)
 
     def fail(self, error: Exception) -> list[ev.Event]:
-        """Return the last events for the end of the input (StopAsyncIteration), a failure, or
-        invalid input.
+        """Return the last events after the input has ended or failed, or was invalid.
 
-        Raises other exceptions, which are bugs of the plugin.
+        `error` is StopAsyncIteration at the end of the input, or the exception that was raised.
+        Raises any other exception, because it is a bug of the plugin.
         """
         failure = None
         if not isinstance(error, StopAsyncIteration):

@@ -249,7 +249,8 @@ class EventWriter:
     def stop(self, reason: StopReason) -> None:
         """Record that the answer is complete, and its stop reason.
 
-        A plain stop after a tool call becomes tool use. Raises PluginError for an invalid reason.
+        `StopReason.STOP` after a tool call is recorded as `StopReason.TOOL_USE`. Raises PluginError
+        for an invalid reason.
         """
         if not isinstance(reason, StopReason):
             raise PluginError(f"{reason!r} is not a StopReason; use one of {', '.join(StopReason)}")

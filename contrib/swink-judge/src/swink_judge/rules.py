@@ -69,7 +69,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Family(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model family. Unknown ids of the family are judged like its newest model.
+    """A model family. The rules for the newest model apply to unknown ids of the family.
 
     `provider`, `model` and `unless_model` are as in a rule: `unless_model` matches the existing
     ids, for which there are rules. `newest` is the newest of them, according to `source`.

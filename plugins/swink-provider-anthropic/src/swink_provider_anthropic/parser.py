@@ -123,8 +123,11 @@ class MessagesParser:
     # -- the answer --------------------------------------------------------------------------
 
     def _begin(self, message: Message, out: EventWriter) -> None:
-        """Gateways send this frame twice for one answer, or splice a second answer into the body
-        of one that they lost: then the first is void, since it cannot be sent back."""
+        """Record the start of an answer; a second start discards the first one.
+
+        Gateways send this frame twice for one answer, or put a second answer into the same body
+        after they have lost the first. The first cannot be sent back, so it is discarded.
+        """
         if self._message is not None and self._message.id == message.id:
             return
         if self._begun:
@@ -173,7 +176,7 @@ class MessagesParser:
         out.finish()
 
     def _count(self, usage: dict[str, Any] | None, out: EventWriter) -> None:
-        """Figures are cumulative: the last of each holds, and one left out holds on."""
+        """Record the token counts, which are cumulative; a missing count keeps its last value."""
         if not usage:
             return
         told = {name: value for name, value in usage.items() if value is not None}
@@ -222,7 +225,7 @@ class MessagesParser:
                 self._opaque[index] = _Opaque(block)
 
     def _tool_use(self, index: Any, block: dict[str, Any], said: Block, out: EventWriter) -> None:
-        if given := block.get("input"):  # whole already, unless deltas follow
+        if given := block.get("input"):  # complete, unless deltas follow
             self._inputs[index] = msgspec.json.encode(given).decode()
         rest = {k: v for k, v in block.items() if k not in ("type", "id", "name", "input")}
         caller = rest.get("caller")

@@ -149,7 +149,7 @@ def command(
 
 
 def _is_stand_in(catalog: Catalog, name: str) -> bool:
-    """Return whether a provider is a stand-in, as echo is; filters leave it out."""
+    """Return whether a provider is a substitute for tests, like echo, which filters leave out."""
     info = catalog.provider(name)
     return info is not None and info.wire_format == "none"
 

@@ -17,7 +17,7 @@ __all__ = [
 MOST_BODY_BYTES = 32 * 1024 * 1024
 """The size limit of a request in bytes.
 
-The smallest requests of coding agents have 40 kB; those with images have some MB.
+The smallest requests of coding agents have 40 kB; requests with images have several MB.
 """
 
 COPIES = 3

@@ -24,7 +24,8 @@ __all__ += ["BROKEN_OFF", "EMPTY", "NOT_AGAIN", "Refused"]
 STATUSES = {kind: row.reply for kind, row in KINDS.items()}
 """The HTTP status for each kind of failure (RFC 9110 section 15); clients react to it.
 
-Refused credentials are the gateway's own. A 401 would tell clients that their key is wrong.
+If a provider refuses credentials, they are the gateway's. A status 401 would tell clients that
+their own key is wrong.
 """
 
 PASSING = frozenset(

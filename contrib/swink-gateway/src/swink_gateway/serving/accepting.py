@@ -116,7 +116,7 @@ class SharedSite(web.BaseSite):
     # -- connections ---------------------------------------------------------------------------
 
     def _accept(self) -> bool:
-        """Accept a connection; return False without a waiting one."""
+        """Accept a connection; return False if no connection is waiting."""
         try:
             connection, _ = self._sock.accept()
         except (BlockingIOError, InterruptedError, ConnectionAbortedError):

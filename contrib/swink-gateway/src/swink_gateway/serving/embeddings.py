@@ -192,7 +192,7 @@ def _is_metered(key: Key) -> bool:
 
 
 def _provider(client: Client, name: str) -> HTTPProvider:
-    """Return the plugin of a provider. Raises Refused for one that sends no HTTP requests."""
+    """Return the plugin of a provider. Raises Refused for a provider that does not use HTTP."""
     provider: Any = client.host.bind(name).provider
     if not isinstance(provider, HTTPProvider):
         raise _unserved(name, name)

@@ -123,8 +123,8 @@ class Gateway:
     def reconfigure(self, config: Config) -> None:
         """Use another configuration for further requests.
 
-        Raises SwinkError if no key would be required on an address that other machines can reach,
-        or if keys were required so far.
+        Raises SwinkError for a configuration without keys if other machines can reach the gateway's
+        address, or if the current configuration has keys.
         """
         owners: dict[bytes, str] = {
             digest: name for name, key in config.keys.items() for digest in key.key

@@ -128,11 +128,11 @@ class Key:
     """A client's key and its limits. A limit that is left out does not apply.
 
     `key` is `"sha256:…"`, the SHA-256 digest of the key in hexadecimal, or `"${NAME}"`, the
-    environment variable that holds it; a list has several keys with the same limits. `models` are
-    patterns of the names that the key may request. An `operator` may read the metrics, the feed of
-    calls and the spending of all keys. Token limits count prompts and answers. Days and months are
-    in UTC. A key with a budget cannot use models without a price: see `prices`. The ledger records
-    the key's `team` and `tags`, and the tags in the `x-swink-tags` header of a request.
+    environment variable that holds it; a list contains several keys with the same limits. `models`
+    are patterns of the names that the key may request. An `operator` may read the metrics, the feed
+    of calls and the spending of all keys. Token limits count prompts and answers. Days and months
+    are in UTC. A key with a budget cannot use models without a price: see `prices`. The ledger
+    records the key's `team` and `tags`, and the tags in the `x-swink-tags` header of a request.
 
     All keys share the operator's accounts at the vendors. `vendor_ids` are patterns of ids (of
     files, vector stores, containers and conversations) that the key may use, in addition to the ids

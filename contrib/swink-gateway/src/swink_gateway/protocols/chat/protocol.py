@@ -73,7 +73,7 @@ IMAGES = "images"
 ALIVE = b": alive\n\n"
 
 PREDICTED = ("accepted_prediction_tokens", "rejected_prediction_tokens")
-"""Token counts that only the API's own services have."""
+"""Token counts that only OpenAI's own services report."""
 
 FACTS = ("service_tier", "system_fingerprint")
 """Facts about an answer that the API has fields for."""

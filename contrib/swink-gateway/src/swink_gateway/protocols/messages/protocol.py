@@ -64,7 +64,7 @@ STOPS = {
 PING = named_frame({"type": "ping"})
 
 COUNTED_APART = ("cache_creation", "server_tool_use")
-"""Token counts that only the API's own services have."""
+"""Token counts that only Anthropic's own services report."""
 
 PREFIX = "msg_"
 
@@ -298,7 +298,7 @@ def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
     """Return the token usage of an answer; `cost` is in US dollars.
 
-    The API's own counts are required.
+    The API requires the fields of the counts that Anthropic reports.
     """
     usage = usage or Usage()
     read, write = usage.cache_read, usage.cache_write
