@@ -86,8 +86,10 @@ def compose(
     return [*out.events, done]
 
 
-def cost(script: Script) -> Cost:
-    """Return the cost of an answer in US dollars: 0, unless the script sets another."""
+def cost(script: Script) -> Cost | None:
+    """Return the cost in US dollars; `None` if the model's prices determine it."""
+    if script.cost is None:
+        return None
     return Cost(input=0.0, output=script.cost, total=script.cost)
 
 

@@ -55,10 +55,11 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     are made each time, in parallel, after the `reply` if there is one.
 
     **End.** `stop` ends the answer with that reason. `usage` replaces the counted words, and `cost`
-    is in US dollars. `fail` fails with that kind, or with the kind for the HTTP status
-    `fail_status`, after `fail_after` deltas, in the first `fail_attempts` attempts (`None`: in
-    all), with the message `fail_message` and `retry_after` in seconds. `cut_after` ends the stream
-    after so many deltas, incomplete. `stall_after` stops sending after so many deltas.
+    is in US dollars (`None`: by the prices of the model, which are 0). `fail` fails with that kind,
+    or with the kind for the HTTP status `fail_status`, after `fail_after` deltas, in the first
+    `fail_attempts` attempts (`None`: in all), with the message `fail_message` and `retry_after` in
+    seconds. `cut_after` ends the stream after so many deltas, incomplete. `stall_after` stops
+    sending after so many deltas.
 
     **Timing.** `delta` is the number of characters in a delta (`None`: one word), `delay` the
     seconds before each delta, `first_delay` the seconds before the answer begins, by the client's
@@ -80,7 +81,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     json: bool = False
     silent: bool = False
     usage: dict[_Counted, _Count] | None = None
-    cost: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    cost: Annotated[float, msgspec.Meta(ge=0)] | None = None
     fail: StreamErrorKind | None = None
     fail_status: _Status | None = None
     fail_message: str | None = None

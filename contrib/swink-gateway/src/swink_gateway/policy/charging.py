@@ -344,6 +344,6 @@ def _outcome(terminal: Done | Error) -> str:
 
 def _failure(owner: str, refusal: Refusal) -> Error:
     kind = StreamErrorKind.QUOTA_EXHAUSTED if refusal.spent else StreamErrorKind.THROTTLED
-    error = Error(error_message=f"the key {owner!r} has taken what it may: {refusal.what}")
+    error = Error(error_message=f"the key {owner!r} has reached its limit: {refusal.what}")
     error.error_kind, error.retry_after = kind, refusal.retry_after
     return error

@@ -76,6 +76,8 @@ class Guard:
         """Create a guard from its description in the file. Raises ValueError."""
         if not (of.redact or of.block or of.max_prompt_tokens or of.plugin):
             raise ValueError("redact, block, max_prompt_tokens or plugin was expected")
+        if not all(map(_plain, of.block)):
+            raise ValueError("block has a word without visible characters")
         patterns = [re.compile(pattern) for pattern in of.redact]
         words = _words(of.block) if of.block else None
         return cls(name, of, patterns, words, _plugin_of(of) if of.plugin else None)
@@ -87,7 +89,7 @@ class Guard:
             return
         tokens = prompt_of(target.info, call.context, target.options).tokens
         if tokens > most:
-            why = f"the prompt has about {tokens:,.0f} tokens; at most {most:,} are let out"
+            why = f"the prompt has about {tokens:,.0f} tokens (limit: {most:,})"
             raise self.refusal(why, StreamErrorKind.CONTEXT_WINDOW_EXCEEDED)
 
     def checked(self, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -227,8 +229,9 @@ def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Normalise a text: remove invisible characters and unify equivalent ones."""
-    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold()
+    """Normalise a text: unify equivalent characters and white space, drop invisible ones."""
+    visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    return " ".join(visible.casefold().split())
 
 
 def _texts(data: Any, place: str = "") -> Iterator[tuple[str, str]]:

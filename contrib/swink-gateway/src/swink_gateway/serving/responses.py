@@ -283,6 +283,8 @@ class _Connection:
                 log_line.status = DONE
         except Refused as refusal:
             log_line.status = refusal.status
+            if (kind := refusal.error.error_kind) is not None:
+                log_line.refused = str(kind)
             await self._refuse(refusal, lane)
         except ConnectionResetError:
             raise
