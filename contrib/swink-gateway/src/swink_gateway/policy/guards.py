@@ -58,7 +58,15 @@ It raises ProviderFailure or UsageError to refuse the request.
 _OPAQUE = frozenset({"encrypted_content", "model", "role", "signature", "thoughtSignature", "type"})
 """Fields whose values come from a vendor or are fixed, so that it would refuse a changed value."""
 
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_INVISIBLE = re.compile(
+    r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u17b4\u17b5\u180b-\u180f"
+    r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Matches control characters, and characters that Unicode defines as ignorable."""
+
+_BLANK = re.compile(r"[\s\u115f\u1160\u2800]+")
+"""Matches white space and letters that are invisible."""
 
 
 @define(frozen=True)
@@ -220,7 +228,7 @@ class _Redaction:
 
 def _words(words: Iterable[str]) -> re.Pattern[str]:
     found = "|".join(re.escape(_plain(word)) for word in words)
-    return re.compile(rf"(?<!\w)(?:{found})(?!\w)")
+    return re.compile(rf"(?<![^\W_])(?:{found})(?![^\W_])")
 
 
 def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
@@ -231,7 +239,7 @@ def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
 def _plain(text: str) -> str:
     """Normalise a text: unify equivalent characters and white space, drop invisible ones."""
     visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    return " ".join(visible.casefold().split())
+    return _BLANK.sub(" ", visible).casefold().strip()
 
 
 def _texts(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
