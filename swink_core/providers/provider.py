@@ -1,7 +1,8 @@
 """`HTTPProvider`: the base class of providers that use HTTP.
 
 A provider consists of four pure methods, `convert`, `request`, `parser` and `classify`, and of
-attributes. The hooks are final: pluggy would silently ignore an override without its decorator.
+attributes. A pure method does no I/O, and its result depends only on its arguments. The hooks are
+final: pluggy would silently ignore an override without its decorator.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class HTTPProvider:
     # -- methods that a provider overrides --------------------------------------------------
 
     def convert(self, model: Model, context: Context, options: StreamOptions) -> dict[str, Any]:
-        """Return the whole JSON body of the request. Pure.
+        """Return the whole JSON body of the request. It must be pure.
 
         It contains the conversation, the tools, the fields of options (see `sent_options`), `extra`
         (see `with_extra`), and whatever else the API needs in a body, such as the model's name.
@@ -135,16 +136,16 @@ class HTTPProvider:
         raise NotImplementedError("convert() has to be written")
 
     def url(self, model: Model, options: StreamOptions) -> str:
-        """Return the URL of the request. Pure. The default is `path` below the base URL."""
+        """Return the URL of the request: by default `path` below the base URL. It must be pure."""
         return f"{self.base_url(options)}{self.path}"
 
     def request(self, model: Model, payload: dict[str, Any], options: StreamOptions) -> HTTPRequest:
-        """Return the request with the body `payload`. Pure; credentials are added later.
+        """Return the request with the body `payload`. It must be pure.
 
         `payload` is what `convert` returned, or the changed body from wrappers of
         `convert_messages`. The default posts it to `url`. Override it to add headers or to choose
         the address by the body. An override must not add to the body, because wrappers could not
-        see the addition.
+        see the addition. Credentials are added later.
         """
         return self.json_request(self.url(model, options), payload)
 
@@ -157,7 +158,7 @@ class HTTPProvider:
         return None
 
     def api(self, model: Model, options: StreamOptions) -> API:
-        """Return the API that a call uses, if the provider has several. Pure."""
+        """Return the API that a call uses, if the provider has several. It must be pure."""
         return self
 
     def speaker(self, model: Model) -> HTTPProvider:
@@ -168,7 +169,7 @@ class HTTPProvider:
         return self
 
     def notices(self, model: Model, options: StreamOptions) -> tuple[Notice, ...]:
-        """Return notices for options that are changed or omitted. Pure.
+        """Return notices for options that are changed or omitted. It must be pure.
 
         `options` are those that remain after adaptation to the API and the rules (`Fitted`). The
         default returns no notices. A provider whose `request` changes an option must report it
@@ -177,7 +178,7 @@ class HTTPProvider:
         return ()
 
     def fit(self, model: Model, context: Context, options: StreamOptions) -> Fitted:
-        """Return the call, adapted to the API and the model. Pure.
+        """Return the call, adapted to the API and the model. It must be pure.
 
         Override it for adaptations that rules cannot express. Calls that consist of a single text
         and have the same model and options share one result, as long as `learned` and the date stay
@@ -198,7 +199,7 @@ class HTTPProvider:
         read_error(failure)
 
     def takes_address(self, model: Model, block: MediaBlock, options: StreamOptions) -> bool:
-        """Return True if the API itself fetches media from a URL. Pure.
+        """Return True if the API itself fetches media from a URL. It must be pure.
 
         The default converts a message that contains only this block, and returns False if that
         fails as unsupported.
@@ -218,7 +219,7 @@ class HTTPProvider:
     def credential(
         self, request: HTTPRequest, options: StreamOptions
     ) -> str | Token | Grant | None:
-        """Return the credential of a request: a key, a token, or a grant. Pure.
+        """Return the credential of a request: a key, a token, or a grant. It must be pure.
 
         The core fetches, stores and renews the token of a grant. The default is `api_key`. With
         `None`, the request is sent without a credential. Raises ProviderFailure if a credential is
@@ -227,7 +228,7 @@ class HTTPProvider:
         return self.api_key(options)
 
     def sign(self, request: HTTPRequest, credential: str | Token, options: StreamOptions) -> None:
-        """Add a credential to a request. Pure. The default is a bearer token."""
+        """Add a credential to a request, without I/O. The default is a bearer token."""
         value = credential if isinstance(credential, str) else credential.value
         request.headers["Authorization"] = f"Bearer {value}"
 

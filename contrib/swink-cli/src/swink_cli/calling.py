@@ -119,8 +119,7 @@ def exit_code(
     text: str | None = None,
     whose: str = "The answer",
 ) -> int:
-    """Return the exit code of an answer, and print an error if JSON was requested and the answer is
-    not.
+    """Return the exit code of an answer; print an error if it should be JSON and is not.
 
     `text` is the answer after extraction, or `None`.
     """

@@ -37,7 +37,7 @@ def confirmed(
     ask: Callable[[str], bool],
     correct: Callable[[str], str],
 ) -> tuple[swink.AssistantMessage, list[str]]:
-    """Show the parts of a message, and return the message as corrected, and the parts confirmed.
+    """Show the parts of a message; return the corrected message and the names of confirmed parts.
 
     `ask` asks whether a part is right, `correct` asks for the right value.
     """

@@ -125,7 +125,7 @@ class SQLiteStore:
         return context
 
     def delete(self, id: str) -> None:
-        """Delete a call, and its conversation with its last call."""
+        """Delete a call; deleting the last call of a conversation deletes the conversation."""
         with self._used() as db:
             self._delete(db, "id = ?", id)
 

@@ -74,7 +74,7 @@ class Store(Protocol):
         """Return a stored conversation."""
 
     def delete(self, id: str) -> None:
-        """Delete a call, and its conversation with its last call."""
+        """Delete a call; deleting the last call of a conversation deletes the conversation."""
 
     def prune(self, keep: Keep) -> None:
         """Delete calls beyond the retention limits."""
@@ -158,7 +158,7 @@ class FolderStore:
         return (self.path / f"{id}{TALK}").read_bytes().partition(b"\n")[2]
 
     def delete(self, id: str) -> None:
-        """Delete a call, and its conversation with its last call."""
+        """Delete a call; deleting the last call of a conversation deletes the conversation."""
         self._forget([self._file(id)])
 
     def prune(self, keep: Keep) -> None:

@@ -72,7 +72,7 @@ def _parts(info: Any) -> tuple[Any, ...]:
 
 
 def _describe(info: Any, schema: dict[str, Any]) -> None:
-    """Add the formats to the schema of a type, except those of the records in it."""
+    """Add `format` to the schemas of dates and times in a type, except to those inside records."""
     info = _bare(info)
     if isinstance(info, inspect.DateTimeType | inspect.TimeType):
         is_time = isinstance(info, inspect.TimeType)

@@ -44,7 +44,7 @@ class ScriptedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to answer. Every field may be given in `settings={"script": {…}}`.
+    """Describes the answer to give. Every field may be given in `settings={"script": {…}}`.
 
     **Content.** `reply` is the answer, used unchanged; `words` repeats the answer until it has this
     many words. `think` adds thinking before the answer; a string is its text. `json` answers in

@@ -20,7 +20,7 @@ from swink_gateway.protocols import Asked
 __all__ = ["STRICT", "relaxed"]
 
 STRICT = "x-swink-strict"
-"""The request header by which clients keep such options, and so get the refusal."""
+"""With this request header, option values are not replaced; unsupported ones are refused."""
 
 _CHOICE = "tool_choice"
 _FORMAT = "response_format"

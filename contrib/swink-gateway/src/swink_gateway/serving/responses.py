@@ -147,10 +147,11 @@ class ResponsesRoutes:
 
 
 class _SocketLine(Line):
-    """A WebSocket with one event per frame; `of` returns the line of a lane.
+    """A WebSocket on which each frame is one event of an answer.
 
-    A lane is the sequence of requests with the same `stream_id`. `models` is the number of models
-    in the fallback chain.
+    `of` returns a copy of it for one answer: it adds the `stream_id` of the request, if any, to
+    each event (a lane is the sequence of requests with the same `stream_id`). `models` is the
+    number of models in the fallback chain.
     """
 
     def __init__(self, socket: web.WebSocketResponse, request: web.Request, calls: Calls) -> None:

@@ -278,7 +278,7 @@ class ResponsesEncoder(EventEncoder):
     def _seal(
         self, end: TextEnd | ToolCallEnd, out: list[bytes], *, is_wordless: bool = False
     ) -> None:
-        """Write another provider's opaque data for a text or a call, once."""
+        """Send the opaque data that another provider attached to a text or a call; only once."""
         key = self._keys.pop(end.content_index, None)
         if key is None:
             return
