@@ -2,12 +2,11 @@
 
     python -m lab.mutants.packages FILE [PYTHON]
 
-`FILE` holds the faults: `three_packages.toml`, or `blind.toml` and `blind_second.toml`, whose authors
-did not know the kit.
-`PYTHON` is that of an environment with langchain-tests; without it, only the kit is run. Prints the
-table of the page, and fails where the kit finds fewer than 54 (or than `least` of the file), misses a
-fault about credentials (more than `missed_credentials` of the file), or takes more than five seconds
-of the processor for a package.
+`FILE` holds the faults: `three_packages.toml`, or `blind.toml` and `blind_second.toml`, whose
+authors did not know the kit. `PYTHON` is that of an environment with langchain-tests; without it,
+only the kit is run. Prints the table of the page, and fails where the kit finds fewer than 54 (or
+than `least` of the file), misses a fault about credentials (more than `missed_credentials` of the
+file), or takes more than five seconds of the processor for a package.
 """
 
 from __future__ import annotations
