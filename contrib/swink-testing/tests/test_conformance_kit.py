@@ -78,10 +78,9 @@ def _named(subject: Subject, name: str, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("where", "check", "outcome"),
     [
-        ("Sound", "missing_usage", Outcome.PASSED),
-        ("Sound", "counts", Outcome.PASSED),
-        ("broken:CountsWhatNobodyCounted", "missing_usage", Outcome.FAILED),
-        ("careless:ZeroIsNothing", "counts", Outcome.FAILED),
+        ("Sound", "token_counts", Outcome.PASSED),
+        ("broken:CountsWhatNobodyCounted", "token_counts", Outcome.FAILED),
+        ("careless:ZeroIsNothing", "token_counts", Outcome.FAILED),
     ],
 )
 def test_counts_are_looked_at_whatever_their_name(
@@ -94,14 +93,13 @@ def test_counts_are_looked_at_whatever_their_name(
     assert run_check(_check(check), subject).outcome is outcome
 
 
-@pytest.mark.parametrize("check", ["missing_usage", "counts"])
 def test_counts_that_nobody_reads_are_not_checked_and_that_is_said(
-    check: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     subject = subject_of()
     monkeypatch.setattr(type(subject.provider.parser(subject.model)), "on_begun", lambda *_: None)
 
-    found = run_check(_check(check), subject)
+    found = run_check(_check("token_counts"), subject)
 
     assert found.outcome is Outcome.DOES_NOT_APPLY
     assert found.detail == "no number of a recording is read as a count of tokens"
@@ -244,7 +242,7 @@ def test_a_reason_to_stop_is_found_whatever_its_field_is_called(
 
     monkeypatch.setattr(parser, "feed", read)
 
-    found = run_check(Check(finish_reasons.check_stop_reasons), subject)
+    found = run_check(Check(finish_reasons.check_finish_reasons), subject)
 
     assert found.outcome is outcome, found.detail
 
@@ -306,11 +304,11 @@ def test_the_line_says_what_is_in_the_way(results: list[Result], line: str) -> N
 
 def test_checks_that_did_not_apply_are_told_with_their_reasons() -> None:
     idle = [Result(name, Outcome.DOES_NOT_APPLY, why) for name, why in (
-        ("grammar", "no recordings"), ("http_errors", "no HTTP"), ("truncation", "no recordings"),
+        ("grammar", "no recordings"), ("http_errors", "no HTTP"), ("lost_content", "no recordings"),
     )]  # fmt: skip
 
     assert idle_lines([*idle, result(Outcome.PASSED)]) == [
-        "grammar, truncation: no recordings",
+        "grammar, lost_content: no recordings",
         "http_errors: no HTTP",
     ]
 
@@ -497,7 +495,7 @@ def test_the_class_makes_a_test_of_each_check_and_tells_the_result(
     assert counts["passed"] + counts["skipped"] == len(PROVIDER_CHECKS) + 1
     outcome.stdout.fnmatch_lines(
         [
-            "echo: consistent: 13 checks hold, 46 do not apply",
+            "echo: consistent: 13 checks hold, 37 do not apply",
             "  does not apply: http_errors, error_bodies, error_wordings, retries_are_alike, "
             "standard_faults, other_legs, connections_are_closed, calls_are_forgotten, "
             "calls_are_apart, credentials, environment_counts, recorded_requests: "

@@ -136,7 +136,7 @@ def test_a_check_that_reaches_another_machine_fails_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "origin", "counts"),
+    ("note", "origin", "token_counts"),
     [
         ("", "https://api.jobs.example", True),
         ("", None, True),

@@ -34,8 +34,8 @@ FOUND_BY = {
     "images_dropped": "other_models",
     "image_bytes_dropped": "other_models",
     "normalise_not_called": "nothing_dropped",
-    "unknown_frame_raises": "unknown_frames",
-    "missing_reason_is_stop": "stop_reasons",
+    "unknown_frame_raises": "other_forms",
+    "missing_reason_is_stop": "finish_reasons",
 }
 """Faults that an earlier kit missed, and the check that finds each now."""
 

@@ -21,7 +21,7 @@ from swink_core import (
     replace,
 )
 from swink_testing.calls import call_of
-from swink_testing.conformance.answers.edited_answers import UNWRITTEN, writer
+from swink_testing.conformance.answers.recorded_answers import UNWRITTEN, writer
 from swink_testing.conformance.answers.streaming import message_difference, notice_difference
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.failures.listed_errors import events_of_call

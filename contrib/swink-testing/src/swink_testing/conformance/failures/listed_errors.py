@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from swink_core import Error, Event, Model, StreamErrorKind, replace
-from swink_testing.conformance.answers.edited_answers import writer
+from swink_testing.conformance.answers.recorded_answers import writer
 from swink_testing.conformance.answers.streaming import message_difference
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.played import PlayedClient
