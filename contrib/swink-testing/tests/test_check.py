@@ -112,7 +112,7 @@ def test_echo_is_consistent(swink: Any) -> None:
 def test_what_does_not_apply_says_why(swink: Any) -> None:
     done = swink("check", "echo")
 
-    assert "does not apply it does not speak HTTP" in row(done.stdout, "http_errors")
+    assert "does not apply it does not speak HTTP" in row(done.stdout, "errors")
 
 
 def test_a_plugin_without_a_hook_is_not_consistent(checked: Any) -> None:

@@ -304,7 +304,7 @@ def test_the_line_says_what_is_in_the_way(results: list[Result], line: str) -> N
 
 def test_checks_that_did_not_apply_are_told_with_their_reasons() -> None:
     idle = [Result(name, Outcome.DOES_NOT_APPLY, why) for name, why in (
-        ("grammar", "no recordings"), ("http_errors", "no HTTP"), ("lost_content", "no recordings"),
+        ("grammar", "no recordings"), ("errors", "no HTTP"), ("lost_content", "no recordings"),
     )]  # fmt: skip
 
     assert idle_lines([*idle, result(Outcome.PASSED)]) == [

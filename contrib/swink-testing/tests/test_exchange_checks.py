@@ -67,13 +67,13 @@ FAULTS = [
         "        except Exception:\n"
         "            yield b'event: end\\ndata: done\\n\\n'\n\n"
         "    async def exchanged(self, x",
-        "http_errors",
+        "errors",
     ),
     (
         "the counts are not read",
         "counts = await x.read(",
         "return\n        counts = await x.read(",
-        "expected_message",
+        "expected_messages",
     ),
 ]
 

@@ -105,8 +105,8 @@ def test_every_check_applies_but_that_of_text_alone(monkeypatch: pytest.MonkeyPa
     ("where", "check"),
     [
         ("broken:InventsReasons", "finish_reasons"),
-        ("broken:InventsReasons", "listed_answers"),
-        ("broken:IgnoresErrorFrames", "listed_errors"),
+        ("broken:InventsReasons", "expected_messages"),
+        ("broken:IgnoresErrorFrames", "errors"),
         ("broken:KnowsAllFrames", "other_forms"),
         ("careless:StrictFields", "other_forms"),
         ("careless:DropsBlanks", "answers_are_read"),
@@ -146,5 +146,5 @@ def test_without_a_decoder_that_writes_the_checks_that_need_it_say_so(
 
     why = "its frames are neither SSE nor NDJSON, and its decoder has no as_json and of_json"
     idle = {r.name for r in results if r.outcome is Outcome.DOES_NOT_APPLY and r.detail == why}
-    assert {"listed_answers", "answers_are_read", "other_forms"} <= idle
+    assert {"expected_messages", "answers_are_read", "other_forms"} <= idle
     assert consistency_line(results).startswith("consistent: ")

@@ -42,8 +42,8 @@ SECONDS = 20.0
 """How long a check of a mutant may take, one of which may hang."""
 
 _FIRST = (
-    "expected_message", "answers_are_read", "recorded_requests", "listed_answers", "listed_errors",
-    "listed_requests", "whole_answers", "credentials", "other_legs",
+    "expected_messages", "answers_are_read", "recorded_requests", "errors", "listed_requests",
+    "credentials", "other_legs",
 )  # fmt: skip
 """Quick checks that find most mutants."""
 

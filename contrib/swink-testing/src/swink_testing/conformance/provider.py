@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from swink_testing.conformance.answers.expected_messages import check_expected_messages
 from swink_testing.conformance.answers.finish_reasons import check_finish_reasons
-from swink_testing.conformance.answers.listed_answers import check_listed_answers
 from swink_testing.conformance.answers.marks import check_answers_are_read
 from swink_testing.conformance.answers.other_forms import check_other_forms
 from swink_testing.conformance.answers.streaming import (
-    check_expected_message,
     check_grammar,
     check_loads,
     check_never_blocks,
@@ -21,14 +20,9 @@ from swink_testing.conformance.answers.streaming import (
 from swink_testing.conformance.answers.token_counts import check_token_counts
 from swink_testing.conformance.check import Check, Waivers
 from swink_testing.conformance.evidence import evidence_of
-from swink_testing.conformance.failures.errors import check_http_errors, check_in_stream_errors
+from swink_testing.conformance.failures.errors import check_errors
 from swink_testing.conformance.failures.further_requests import check_other_legs
-from swink_testing.conformance.failures.listed_errors import (
-    check_listed_errors,
-    check_whole_answers,
-)
 from swink_testing.conformance.failures.lost_content import check_lost_content
-from swink_testing.conformance.failures.refusals import check_error_bodies, check_error_wordings
 from swink_testing.conformance.failures.server_faults import (
     check_large_input,
     check_standard_faults,
@@ -85,20 +79,14 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(check_never_blocks, ("parser", "stream")),
     Check(check_same_events_however_cut, ("parser",)),
     Check(check_grammar, ("stream",), needed=True),
-    Check(check_expected_message, ("parser",)),
+    Check(check_expected_messages, ("parser",)),
     Check(check_answers_are_read, ("parser",)),
     Check(check_other_forms, ("parser",)),
     Check(check_lost_content, ("parser",)),
     Check(check_finish_reasons, ("parser",)),
     Check(check_token_counts, ("parser",)),
     Check(check_side_by_side, ("parser",)),
-    Check(check_in_stream_errors, ("parser",)),
-    Check(check_http_errors, ("classify",)),
-    Check(check_error_bodies, ("error_facts", "classify")),
-    Check(check_error_wordings, ("classify",)),
-    Check(check_listed_errors, ("classify",)),
-    Check(check_listed_answers, ("parser",)),
-    Check(check_whole_answers, ("parser",)),
+    Check(check_errors, ("error_facts", "classify")),
     Check(check_retries_are_alike, ("request", "sign")),
     Check(check_standard_faults, ("parser",)),
     Check(check_large_input, ("parser",)),

@@ -211,6 +211,26 @@ class Subject:
                     raise PluginError(f"{file}: {error}", resolution="Correct the file.") from error
         return None
 
+    def rows(self, name: str, row: type[T]) -> list[tuple[str, T]]:
+        """Return the rows of a file that are about this provider, each with its place.
+
+        A row's `provider` is `None` if it is about all providers of the package. The list is empty
+        where there is no such file. Raises PluginError for one that cannot be read.
+        """
+        listed = self.shipped(name, msgspec.json.Decoder(row).decode_lines) or []
+        return [
+            (f"{name}, line {number}", each)
+            for number, each in enumerate(listed, 1)
+            if getattr(each, "provider", None) in (None, self.name)
+        ]
+
+    def listed_model(self, id: str | None) -> Model:
+        """Return a row's model: without an id the first of the catalogue, or else the one that is
+        checked."""
+        known = self.catalog.models(self.name)
+        first = known[0].id if known else self.model.id
+        return self.catalog.resolve(Model(self.name, id or first))
+
     # -- recordings --------------------------------------------------------------------------
 
     @cached_property
@@ -306,9 +326,7 @@ class Subject:
         """
         answer = answer or MemoryResponse.of_recording(recording)
         http = self.http(answer, recording=recording, **more)
-        model = self.model_of(recording)
-        async with self.client(http).stream(model, "Hello", **self.call_options()) as stream:
-            return [event async for event in stream]
+        return await self.events_of_call(http, self.model_of(recording))
 
     def client(
         self,
@@ -334,6 +352,14 @@ class Subject:
         """Return options for a client's call: the canary key, an address, limits."""
         given = {"api_key": CANARY_KEY, "base_url": NOWHERE, "timeouts": PATIENCE}
         return {**given, **self.options, **more}
+
+    async def events_of_call(
+        self, http: HTTPClient, model: Model | None = None, **more: Any
+    ) -> list[Event]:
+        """Return the events of a call. `None` for `model` is the subject's own; `more` are options."""
+        options = self.call_options(**more)
+        async with self.client(http).stream(model or self.model, "Hello", **options) as stream:
+            return [event async for event in stream]
 
     async def recorded_events(self, recording: Recording) -> AsyncIterator[Event]:
         """Yield what the provider's `stream` hook itself yields where it reads a recording.

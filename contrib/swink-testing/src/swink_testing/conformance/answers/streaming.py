@@ -7,25 +7,22 @@ import random
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
-from swink_core import AssistantMessage, Event, Notice, StopReason, replace
+from swink_core import Event, Notice
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.recording import Recording
 from swink_testing.chunking import chunkings, every_cut, random_cuts
 from swink_testing.conformance.check import Blocks, DoesNotApply, fail, require
 from swink_testing.conformance.lifecycle.blocking import waits
 from swink_testing.conformance.subject import PATIENCE, Subject
-from swink_testing.driver import comparable, comparable_events, fold
+from swink_testing.driver import comparable_events
 
 __all__ = [
     "broken_rule",
-    "check_expected_message",
     "check_grammar",
     "check_loads",
     "check_never_blocks",
     "check_recordings",
     "check_same_events_however_cut",
-    "message_difference",
-    "notice_difference",
 ]
 
 FREEZE = 0.1
@@ -143,32 +140,6 @@ def _streams(subject: Subject) -> Iterator[tuple[str, AsyncIterator[Event]]]:
         yield "a call", subject.raw_events(subject.http(), subject.model)
 
 
-def check_expected_message(subject: Subject) -> None:
-    """Each recording of a complete answer becomes its message and its notices."""
-
-    async def compare() -> None:
-        for recording in subject.answers():
-            assert recording.message is not None  # answers() chose those that have one
-            several = subject.speaks_http and len(recording.legs) > 1
-            of_call = subject.played_events if several else subject.parse
-            events = await of_call(recording)
-            found = fold(events, subject.name, recording.model)
-            expected = replace(recording.message, provider=subject.name)
-            if (difference := message_difference(found, expected)) is not None:
-                fail(f"recording {recording.name}: {difference}", recording.body, expected)
-            notices = [event for event in events if isinstance(event, Notice)]
-            if (difference := notice_difference(notices, recording.notices)) is not None:
-                why = f"recording {recording.name}: {difference} (notices.json)"
-                fail(why, recording.body, recording.notices)
-            named = f'"{recording.message.model}"'.encode() in recording.body
-            require(
-                fold(events).model is not None or not named,
-                f"recording {recording.name}: the model that the answer names is not told",
-            )
-
-    asyncio.run(compare())
-
-
 def broken_rule(events: Iterable[Event]) -> str | None:
     """Name the rule of the grammar that events break, or return `None`."""
     automaton = Automaton()
@@ -214,28 +185,3 @@ def _difference(events: Sequence[Event], whole: Sequence[Event]) -> str:
         if event != expected:
             return f"event {number} is {event!r:.200}, in one piece it is {expected!r:.200}"
     return f"there are {len(events)} events, in one piece {len(whole)}"
-
-
-_NOT_COMPARED = frozenset({"cost", "request_id", "error_message", "total_usage", "total_cost"})
-"""Fields of a message that do not come from the body: prices, headers, the core's own words, the
-totals of its call."""
-
-
-def message_difference(found: AssistantMessage, expected: AssistantMessage) -> str | None:
-    """Say in what a message is not the expected one; `None` where it is."""
-    found, expected = comparable(found), comparable(expected)
-    if found.stop_reason is StopReason.ERROR:
-        return f"it fails ({found.error_kind}): {found.error_message}"
-    for name in AssistantMessage.__struct_fields__:
-        is_, should = getattr(found, name), getattr(expected, name)
-        if name not in _NOT_COMPARED and is_ != should:
-            return f"{name} is {is_!r:.300}, expected {should!r:.300}"
-    return None
-
-
-def notice_difference(notices: Sequence[Notice], expected: Sequence[str]) -> str | None:
-    """Say in what notices are not the expected ones, each of which may be as much of `code:
-    detail` as matters; `None` where they are."""
-    told = [f"{notice.code}: {notice.detail}" for notice in notices]
-    same = len(told) == len(expected) and all(map(str.__contains__, told, expected))
-    return None if same else f"the notices are {told}, expected {[*expected]}"

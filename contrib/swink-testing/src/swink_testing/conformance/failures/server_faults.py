@@ -14,7 +14,6 @@ from swink_testing.chaos import Answer, ChaosServer, standard_faults
 from swink_testing.clock import TurnClock
 from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import DoesNotApply, fail, require
-from swink_testing.conformance.failures.listed_errors import events_of_call
 from swink_testing.conformance.played import Through
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, comparable, fold, reads_on
@@ -60,9 +59,8 @@ def check_standard_faults(subject: Subject) -> None:
                 if name in HALFWAY and not _is_same(events, lost):
                     _require_same(name, events, half)
         http = subject.http(MemoryResponse.of_recording(recording))
-        limited = await events_of_call(
-            subject, http, subject.model_of(recording), max_output_chars=1
-        )
+        model = subject.model_of(recording)
+        limited = await subject.events_of_call(http, model, max_output_chars=1)
         _require_kind("an answer that is longer than allowed", limited, Kind.OUTPUT_TOO_LARGE)
 
     with quiet():
