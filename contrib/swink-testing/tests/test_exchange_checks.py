@@ -56,7 +56,7 @@ FAULTS = [
     ("another header", "X-Jobs-Version", "X-Job-Version", "recorded_requests"),
     ("another field", "'system': context", "'instructions': context", "recorded_requests"),
     ("POST instead of GET", "job.stream, method='GET'", "job.stream", "recorded_requests"),
-    ("the cancel is never sent", "x.on_abandon(", "str(", "cancelling_closes"),
+    ("the cancel is never sent", "x.on_abandon(", "str(", "connections_are_closed"),
     (
         "a failed stream says nothing",
         "    async def exchange(self, x",
@@ -101,7 +101,7 @@ def test_a_provider_of_several_requests_passes() -> None:
 
     assert [f"{r.name}: {r.detail}" for r in results if r.is_fault] == []
     applied = {result.name for result in results if result.applied}
-    assert {"other_legs", "credentials", "recorded_requests", "cancelling_closes"} <= applied
+    assert {"other_legs", "credentials", "recorded_requests", "connections_are_closed"} <= applied
 
 
 @pytest.mark.parametrize(("name", "was", "now", "check"), FAULTS, ids=[f[0] for f in FAULTS])

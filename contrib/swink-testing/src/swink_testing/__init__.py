@@ -5,7 +5,6 @@ Each module is imported by its own name.
     conformance    what every provider promises, as checks
     observers      what observers and wrappers promise
     chaos          a hostile provider on loopback
-    fault_matrix   every such failure before every provider, as a test class
     driver         bytes through a provider, or a client, with no network
     chunking       a body cut in every way
     clock          a clock that tests turn

@@ -33,8 +33,6 @@ PROFILES: dict[str, dict[str, Any]] = {
     "swink-fuzz": {"deadline": None, "max_examples": 5_000, "print_blob": True},
 }
 
-pytest.register_assert_rewrite("swink_testing.fault_matrix")
-
 OF_OTHERS = ("anyio", "asyncio", "trio", "twisted")
 """Marks of tests that another plugin runs."""
 

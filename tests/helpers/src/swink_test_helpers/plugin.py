@@ -10,6 +10,8 @@ import pytest
 if TYPE_CHECKING:
     from swink_test_helpers.small_json import SmallJSON
 
+pytest.register_assert_rewrite("swink_test_helpers.fault_matrix")
+
 NO_CASES = "got empty parameter set"
 """How pytest says that a parametrised test has nothing to run with."""
 

@@ -25,11 +25,16 @@ from swink_core import (
 from swink_recorder.recording import Recording
 from swink_testing.calls import call_of
 from swink_testing.conformance.answers.recorded_answers import writer
-from swink_testing.conformance.check import DoesNotApply, fail, require
+from swink_testing.conformance.check import fail, require
 from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, comparable, fold, source_of_call
 
-__all__ = ["LISTED_ANSWERS", "check_expected_messages", "notice_difference"]
+__all__ = [
+    "LISTED_ANSWERS",
+    "check_expected_messages",
+    "message_difference",
+    "notice_difference",
+]
 
 LISTED_ANSWERS = "answers.jsonl"
 """The file of a package that says what answers become, a row a line."""
@@ -63,8 +68,7 @@ def check_expected_messages(subject: Subject) -> None:
     They are those of `recordings/`, of `whole_answers/` (half of each is an error), and the rows
     of `answers.jsonl`.
     """
-    if not subject.parses:
-        raise DoesNotApply("it has no parser: no bytes can be put through it")
+    subject.require_parser()
     rows = subject.rows(LISTED_ANSWERS, Listed) if writer(subject).is_data else []
     is_whole = subject.speaks_http and subject.provider.buffered
     whole_answers = subject.whole_answers if is_whole else []
@@ -150,7 +154,7 @@ async def _events(subject: Subject, row: Listed, model: Model) -> list[Event]:
 
 
 def _compare(where: str, found: AssistantMessage, expected: AssistantMessage, sent: Any) -> None:
-    if (difference := _difference(found, expected)) is not None:
+    if (difference := message_difference(found, expected)) is not None:
         fail(f"{where}: {difference}", sent, expected)
 
 
@@ -167,7 +171,7 @@ _NOT_COMPARED = frozenset({"cost", "request_id", "error_message", "total_usage",
 totals of its call."""
 
 
-def _difference(found: AssistantMessage, expected: AssistantMessage) -> str | None:
+def message_difference(found: AssistantMessage, expected: AssistantMessage) -> str | None:
     """Say in what a message is not the expected one; `None` where it is."""
     found, expected = comparable(found), comparable(expected)
     if found.stop_reason is StopReason.ERROR:

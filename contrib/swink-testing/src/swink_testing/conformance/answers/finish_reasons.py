@@ -137,7 +137,10 @@ async def _require_reported(ended: _Ended, what: str, word: Any) -> None:
 async def _require_not_early(ended: _Ended) -> None:
     """With the reason in every frame that has its object, no text is lost without a report."""
     answer = ended.answer
-    last, path = ended.places[-1]
+    named = [(number, path) for number, path in ended.places if _is_named(names_of(path))]
+    if not named:
+        return
+    last, path = named[-1]
     word = at(answer.frames[last], path)
     changes = {
         number: [with_value(data, path, word)]
@@ -255,7 +258,7 @@ async def _fields(answers: Sequence[RecordedAnswer]) -> set[_Names]:
     for answer in answers:
         for _, path, value in _strings(answer):
             said.setdefault(names_of(path), set()).add(value)
-    found = {names for names in said if names[-1].lower().replace("_", "").endswith("reason")}
+    found = set(filter(_is_named, said))
     named = {a.recording.wire_format for a in answers if any(_places(a, found))}
     tries = MOST_TRIES
     for answer in sorted(answers, key=lambda answer: len(answer.recording.body)):
@@ -278,6 +281,10 @@ async def _fields(answers: Sequence[RecordedAnswer]) -> set[_Names]:
                     found.add(names)
                     break
     return found
+
+
+def _is_named(names: _Names) -> bool:
+    return names[-1].lower().replace("_", "").endswith("reason")
 
 
 def _says_why(events: Sequence[Event], answer: RecordedAnswer) -> bool:

@@ -126,8 +126,7 @@ def check_answers_are_read(subject: Subject) -> None:
 
     No text is lost, whatever it is, wherever it is, and however often it comes.
     """
-    if not subject.parses:
-        raise DoesNotApply("it has no parser: no bytes can be put through it")
+    subject.require_parser()
     ignored = subject.shipped(IGNORED_FILE, partial(msgspec.toml.decode, type=_Ignored)) or {}
 
     async def read() -> None:
@@ -195,7 +194,8 @@ class _Reader:
         seen: set[_Kind] = set()
         for answer in answers:
             await self._require_order(answer)
-            if type(answer) is RecordedAnswer and answer.message.stop_reason is not _FAILED:
+            is_complete = answer.message.stop_reason is not _FAILED
+            if is_complete and not isinstance(answer, _OtherAnswers):
                 await self._require_pieces(answer, seen)
 
     async def _require_pieces(self, answer: RecordedAnswer, seen: set[_Kind]) -> None:

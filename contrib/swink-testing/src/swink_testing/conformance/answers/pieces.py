@@ -109,14 +109,15 @@ async def require_calls(answer: RecordedAnswer) -> None:
     names = list(dict.fromkeys(call.name for call in answer.message.tool_calls))
     if len(names) < 2:
         return
-    places = {
-        (n, path): names[0]
-        for n, path, value in answer.values()
+    own = {
+        (number, path): value
+        for number, path, value in answer.values()
         if isinstance(value, str) and value in names
     }
-    changes = answer.replaced(places)
+    changes = answer.replaced(dict.fromkeys(own, names[0]))
     found = message_of(await answer.events(changes)).tool_calls
-    expected = [replaced(call, name=names[0]) for call in answer.message.tool_calls]
+    rewritten = message_of(await answer.events(answer.replaced(own)))
+    expected = [replaced(call, name=names[0]) for call in rewritten.tool_calls]
     if found != expected:
         why = f"{answer.where}: where all calls are of the tool {names[0]!r}, they are others"
         fail(why, answer.body(changes), expected)

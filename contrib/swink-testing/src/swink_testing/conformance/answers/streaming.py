@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import random
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from swink_core import Event, Notice
+from swink_core.plugins.hookspecs import PROJECT
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.recording import Recording
 from swink_testing.chunking import chunkings, every_cut, random_cuts
 from swink_testing.conformance.check import Blocks, DoesNotApply, fail, require
 from swink_testing.conformance.lifecycle.blocking import waits
 from swink_testing.conformance.subject import PATIENCE, Subject
-from swink_testing.driver import comparable_events
+from swink_testing.driver import comparable, comparable_events, fold, source_of
 
 __all__ = [
     "broken_rule",
@@ -22,7 +24,7 @@ __all__ = [
     "check_loads",
     "check_never_blocks",
     "check_recordings",
-    "check_same_events_however_cut",
+    "check_same_events",
 ]
 
 FREEZE = 0.1
@@ -35,19 +37,33 @@ LONGEST_BYTE_BY_BYTE = 128 * 1024
 """Bytes up to which a body is also read byte by byte."""
 
 
+_READ = 5
+"""Recordings that are read beside each other."""
+
+
+_HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
+
+
 def check_loads(subject: Subject) -> None:
-    """The plugin imports, fits the hooks, and is written for this level of the plugin API."""
+    """The plugin imports, fits the hooks, and is written for this level of the plugin API.
+
+    Each method with a hook's name is a hook: one without @hookimpl never runs.
+    """
     require(subject.fault is None, subject.fault or "")
     require(
         subject.binding.hook.stream.get_hookimpls(),
         "it has no stream hook: a method `stream` with @hookimpl, or a base such as HTTPProvider",
     )
+    for name in _HOOKS:
+        found = inspect.getattr_static(subject.provider, name, None)
+        is_hook = hasattr(getattr(found, "__func__", found), f"{PROJECT}_impl")
+        why = f"{name} is defined without @hookimpl, so that nobody calls it"
+        require(found is None or is_hook, why)
 
 
 def check_recordings(subject: Subject) -> None:
     """It ships readable recordings, each with its message; at least one answer is complete."""
-    if not subject.parses:
-        raise DoesNotApply("it has no parser: no bytes can be put through it")
+    subject.require_parser()
     recordings = subject.recordings
     require(recordings, "it ships no recordings: `swink record` makes one of a live answer")
     for recording in recordings:
@@ -61,8 +77,11 @@ def check_recordings(subject: Subject) -> None:
     )
 
 
-def check_same_events_however_cut(subject: Subject) -> None:
-    """The boundaries of network reads make no difference to the events."""
+def check_same_events(subject: Subject) -> None:
+    """Neither the boundaries of network reads nor other answers change the events.
+
+    The other answers are read at the same time, or before.
+    """
 
     async def compare() -> None:
         for recording in subject.answers():
@@ -71,8 +90,46 @@ def check_same_events_however_cut(subject: Subject) -> None:
                 events = comparable_events(await subject.parse(recording, chunks))
                 if events != whole:
                     fail(f"recording {recording.name}, {cut}: {_difference(events, whole)}")
+        await _require_side_by_side(subject)
 
     asyncio.run(compare())
+
+
+async def _require_side_by_side(subject: Subject) -> None:
+    """Answers that are read concurrently or consecutively do not affect each other."""
+    recordings = sorted(subject.answers(), key=lambda recording: len(recording.body))[:_READ]
+    alone = {r.name: comparable(fold(await subject.parse(r))) for r in recordings}
+    for one, other in zip(recordings, [*recordings[1:], recordings[0]], strict=True):
+        for pair in ((one, other), (one, one)):
+            for recording, events in zip(pair, await _together(subject, pair), strict=True):
+                beside = " and ".join(each.name for each in pair)
+                require(
+                    comparable(fold(events)) == alone[recording.name],
+                    f"recording {recording.name}: it is another message where {beside} are read "
+                    "at the same time",
+                    recording.body,
+                )
+
+
+async def _together(subject: Subject, pair: tuple[Recording, Recording]) -> list[list[Event]]:
+    sources = [
+        source_of(subject.provider, subject.model_of(recording), _in_parts(recording.body))
+        for recording in pair
+    ]
+    found: list[list[Event]] = [[], []]
+    left = list(zip(map(aiter, sources), found, strict=True))
+    while left:
+        for source, events in list(left):
+            try:
+                events.append(await anext(source))
+            except StopAsyncIteration:
+                left.remove((source, events))
+    return found
+
+
+def _in_parts(body: bytes) -> list[bytes]:
+    size = max(1, len(body) // 20)
+    return [body[at : at + size] for at in range(0, len(body), size)]
 
 
 def check_grammar(subject: Subject) -> None:

@@ -12,6 +12,8 @@ from attrs import define, field
 
 from swink_core import Error, Event, Model, Notice
 from swink_core import StreamErrorKind as Kind
+from swink_recorder.recording import Recording
+from swink_testing.chaos_answers import Answer
 from swink_testing.conformance.answers.recorded_answers import writer
 from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.check import DoesNotApply, fail, require
@@ -150,8 +152,7 @@ def check_errors(subject: Subject) -> None:
     it has words that usually mean another error. Recorded errors and rows of `errors.jsonl` become
     theirs. Retry-After is read.
     """
-    if not subject.parses:
-        raise DoesNotApply("it has no parser: no bytes can be put through it")
+    subject.require_parser()
     rows = subject.rows(LISTED_ERRORS, ListedError)
     if not writer(subject).is_data:
         rows = [each for each in rows if each[1].frame is None]  # which nobody could write
@@ -161,12 +162,7 @@ def check_errors(subject: Subject) -> None:
 
     async def ask() -> None:
         for recording in in_stream:
-            where, events = f"recording {recording.name}", await subject.parse(recording)
-            if (broken := broken_rule(events)) is not None:
-                fail(f"{where}: {broken}")
-            assert recording.message is not None  # only such are called failures
-            assert recording.message.error_kind is not None
-            _require_kind(where, events[-1], (recording.message.error_kind,), recording.body)
+            await _require_in_stream(subject, recording)
         if subject.speaks_http:
             client = _Client(subject)
             for refusal in (*_refusals(), *_recorded(subject)):
@@ -176,6 +172,37 @@ def check_errors(subject: Subject) -> None:
 
     with quiet():
         asyncio.run(ask())
+
+
+async def _require_in_stream(subject: Subject, recording: Recording) -> None:
+    """A recorded error has its kind, also after the beginning of another answer."""
+    where, events = f"recording {recording.name}", await subject.parse(recording)
+    if (broken := broken_rule(events)) is not None:
+        fail(f"{where}: {broken}")
+    kinds = _kinds_of(recording)
+    _require_kind(where, events[-1], kinds, recording.body)
+    answer = Answer.of_recording(recording, type(subject.provider).decoder)
+    alike = [a for a in subject.answers() if a.wire_format == recording.wire_format]
+    for frame in [*answer.frames, recording.body[sum(map(len, answer.frames)) :]]:
+        terminal = (await subject.parse(recording, [frame]))[-1]
+        if getattr(terminal, "code", "cut") in _OWN_CODES:
+            continue
+        for other in alike[:1]:
+            begun = Answer.of_recording(other, type(subject.provider).decoder).frames
+            for number in sorted({1, len(begun) // 2} & {*range(len(begun) - 1)}):
+                body = b"".join([*begun[:number], frame])
+                events = await subject.parse(other, [body])
+                _require_kind(f"{where}, after {number} frames", events[-1], kinds, body)
+
+
+_OWN_CODES = ("cut", "empty_response")
+"""The core's codes for answers that do not contain an error themselves."""
+
+
+def _kinds_of(recording: Recording) -> tuple[Kind]:
+    assert recording.message is not None  # only such are called failures
+    assert recording.message.error_kind is not None
+    return (recording.message.error_kind,)
 
 
 def _refusals() -> Iterator[_Refusal]:
@@ -204,12 +231,8 @@ def _refusals() -> Iterator[_Refusal]:
 def _recorded(subject: Subject) -> Iterator[_Refusal]:
     for recording in subject.failures():
         if recording.status != 200:
-            assert recording.message is not None  # only such are called failures
-            assert recording.message.error_kind is not None
-            kinds = (recording.message.error_kind,)
-            where = f"recording {recording.name}"
-            headers = recording.headers
-            yield _Refusal(where, recording.status, recording.body, kinds, headers)
+            where, kinds = f"recording {recording.name}", _kinds_of(recording)
+            yield _Refusal(where, recording.status, recording.body, kinds, recording.headers)
 
 
 class _Client:

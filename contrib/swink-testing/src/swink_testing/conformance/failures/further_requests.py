@@ -45,8 +45,7 @@ class _Fault:
 
 def check_other_legs(subject: Subject) -> None:
     """A fault of an additional request fails the call, or after the answer is a Notice."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it does not speak HTTP")
+    subject.require_http()
     recordings = subject.recordings
     recording = exchange_of(recordings) or next(
         (r for r in recordings if any(leg.kind == "token" for leg in r.legs)), None

@@ -32,8 +32,7 @@ _REFUSED_KEY = "sk-swink-of-nobody-5e20"
 
 def check_credentials(subject: Subject) -> None:
     """Keys and tokens serve their own calls; tokens are renewed when expired or rejected."""
-    if not subject.speaks_http:
-        raise DoesNotApply("it does not speak HTTP")
+    subject.require_http()
     tokens = token_legs(subject.recordings)
     answers = subject.answers()
     recording = exchange_of(answers)

@@ -21,9 +21,6 @@ from swink_core import (
 from swink_core.providers import Exchange
 from swink_judge import Asked
 from swink_judge.matrix.asker import Asker, Outcome, address_of
-from swink_judge.matrix.cases import Case
-from swink_judge.matrix.expected_values import Said
-from swink_judge.matrix.models import AskedModel
 from swink_testing.conformance.answers.expected_messages import notice_difference
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.subject import Subject
@@ -87,13 +84,11 @@ async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Out
         context = load(Context, row.context)
     except CodecError as error:
         fail(f"{where}: its context cannot be read: {error}")
-    asker.hold(subject.name, Said(where, context))
     id, options = subject.listed_model(row.model).id, dict(row.options)
     if isinstance(cache := options.get("cache"), dict):
         options["cache"] = CacheStrategy(**cache)
-    case = Case(subject.name, AskedModel(id, "listed", id), where, options)
     if subject.speaks_http:
-        return await asker.outcome(case)
+        return await subject.outcome(asker, where, context, options, id)
     said: list[Any] = []
 
     async def instead(x: Exchange) -> AsyncIterator[bytes]:
@@ -101,7 +96,7 @@ async def _asked(asker: Asker, subject: Subject, where: str, row: Listed) -> Out
         yield b""
 
     with patch.object(subject.provider, "exchange", instead):
-        outcome = await asker.outcome(case)
+        outcome = await subject.outcome(asker, where, context, options, id)
     if said:
         outcome.fault, outcome.asked = None, Asked(subject.name, "*", id, said[0])
     return outcome

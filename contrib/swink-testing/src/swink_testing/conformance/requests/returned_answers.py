@@ -1,4 +1,4 @@
-"""Recorded answers that are sent back with the next turn."""
+"""Answers that are sent back with the next turn: recorded ones, and signed thinking."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from swink_core import (
     UserMessage,
     replace,
 )
+from swink_judge.matrix.asker import Asker, Outcome
 from swink_judge.opening_answers import BY_API, beginning
 from swink_judge.request_readers import strings_of
 from swink_testing.conformance.check import DoesNotApply, fail, require
@@ -33,6 +34,8 @@ from swink_testing.driver import fold
 
 __all__ = ["check_answers_go_back"]
 
+_SIGNATURE = "c2lnbmF0dXJl"
+
 _WITH_DIALECTS = ("none", "openai-chat", "swink")
 """Wire formats of which one provider wants back what another refuses."""
 
@@ -40,7 +43,8 @@ _WITH_DIALECTS = ("none", "openai-chat", "swink")
 def check_answers_go_back(subject: Subject) -> None:
     """The texts, calls and signatures of a recorded answer are sent with the next turn.
 
-    So does what the wire format is known to want back, such as its reasoning.
+    So does what the wire format is known to want back, such as its reasoning, and signed thinking
+    without text if signed thinking with text is sent.
     """
     hook = subject.binding.hook.convert_messages
     if not hook.get_hookimpls():
@@ -69,6 +73,37 @@ def check_answers_go_back(subject: Subject) -> None:
             forms = (said, json.dumps(said)[1:-1])
             is_there = any(form in texts for form in forms)
             require(is_there, f"{where} loses {said!r:.100}", payload, said)
+    if subject.speaks_http:
+        asyncio.run(_require_thinking(subject))
+
+
+async def _require_thinking(subject: Subject) -> None:
+    """Signed thinking without text is sent back, if signed thinking with text is."""
+
+    async def outcome(asker: Asker, name: str, thought: ThinkingBlock) -> tuple[bool, Outcome]:
+        """Make the call, and tell whether its request has the signature."""
+        answer = AssistantMessage(
+            [thought, TextBlock("nonce_said")],
+            provider=subject.name,
+            model=subject.model.id,
+            stop_reason=StopReason.STOP,
+        )
+        context = Context([UserMessage("nonce_question"), answer, UserMessage("nonce_more")])
+        made = await subject.outcome(asker, name, context)
+        return bool(made.request and _SIGNATURE.encode() in made.request.body), made
+
+    async with subject.asker() as asker:
+        readable, _ = await outcome(asker, "signed thinking", ThinkingBlock("Why?", _SIGNATURE))
+        if not readable:
+            return  # its thinking does not go back by a signature
+        for redacted in (False, True):
+            name = "redacted thinking" if redacted else "signed thinking without a text"
+            there, made = await outcome(
+                asker, name, ThinkingBlock("", _SIGNATURE, redacted=redacted)
+            )
+            told = made.notices or made.refusal is not None
+            body = made.request.body if made.request else b""
+            require(there or told, f"{name} does not go back, and no Notice says so", body)
 
 
 _Answered: TypeAlias = tuple[str, Model, AssistantMessage, Sequence[str]]
