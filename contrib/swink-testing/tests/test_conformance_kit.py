@@ -248,14 +248,16 @@ def test_a_reason_to_stop_is_found_whatever_its_field_is_called(
 
 
 def test_every_check_has_a_fixture_that_fails_it() -> None:
-    elsewhere = {"other_legs", "credentials", "recorded_requests", "answers_are_read"}
+    elsewhere = {"further_requests", "credentials", "recorded_requests", "answers_are_read"}
     assert {check for _, _, check in BROKEN} | elsewhere == {
         check.name for check in PROVIDER_CHECKS
     }
 
 
 def test_every_check_applies_to_the_sound_provider_and_passes() -> None:
-    checks = [each for each in PROVIDER_CHECKS if each.name not in ("other_legs", "credentials")]
+    checks = [
+        each for each in PROVIDER_CHECKS if each.name not in ("further_requests", "credentials")
+    ]
     results = run_checks(checks, subject_of())
 
     assert {r.name: (r.outcome, r.detail) for r in results} == {

@@ -101,7 +101,12 @@ def test_a_provider_of_several_requests_passes() -> None:
 
     assert [f"{r.name}: {r.detail}" for r in results if r.is_fault] == []
     applied = {result.name for result in results if result.applied}
-    assert {"other_legs", "credentials", "recorded_requests", "connections_are_closed"} <= applied
+    assert {
+        "further_requests",
+        "credentials",
+        "recorded_requests",
+        "connections_are_closed",
+    } <= applied
 
 
 @pytest.mark.parametrize(("name", "was", "now", "check"), FAULTS, ids=[f[0] for f in FAULTS])

@@ -22,7 +22,7 @@ from swink_testing.conformance import (
 SIZE = 4
 """Bytes of a frame that say how many follow, which are MessagePack."""
 
-FURTHER_REQUESTS = {"credentials", "other_legs"}
+FURTHER_REQUESTS = {"credentials", "further_requests"}
 """Checks of providers with several requests or with tokens, which this one has not."""
 
 

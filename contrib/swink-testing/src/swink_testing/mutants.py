@@ -43,7 +43,7 @@ SECONDS = 20.0
 
 _FIRST = (
     "expected_messages", "answers_are_read", "recorded_requests", "errors", "listed_requests",
-    "credentials", "other_legs",
+    "credentials", "further_requests",
 )  # fmt: skip
 """Quick checks that find most mutants."""
 

@@ -1,4 +1,4 @@
-"""The checks of observers: events that are shown to one, and real calls beside one.
+"""The checks of observers, by simulated events and by real calls.
 
 The real calls go through a client, over a network made of memory. They are answered, made again,
 handed to the next model, refused, cut, left early and cancelled, next to an observer that crashes.

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from swink_testing.conformance.answers.content import check_answers_are_read
 from swink_testing.conformance.answers.expected_messages import check_expected_messages
 from swink_testing.conformance.answers.finish_reasons import check_finish_reasons
-from swink_testing.conformance.answers.marks import check_answers_are_read
 from swink_testing.conformance.answers.other_forms import check_other_forms
 from swink_testing.conformance.answers.streaming import (
     check_grammar,
@@ -21,7 +21,7 @@ from swink_testing.conformance.answers.token_counts import check_token_counts
 from swink_testing.conformance.check import Check, Waivers
 from swink_testing.conformance.evidence import evidence_of
 from swink_testing.conformance.failures.errors import check_errors
-from swink_testing.conformance.failures.further_requests import check_other_legs
+from swink_testing.conformance.failures.further_requests import check_further_requests
 from swink_testing.conformance.failures.lost_content import check_lost_content
 from swink_testing.conformance.failures.server_faults import (
     check_large_input,
@@ -69,7 +69,7 @@ PROVIDER_CHECKS: tuple[Check[Subject], ...] = (
     Check(check_errors, ("error_facts", "classify")),
     Check(check_standard_faults, ("parser",)),
     Check(check_large_input, ("parser",)),
-    Check(check_other_legs, ("exchange", "credential")),
+    Check(check_further_requests, ("exchange", "credential")),
     Check(check_connections_are_closed, ("stream",), needed=True),
     Check(check_calls_are_forgotten, ("parser", "request")),
     Check(check_conversations, ("convert",), needed=True),

@@ -16,7 +16,7 @@ _RETRIES = {Kind.NETWORK: 3, Kind.PROTOCOL: 1, Kind.THROTTLED: 5, Kind.OVERLOADE
 
 
 def retries_of(name: str) -> int:
-    """Return how often a call with a fault before any output is made again."""
+    """Return the number of retries of a call with a fault before any output."""
     return 0 if name == "redirect-loop" else _RETRIES.get(FAILS[name], 0)
 
 

@@ -41,7 +41,7 @@ from swink_testing.chaos import (
 )
 from swink_testing.clock import ManualClock
 from swink_testing.conformance.check import DoesNotApply
-from swink_testing.conformance.failures.further_requests import check_other_legs
+from swink_testing.conformance.failures.further_requests import check_further_requests
 from swink_testing.conformance.subject import Subject
 from swink_testing.expected_faults import AFTER_THE_END, FAILS, FULL_STREAM, HALFWAY
 
@@ -269,7 +269,7 @@ class FaultMatrix:
         """Each request for a token, a job or a result is refused, cut, broken off, delayed without
         end, and repeated after a failure. The faults are played in memory."""
         try:
-            check_other_legs(Subject.find(subject.provider.name))
+            check_further_requests(Subject.find(subject.provider.name))
         except DoesNotApply as reason:
             pytest.skip(str(reason))
 

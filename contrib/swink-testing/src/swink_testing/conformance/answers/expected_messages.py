@@ -37,19 +37,19 @@ __all__ = [
 ]
 
 LISTED_ANSWERS = "answers.jsonl"
-"""The file of a package that says what answers become, a row a line."""
+"""The file of a package that lists answers and their messages, a row a line."""
 
 
 class Listed(msgspec.Struct):
-    """An answer, and what becomes of it.
+    """An answer, and the message that it becomes.
 
-    `frames` are of a stream: the JSON data or the text of each; `whole` is the JSON
-    data of an answer that was not streamed. `message` is as `dump` writes one, `notices` are
-    those that are told, as `code: detail` or the beginning of it. `model` is an id (`None`: the
-    first of the catalogue), and `provider` the one of the package that it is of (`None`: whichever
-    is checked), as the message is, unless it names another. `options` are of the call that it
-    answers, such as `max_output_chars`. The cost is compared if the message has one:
-    of a stream, the total that the stream itself reports.
+    `frames` are the frames of a stream: the JSON data or the text of each. `whole` is the JSON
+    data of an answer that was not streamed. `message` has the format that `dump` writes, and
+    `notices` lists a part of each notice, as `code: detail`. `model` is an id (`None`: the first of
+    the catalogue), and `provider` is the provider of the package that the row applies to (`None`:
+    all). The message has the same provider, unless it names another. `options` are the options of
+    the call, such as `max_output_chars`. The cost is compared if the message has one: for a stream,
+    the total that the stream itself reports.
     """
 
     about: str

@@ -47,7 +47,7 @@ _Names: TypeAlias = tuple[str, ...]
 
 @define
 class _Ended:
-    """A recorded answer, and the places of its finish reason."""
+    """A recorded answer, and the places that hold the finish reason."""
 
     answer: RecordedAnswer
     places: Sequence[tuple[int, Path]]

@@ -19,6 +19,7 @@ from swink_testing.conformance.subject import PATIENCE, Subject
 from swink_testing.driver import comparable, comparable_events, fold, source_of
 
 __all__ = [
+    "HOOKS",
     "broken_rule",
     "check_grammar",
     "check_loads",
@@ -36,12 +37,10 @@ SMALL = 1024
 LONGEST_BYTE_BY_BYTE = 128 * 1024
 """Bytes up to which a body is also read byte by byte."""
 
-
 _READ = 5
 """Recordings that are read beside each other."""
 
-
-_HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
+HOOKS = ("stream", "convert_messages", "classify_error", "on_event")
 
 
 def check_loads(subject: Subject) -> None:
@@ -54,7 +53,7 @@ def check_loads(subject: Subject) -> None:
         subject.binding.hook.stream.get_hookimpls(),
         "it has no stream hook: a method `stream` with @hookimpl, or a base such as HTTPProvider",
     )
-    for name in _HOOKS:
+    for name in HOOKS:
         found = inspect.getattr_static(subject.provider, name, None)
         is_hook = hasattr(getattr(found, "__func__", found), f"{PROJECT}_impl")
         why = f"{name} is defined without @hookimpl, so that nobody calls it"

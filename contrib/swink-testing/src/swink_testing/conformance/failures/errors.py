@@ -24,7 +24,7 @@ from swink_testing.quiet import quiet
 __all__ = ["LISTED_ERRORS", "ListedError", "check_errors"]
 
 LISTED_ERRORS = "errors.jsonl"
-"""The file of a package that says what its API's errors mean, a row a line."""
+"""The file of a package that lists errors and their kinds, a row a line."""
 
 KINDS = {
     400: Kind.INVALID_REQUEST,
@@ -70,7 +70,7 @@ _TELLING: tuple[Any, ...] = (
     {"detail": [{"loc": ["body", "seed"], "msg": _SAID, "type": "extra_forbidden"}]},
     {"errors": [{"message": _SAID}]}, [{"error": {"message": _SAID}}], _SAID,
 )  # fmt: skip
-"""JSON bodies that say why, as one API or another, or a proxy before it, writes them."""
+"""JSON bodies that state the reason, in the formats of several APIs and of proxies."""
 
 _WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
     (400, "The maximum number of images is exceeded.", ()),
@@ -86,7 +86,7 @@ _WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
     (400, "metadata.key: unknown field", ()),
     (400, "metadata.access: unexpected value", ()),
     (400, "context: unknown field", ()),
-    (400, "priority: flex capacity cannot be asked for here", ()),
+    (400, "priority: flex capacity is not available here", ()),
     (400, "service_tier: not available in this region", ()),
     (400, "user: must not be blank", ()),
     (400, "The content of message 3 must be a string.", ()),
@@ -103,17 +103,17 @@ _WORDINGS: tuple[tuple[int, str, tuple[Kind, ...]], ...] = (
     (500, "The request could not be processed: invalid state.", (Kind.OVERLOADED,)),
     (503, "The service is unavailable: its limit is reached.", ()),
 )  # fmt: skip
-"""Errors whose words others use of other kinds, and which kinds they may be besides."""
+"""Errors whose words other APIs use for other kinds; and further kinds that are accepted."""
 
 
 class ListedError(msgspec.Struct):
     """An error and its meaning.
 
-    `status`, `headers` and `body` are of an HTTP answer, `frame` is of a stream: JSON data, or its
-    text as it is. `says` is in the message that people see, `code` is the error code that is
-    expected (`None`: any), `provider` the one of the package that it is of (`None`: whichever is
-    checked), `model` an id (`None`: the one that is checked). `retry_after` is in seconds, `None`
-    where the API says nothing of it.
+    `status`, `headers` and `body` are those of an HTTP response; `frame` is a frame of a stream.
+    A body or a frame is JSON data, or a string with its exact text. The error's message must
+    contain `says`. `code` is the expected error code (`None`: any), `provider` is the provider of
+    the package that the row applies to (`None`: all), and `model` is an id (`None`: the model under
+    test). `retry_after` is in seconds; `None` means that the API states no wait.
     """
 
     kind: Kind

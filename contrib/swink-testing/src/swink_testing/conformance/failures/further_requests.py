@@ -31,7 +31,7 @@ from swink_testing.conformance.subject import Subject
 from swink_testing.driver import MemoryResponse, comparable, fold
 from swink_testing.quiet import quiet
 
-__all__ = ["check_other_legs"]
+__all__ = ["check_further_requests"]
 
 
 @define
@@ -43,7 +43,7 @@ class _Fault:
     kinds: tuple[StreamErrorKind, ...] = ()
 
 
-def check_other_legs(subject: Subject) -> None:
+def check_further_requests(subject: Subject) -> None:
     """A fault of an additional request fails the call, or after the answer is a Notice."""
     subject.require_http()
     recordings = subject.recordings

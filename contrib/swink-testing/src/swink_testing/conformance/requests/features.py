@@ -1,4 +1,4 @@
-"""Features and capabilities: what a provider states that it has, and what it has not."""
+"""Features that a provider has or lacks, and the capabilities of models."""
 
 from __future__ import annotations
 

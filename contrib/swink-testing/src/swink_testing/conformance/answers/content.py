@@ -200,18 +200,20 @@ class _Reader:
 
     async def _require_pieces(self, answer: RecordedAnswer, seen: set[_Kind]) -> None:
         """Texts that are easily lost are kept, at a place of each kind."""
-        said = [leaf for leaf in self._content(answer) if leaf.value.strip()]
+        places: dict[tuple[int, Path], _Kind] = {}
+        for leaf in self._content(answer):
+            depth = leaf.path.index(_JSON) if _JSON in leaf.path else len(leaf.path)
+            if leaf.value.strip():
+                kind = (answer.recording.wire_format, leaf.name.partition(f".{_JSON}")[0])
+                places[leaf.part, leaf.path[:depth]] = kind
         tried: list[_Kind] = []
-        for leaf in said:
-            kind = (answer.recording.wire_format, leaf.name)
+        for place, kind in places.items():
             tried.append(kind)
-            if kind in seen or tried.count(kind) > _TRIES or _JSON in leaf.path:
-                continue
-            if await is_once(answer, leaf.part, leaf.path):
+            if kind not in seen and tried.count(kind) <= _TRIES and await is_once(answer, *place):
                 seen.add(kind)
-                await require_pieces(answer, leaf.part, leaf.path)
-        if said and _JSON not in said[-1].path:
-            await require_together(answer, said[-1].part, said[-1].path)
+                await require_pieces(answer, *place)
+        if places:
+            await require_together(answer, *list(places)[-1])
         await require_calls(answer)
 
     def _content(self, answer: RecordedAnswer) -> list[_Leaf]:
