@@ -141,7 +141,7 @@ def test_a_check_that_reaches_another_machine_fails_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("note", "origin", "token_counts"),
+    ("note", "origin", "counts"),
     [
         ("", "https://api.jobs.example", True),
         ("", None, True),

@@ -96,6 +96,5 @@ def test_a_stream_is_asked_for_with_its_options(
                "error_kind": "output_too_large"}  # fmt: skip
     row = {"about": "an answer", "frames": WHOLE["whole"], "message": message}
 
-    assert result_of(
-        "expected_messages", {**row, "options": {"max_output_chars": most}}
-    ).outcome is (outcome)
+    limited = {**row, "options": {"max_output_chars": most}}
+    assert result_of("expected_messages", limited).outcome is outcome
