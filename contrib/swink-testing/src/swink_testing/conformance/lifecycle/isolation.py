@@ -11,6 +11,7 @@ from unittest.mock import patch
 from swink_core import ProviderInfo
 from swink_core.providers import HTTPRequest
 from swink_testing.conformance.check import require
+from swink_testing.conformance.lifecycle.interleaving import require_apart_while_waiting
 from swink_testing.conformance.played import sent_by
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
 from swink_testing.driver import MemoryResponse
@@ -30,7 +31,8 @@ _ELSEWHERE = "http://another.invalid/v1"
 def check_calls_are_apart(subject: Subject) -> None:
     """Each call has its own base URL, key and headers, whatever other calls had.
 
-    Without a key or a base URL it takes them from the environment at that time.
+    A call that waits for a response is not affected by one that is made meanwhile. Without a key or
+    a base URL it takes them from the environment at that time.
     """
     subject.require_http()
     info = subject.info
@@ -40,7 +42,7 @@ def check_calls_are_apart(subject: Subject) -> None:
         with patch.dict(os.environ, dict.fromkeys(names, _ENVIRONMENT_KEY)):
             first = await _require_own(subject)
             for name, value in first.headers.items():
-                if CANARY_KEY in value and name.lower() in subject.provider.credential_headers:
+                if CANARY_KEY in value:
                     await _require_held(subject, name, value.replace(CANARY_KEY, _HELD))
         if info is not None:
             await _require_environment(subject, info, first)
@@ -88,11 +90,14 @@ async def _require_own(subject: Subject) -> HTTPRequest:
     there = last.url.startswith(NOWHERE)
     require(there, f"a call goes to {last.url}, as the one before it, not to its own base_url")
     sent = [sent_by(request) for request in requests]
+    if subject.info is not None and subject.info.auth == "key":
+        require(CANARY_KEY in sent[0], "the environment's key is sent instead of the call's")
     if CANARY_KEY in sent[0]:
         require(_OTHER_KEY in sent[1], "a call's own key is not sent after another call")
         require(CANARY_KEY not in sent[1], "the key of one call goes out with another")
         require(CANARY_KEY in sent[2], "the key of one call goes out with another")
         await _require_apart_at_once(subject)
+    await require_apart_while_waiting(subject)
     path = other.url.removeprefix(_ELSEWHERE.removesuffix("/v1")).partition("?")[0]
     if version := re.match(r"/v\d\w*(?=/)", path):
         address = f"{_ELSEWHERE.removesuffix('/v1')}{version[0]}"
@@ -140,9 +145,7 @@ async def _require_environment(subject: Subject, info: ProviderInfo, given: HTTP
         same = slashed.url == given.url
         why = f"a base_url that ends with / goes to {slashed.url}"
         require(same, why, slashed.url, given.url)
-    has_key = CANARY_KEY in sent_by(given)
-    require(info.auth != "key" or has_key, "the key of a call is not sent")
-    if info.api_key_env and has_key:
+    if info.api_key_env and CANARY_KEY in sent_by(given):
         for key in ("sk-swink-first-of-two-19f2", "sk-swink-second-of-two-7b3e"):
             with patch.dict(os.environ, {info.api_key_env[0]: key}):
                 requests = await _sent(subject, {}, without="api_key")
