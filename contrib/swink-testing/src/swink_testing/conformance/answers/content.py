@@ -315,7 +315,7 @@ async def _place_of(
     data = _replaced(answer.frames[leaf.part], leaf.path, mark)
     try:
         events = await answer.events({leaf.part: [data]})
-    except Exception:  # a parser that cannot read it has noticed it; `unknown_frames` says more
+    except Exception:  # a parser that cannot read it has noticed it; `other_forms` says more
         return "effect", None
     found, before = message_of(events), answer.message
     kind = _kind_of(leaf)
