@@ -353,8 +353,7 @@ MECHANISMS = {
     "aiohttp": {
         "providers.aiohttp_client", "providers.aiohttp_insides", "providers.downloads",
         "providers.network",
-        "swink_gateway", "swink_observers", "swink_provider_openai", "swink_testing",
-        "swink_transport_httptools",
+        "swink_gateway", "swink_observers", "swink_provider_openai", "swink_transport_httptools",
     },
     "aiohttp_sse_client2": {"swink_observers"},
     "backoff": {"streaming.retries", "swink_batch"},

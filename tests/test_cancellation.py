@@ -15,9 +15,9 @@ import pytest
 from fakes import broken_rules
 
 import swink_core as swink
+from swink_test_helpers.fault_matrix import FaultSubject, subjects
 from swink_testing.calls import client_with
 from swink_testing.chaos import Answer, Broken, ChaosServer, Cut, Drip, Fault, Instead, Stall
-from swink_testing.fault_matrix import FaultSubject, subjects
 
 STREAMS = 200
 LONGEST_SECONDS = 0.1

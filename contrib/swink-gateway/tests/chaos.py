@@ -318,7 +318,8 @@ def _chat(data: bytes) -> tuple[str, bool, str]:
 
 
 MESSAGE = re.compile(
-    "(ping )*message_start (ping )*content_block_start (ping |content_block_delta )*content_block_stop "
+    "(ping )*message_start (ping )*content_block_start (ping |content_block_delta )*"
+    "content_block_stop "
     "(ping )*message_delta (ping )*message_stop $"
 )
 """The events of one text (https://platform.claude.com/docs/en/build-with-claude/streaming).
