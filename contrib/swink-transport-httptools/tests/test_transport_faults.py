@@ -9,8 +9,8 @@ import os
 import sys
 
 import pytest
-
 from swink_testing.fault_matrix import FaultMatrix
+
 from swink_transport_httptools import HttptoolsClient
 
 CALLS = sys.modules["swink_testing.fault_matrix.call"]
