@@ -27,8 +27,8 @@ FAULTS = [
     # what is wrong, the code that is changed, what stands there instead, the check that finds it
     (
         "one user's token for every key",
-        "return Key(self.api_key(options) or '')",
-        "SHARED.append(Key(self.api_key(options) or ''))\n        return SHARED[0]",
+        "return Key(self.api_key(options) or '', url)",
+        "SHARED.append(Key(self.api_key(options) or '', url))\n        return SHARED[0]",
         "credentials",
     ),
     (
@@ -51,9 +51,9 @@ FAULTS = [
     ),
     (
         "the environment's key before the call's",
-        "return Key(self.api_key(options) or '')",
+        "return Key(self.api_key(options) or '', url)",
         "import os\n\n"
-        "        return Key(os.environ.get('JOBS_API_KEY') or self.api_key(options) or '')",
+        "        return Key(os.environ.get('JOBS_API_KEY') or self.api_key(options) or '', url)",
         "calls_are_apart",
     ),
     ("a grant that shows its key", "key: str = field(repr=False)", "key: str", "no_secret_leaks"),
@@ -119,6 +119,27 @@ FAULTS = [
         "            yield b'event: end\\ndata: done\\n\\n'\n\n"
         "    async def exchanged(self, x",
         "errors",
+    ),
+    (
+        "the address of tokens is not the user's",
+        "options.settings.get('tokens', TOKENS)",
+        "TOKENS",
+        "credentials",
+    ),
+    (
+        "pieces without a line's end are lost",
+        "            yield data\n",
+        "            yield data if b'\\n' in data else b''\n",
+        "same_events",
+    ),
+    (
+        "calls share the beginning of a line",
+        "            yield data\n",
+        "            self.begun = self.__dict__.get('begun', b'') + data\n"
+        "            if b'\\n' in data:\n"
+        "                data, self.begun = self.begun, b''\n"
+        "                yield data\n",
+        "same_events",
     ),
     (
         "the counts are not read",

@@ -6,7 +6,7 @@ from swink_recorder.recording import Recording, bundled_recordings
 from swink_recorder.replay import ReplayServer
 from swink_testing.conformance import ProviderConformance
 
-[HELLO] = bundled_recordings("swink_provider_tarn")
+HELLO, _ = bundled_recordings("swink_provider_tarn")
 
 
 async def test_the_key_is_exchanged_for_the_ticket_of_the_request() -> None:

@@ -35,6 +35,9 @@ _FAILURES = (
 )
 """Failures that each API words differently."""
 
+_REFUSED_TOKEN = "refused token"
+"""A token that the API does not accept although it was just issued, so that another one would not be accepted either."""
+
 _OPTIONS = ("stop", "tool_choice", "response_format", "thinking")
 """Options beside the tuning ones that a feature stands for."""
 
@@ -155,6 +158,9 @@ def _items(subject: Subject, recordings: Iterable[Recording]) -> Iterator[Item]:
     for failure in _FAILURES:
         how = f"a row of errors.jsonl, or {record}/{failure.value} of a call that fails so"
         yield Item("failure", failure.value, how)
+    if "token" in kinds:
+        how = f"{record}/no-access with a key that gets a token and has no access to the model"
+        yield Item("failure", _REFUSED_TOKEN, how)
 
 
 _EXCHANGE = HTTPProvider.exchange
@@ -170,6 +176,9 @@ def _shown(subject: Subject, recordings: Iterable[Recording]) -> Iterator[Item]:
             continue
         if message.stop_reason is not None:
             yield Item("stop", message.stop_reason.value, "")
+        is_refused = recording.status in (401, 403)
+        if is_refused and any(leg.kind == "token" for leg in recording.legs):
+            yield Item("failure", _REFUSED_TOKEN, "")
         if message.error_kind is not None:
             yield Item("failure", message.error_kind.value, "")
         if message.text:

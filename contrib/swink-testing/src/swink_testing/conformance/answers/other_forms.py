@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from swink_core import AssistantMessage, Block, Error, Event, ThinkingBlock, ToolCallBlock, replace
+from swink_testing.conformance.answers.pieces import is_written
 from swink_testing.conformance.answers.recorded_answers import (
     GONE,
     Changes,
@@ -45,7 +47,7 @@ def check_other_forms(subject: Subject) -> None:
 
     The order of names, blanks and escapes in its JSON make no difference, nor does a frame of an
     unknown type, nor a signature in a separate frame after its thinking. An unknown field causes no
-    error.
+    error. Where a text is null or missing, nothing stands in the message.
     """
 
     async def compare() -> None:
@@ -65,6 +67,7 @@ def check_other_forms(subject: Subject) -> None:
                 )
             await _require_signatures(answer)
             await _require_unknown_fields(answer, seen)
+            await _require_no_null(answer, seen)
 
     asyncio.run(compare())
 
@@ -79,6 +82,32 @@ def _forms(answer: RecordedAnswer) -> Iterator[tuple[str, Changes]]:
             f"a frame of an unknown type after {place}",
             {place: [unknown, answer.answer.frames[place]]},
         )
+    for name in _types(answer.frames):
+        first = {data[name]: number for number, data in reversed([*enumerate(answer.frames)])}
+        yield (
+            f"frames again with an unknown {name}",
+            {
+                number: [data, with_value(data, (name,), "swink_unknown")]
+                for number, data in enumerate(answer.frames)
+                if number in first.values()
+            },
+        )
+
+
+def _types(frames: Sequence[Any]) -> list[str]:
+    """Return the names of fields that tell frames apart: all have them, with a few values."""
+    if not all(isinstance(data, dict) for data in frames):
+        return []
+    found: list[str] = []
+    for name in frames[0] if frames else ():
+        values = [data.get(name) for data in frames]
+        words = [value for value in values if isinstance(value, str) and re.fullmatch(_WORD, value)]
+        if len(words) == len(values) > len(set(words)) > 1:
+            found.append(name)
+    return found
+
+
+_WORD = r"[A-Za-z][\w.-]*"
 
 
 async def _require_signatures(answer: RecordedAnswer) -> None:
@@ -145,6 +174,30 @@ async def _require_unknown_fields(answer: RecordedAnswer, seen: set[tuple[str, .
         if isinstance(last, Error):
             where = f"{answer.where}: with a new field in {'.'.join(names)}"
             require(False, f"{where}, it fails: {last.error_message}", answer.body(changes))
+
+
+async def _require_no_null(answer: RecordedAnswer, seen: set[tuple[str, ...]]) -> None:
+    """A text that is null or missing does not become the word None or null."""
+    usual = f"{answer.message.text} {answer.message.thinking}"
+    texts = [
+        (number, path)
+        for number, path, value in answer.values()
+        if isinstance(value, str) and value.strip() and value in usual and path and path[-1] != 0
+    ]
+    for names in dict.fromkeys(names_of(path) for _, path in texts):
+        if names in seen:
+            continue
+        seen.add(names)
+        places = [place for place in texts if names_of(place[1]) == names]
+        for how, value in (("null", None), ("missing", GONE)):
+            changes = answer.replaced(dict.fromkeys(places, value))
+            if not all(is_written(answer, data) for [data] in changes.values()):
+                continue
+            found = message_of(await answer.events(changes))
+            for word in ("None", "null"):
+                is_new = word in f"{found.text} {found.thinking}" and word not in usual
+                where = f"{answer.where}: where {'.'.join(names)} is {how}"
+                require(not is_new, f"{where}, the message says {word}", answer.body(changes))
 
 
 def _new(holder: dict[str, Any]) -> Any:

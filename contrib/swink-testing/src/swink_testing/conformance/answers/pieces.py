@@ -24,7 +24,7 @@ from swink_testing.conformance.answers.recorded_answers import (
 )
 from swink_testing.conformance.check import fail
 
-__all__ = ["is_once", "require_calls", "require_pieces", "require_together"]
+__all__ = ["is_once", "is_written", "require_calls", "require_pieces", "require_together"]
 
 _NONCE, _SECOND = "nonce_piece", "nonce_second"
 
@@ -40,7 +40,7 @@ def _changed(answer: RecordedAnswer, frame: int, path: Path, *values: str) -> Ch
     return {frame: [with_value(answer.frames[frame], path, value) for value in values]}
 
 
-def _is_written(answer: RecordedAnswer, data: Any) -> bool:
+def is_written(answer: RecordedAnswer, data: Any) -> bool:
     """Tell whether a frame can hold data unchanged: an event holds no carriage return."""
     payloads = answer.answer.payloads(answer.frame(data))
     return [json.loads(payload) for payload in payloads] == [data]
@@ -57,7 +57,7 @@ async def require_pieces(answer: RecordedAnswer, frame: int, path: Path) -> None
     marked = await answer.events(_changed(answer, frame, path, _NONCE))
     for piece in PIECES:
         changes = _changed(answer, frame, path, piece)
-        if not _is_written(answer, changes[frame][0]):
+        if not is_written(answer, changes[frame][0]):
             continue
         if not _says(await answer.events(changes), marked, _NONCE, piece):
             why = f"{answer.where}: where frame {frame + 1} says {piece!r}, the message does not"

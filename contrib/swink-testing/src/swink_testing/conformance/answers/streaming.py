@@ -12,11 +12,17 @@ from swink_core import Event, Notice
 from swink_core.plugins.hookspecs import PROJECT
 from swink_core.vocabulary.grammar import Automaton
 from swink_recorder.recording import Recording
-from swink_testing.chunking import chunkings, every_cut, random_cuts
+from swink_testing.chunking import byte_by_byte, chunkings, every_cut, random_cuts
 from swink_testing.conformance.check import Blocks, DoesNotApply, fail, require
 from swink_testing.conformance.lifecycle.blocking import waits
 from swink_testing.conformance.subject import PATIENCE, Subject
-from swink_testing.driver import comparable, comparable_events, fold, source_of
+from swink_testing.driver import (
+    MemoryResponse,
+    comparable,
+    comparable_events,
+    fold,
+    source_of,
+)
 
 __all__ = [
     "HOOKS",
@@ -90,6 +96,8 @@ def check_same_events(subject: Subject) -> None:
                 if events != whole:
                     fail(f"recording {recording.name}, {cut}: {_difference(events, whole)}")
         await _require_side_by_side(subject)
+        if subject.speaks_http:
+            await _require_exchanged(subject)
 
     asyncio.run(compare())
 
@@ -108,6 +116,30 @@ async def _require_side_by_side(subject: Subject) -> None:
                     "at the same time",
                     recording.body,
                 )
+
+
+async def _require_exchanged(subject: Subject) -> None:
+    """Calls of several requests get the same events from single bytes, two at the same time."""
+    for recording in subject.answers():
+        if not (recording.before or recording.after) or len(recording.body) > 4 * SMALL:
+            continue
+        whole = comparable_events(await subject.played_events(recording))
+        pieces = byte_by_byte(recording.body)
+        responses = [_Pausing.of_recording(recording, pieces) for _ in range(2)]
+        for found in await asyncio.gather(
+            *(subject.played_events(recording, response) for response in responses)
+        ):
+            events = comparable_events(found)
+            where = f"recording {recording.name}, in two calls byte by byte"
+            require(events == whole, f"{where}: {_difference(events, whole)}")
+
+
+class _Pausing(MemoryResponse):
+    """A response between whose pieces other calls go on."""
+
+    async def __anext__(self) -> bytes:
+        await asyncio.sleep(0)
+        return await super().__anext__()
 
 
 async def _together(subject: Subject, pair: tuple[Recording, Recording]) -> list[list[Event]]:

@@ -182,17 +182,23 @@ async def _require_in_stream(subject: Subject, recording: Recording) -> None:
     kinds = _kinds_of(recording)
     _require_kind(where, events[-1], kinds, recording.body)
     answer = Answer.of_recording(recording, type(subject.provider).decoder)
-    alike = [a for a in subject.answers() if a.wire_format == recording.wire_format]
     for frame in [*answer.frames, recording.body[sum(map(len, answer.frames)) :]]:
         terminal = (await subject.parse(recording, [frame]))[-1]
-        if getattr(terminal, "code", "cut") in _OWN_CODES:
-            continue
-        for other in alike[:1]:
-            begun = Answer.of_recording(other, type(subject.provider).decoder).frames
-            for number in sorted({1, len(begun) // 2} & {*range(len(begun) - 1)}):
-                body = b"".join([*begun[:number], frame])
-                events = await subject.parse(other, [body])
-                _require_kind(f"{where}, after {number} frames", events[-1], kinds, body)
+        if getattr(terminal, "code", "cut") not in _OWN_CODES:
+            await _require_late(subject, where, frame, kinds, recording.wire_format)
+
+
+async def _require_late(
+    subject: Subject, where: str, frame: bytes, kinds: tuple[Kind, ...], wire_format: str
+) -> None:
+    """A frame with an error has its kind after the beginning of an answer, too."""
+    alike = [a for a in subject.answers() if a.wire_format == wire_format]
+    for other in alike[:1]:
+        begun = Answer.of_recording(other, type(subject.provider).decoder).frames
+        for number in sorted({1, len(begun) // 2} & {*range(len(begun) - 1)}):
+            body = b"".join([*begun[:number], frame])
+            events = await subject.parse(other, [body])
+            _require_kind(f"{where}, after {number} frames", events[-1], kinds, body)
 
 
 _OWN_CODES = ("cut", "empty_response")
@@ -277,6 +283,10 @@ def _require_kind(where: str, terminal: Event, kinds: tuple[Kind, ...], sent: An
 async def _require_listed(subject: Subject, where: str, row: ListedError) -> None:
     said = row.body if row.frame is None else row.frame
     terminal = (await _events_of(subject, row, said))[-1]
+    is_own = getattr(terminal, "code", None) in _OWN_CODES
+    if row.frame is not None and subject.info is not None and not is_own:
+        frame = writer(subject).frame(_data(said))
+        await _require_late(subject, where, frame, (row.kind,), subject.info.wire_format)
     error = _require_kind(where, terminal, (row.kind,), said)
     wait, code, message = error.retry_after, error.code, error.error_message
     require(wait == row.retry_after, f"{where} says to wait {wait} s", None, row.retry_after)
@@ -289,8 +299,12 @@ async def _require_listed(subject: Subject, where: str, row: ListedError) -> Non
     )
 
 
+def _data(said: Any) -> bytes:
+    return said.encode() if isinstance(said, str) else json.dumps(said).encode()
+
+
 async def _events_of(subject: Subject, row: ListedError, said: Any) -> list[Event]:
-    data = said.encode() if isinstance(said, str) else json.dumps(said).encode()
+    data = _data(said)
     model = subject.model
     if row.model is not None:
         model = subject.catalog.resolve(Model(subject.name, row.model))

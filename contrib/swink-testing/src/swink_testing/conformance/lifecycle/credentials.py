@@ -142,8 +142,12 @@ class _Session:
                 await self._require(client, "a call after a token has expired", 1)
             http.refused_tokens = http.tokens_of(CANARY_KEY)
             await self._require(client, "a call whose token is refused with HTTP 401", 1)
-            for name, choices in self._choices():
-                await self._require_setting(client, name, choices)
+            info = self._subject.info
+            for name, values in (info.settings if info else {}).items():
+                if isinstance(values, list | tuple):
+                    await self._require_setting(client, name, list(values))
+                elif values == "string":
+                    await self._require_sent(name)
             http.faults = {token_leg: lambda: MemoryResponse.of_json({}, 401)}
             before = len(http.played)
             terminal = await self._call(client, _REFUSED_KEY)
@@ -152,12 +156,18 @@ class _Session:
             sent = len(http.played) - before
             require(sent == 1, f"a key that gets no token makes {sent} requests, expected 1")
 
-    def _choices(self) -> Iterator[tuple[str, list[Any]]]:
-        """Yield the settings of the provider that have choices."""
-        info = self._subject.info
-        for name, choices in (info.settings if info else {}).items():
-            if isinstance(choices, list | tuple):
-                yield name, list(choices)
+    async def _require_sent(self, name: str) -> None:
+        """A setting that is a name or an address is sent, or requests are sent to it."""
+        for value in ("swink-setting", "https://swink-setting.invalid/own"):
+            before = len(self._http.played)
+            async with self._client() as new:
+                await self._call(new, CANARY_KEY, settings={name: value})
+            requests = [played.request for played in self._http.played[before:]]
+            if not requests or any(
+                value in f"{each.url} {dict(each.headers)} {each.body!r}" for each in requests
+            ):
+                return
+        require(False, f"{name}={value!r} is in no request")
 
     async def _require_setting(self, client: Client, name: str, choices: list[Any]) -> None:
         """Each choice makes other requests than the others, whatever calls there were before."""

@@ -8,10 +8,11 @@ import re
 from typing import Any
 from unittest.mock import patch
 
-from swink_core import ProviderInfo
+from swink_core import Error, ProviderInfo, StreamErrorKind
 from swink_core.providers import HTTPRequest
 from swink_testing.conformance.check import require
 from swink_testing.conformance.lifecycle.interleaving import require_apart_while_waiting
+from swink_testing.conformance.loopback_only import loopback_only
 from swink_testing.conformance.played import sent_by
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
 from swink_testing.driver import MemoryResponse
@@ -44,6 +45,7 @@ def check_calls_are_apart(subject: Subject) -> None:
             for name, value in first.headers.items():
                 if CANARY_KEY in value:
                     await _require_held(subject, name, value.replace(CANARY_KEY, _HELD))
+        await _require_key(subject)
         if info is not None:
             await _require_environment(subject, info, first)
 
@@ -134,6 +136,22 @@ async def _require_held(subject: Subject, name: str, value: str) -> None:
         require(sent == [value], f"a call's own {name} does not go out as it is", sent, value)
         added = f"{requests[0].url} {dict(requests[0].headers)}"
         require(_ENVIRONMENT_KEY not in added, f"a key goes out beside a call's own {name}")
+
+
+async def _require_key(subject: Subject) -> None:
+    """A call does not change the environment, and a call without a key fails before a request."""
+    before = dict(os.environ)
+    await _sent(subject, {})
+    changed = ", ".join(sorted({name for name, _ in before.items() ^ os.environ.items()}))
+    require(not changed, f"a call changes the environment: {changed}")
+    if subject.info is None or subject.info.auth != "key":
+        return
+    http = subject.http()
+    with loopback_only():  # which may look for an identity of the machine
+        terminal = (await subject.events_of_call(http, api_key=None))[-1]
+    require(not http.played, "a call without a key is sent")
+    is_auth = isinstance(terminal, Error) and terminal.error_kind is StreamErrorKind.AUTH
+    require(is_auth, f"a call without a key ends in {terminal!r:.200}")
 
 
 async def _require_environment(subject: Subject, info: ProviderInfo, given: HTTPRequest) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from functools import cache
 from typing import Any
+from urllib.parse import urlsplit
 
 from swink_core import ModelInfo
 from swink_testing.conformance.check import DoesNotApply, require
@@ -90,10 +91,10 @@ def check_provider_info(subject: Subject) -> None:
             "models.toml states neither base_url nor base_url_env",
         )
     if info.base_url is not None:
-        require(
-            info.base_url.startswith(("http://", "https://")),
-            f"base_url is invalid URL: {info.base_url}",
-        )
+        url = urlsplit(info.base_url)
+        is_safe = url.scheme == "https" or url.hostname in ("localhost", "127.0.0.1", "::1")
+        require(url.scheme in ("http", "https"), f"base_url is invalid URL: {info.base_url}")
+        require(is_safe, f"base_url has http, which shows keys and prompts: {info.base_url}")
     require(
         not (info.wire_format == NO_WIRE_FORMAT and subject.speaks_http),
         'it speaks HTTP, and its wire_format is "none"',

@@ -32,8 +32,6 @@ LOOK_UP = Tool(
     },
 )
 
-_COUNT = Tool("count", "Counts.", {"type": "object", "properties": {}})
-
 _UNICODE = (
     "naïve — “quotes”, Ελληνικά, עברית, العربية, हिन्दी, 日本語, 한국어, "
     '👩‍👩‍👧‍👦 🇪🇺, e\u0301, \u200b, \u2028, \ufeff, \U0001f600, tab\t, quote " and \\ backslash'
@@ -95,6 +93,20 @@ def _unicode() -> Context:
     return Context([asked, _said(_UNICODE), UserMessage(_UNICODE)], f"ruled {_UNICODE}")
 
 
+def _count() -> Tool:
+    """Make a tool whose schema says more than an API may take."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "https://schemas.example/count",
+        "title": "Count",
+        "type": "object",
+        "properties": {"up": {"type": "integer", "title": "Up", "default": 3, "examples": [7]}},
+        "default": {},
+        "examples": [{"up": 9}],
+    }
+    return Tool("count", "Counts.", schema)
+
+
 def _tools() -> Context:
     return Context(
         [
@@ -109,7 +121,7 @@ def _tools() -> Context:
             ToolResultMessage("call_3", "count", ""),
             UserMessage("Thanks."),
         ],
-        tools=[LOOK_UP, _COUNT],
+        tools=[LOOK_UP, _count()],
     )
 
 

@@ -18,6 +18,7 @@ from swink_core import (
     UserMessage,
 )
 from swink_core import StreamErrorKind as Kind
+from swink_testing.conformance.answers.recorded_answers import values_in
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.requests.conversations import begun_elsewhere, conversations
 from swink_testing.conformance.subject import Subject
@@ -50,11 +51,25 @@ def check_conversations(subject: Subject) -> None:
                 continue
             fail(f"{where} is refused: {error}")
         require(context == before, f"{where} was changed by converting it")
+        _require_rules_first(where, context, payload)
         for text in conversation.kept:
             require(text in texts, f"{where} loses {text!r}", payload, text)
     require_nothing_foreign(subject, options)
     if subject.speaks_http:
         _require_whole(subject, Context([UserMessage("Hello")]))
+
+
+def _require_rules_first(where: str, context: Context, payload: Any) -> None:
+    """In one list with the turns, the system prompt stands before the question."""
+    question = context.messages[0].content if context.messages else ""
+    if not (context.system_prompt and isinstance(question, str)):
+        return
+    texts = [(path, text) for path, text in values_in(payload) if isinstance(text, str)]
+    rules = next((path for path, text in texts if context.system_prompt in text), ())
+    asked = next((path for path, text in texts if question in text and path != rules), ())
+    steps = next((pair for pair in zip(rules, asked, strict=False) if pair[0] != pair[1]), (0, 1))
+    is_later = all(isinstance(step, int) for step in steps) and steps[0] > steps[1]
+    require(not is_later, f"{where}: the system prompt stands after the question", payload)
 
 
 def _is_for_tools(subject: Subject, context: Context, error: Exception) -> bool:

@@ -36,6 +36,8 @@ __all__ = ["check_answers_go_back"]
 
 _SIGNATURE = "c2lnbmF0dXJl"
 
+_THOUGHT = "nonce_thought"
+
 _WITH_DIALECTS = ("none", "openai-chat", "swink")
 """Wire formats of which one provider wants back what another refuses."""
 
@@ -78,10 +80,12 @@ def check_answers_go_back(subject: Subject) -> None:
 
 
 async def _require_thinking(subject: Subject) -> None:
-    """Signed thinking without text is sent back, if signed thinking with text is."""
+    """Own thinking is sent back or a Notice says that it is not, also signed without a text."""
 
-    async def outcome(asker: Asker, name: str, thought: ThinkingBlock) -> tuple[bool, Outcome]:
-        """Make the call, and tell whether its request has the signature."""
+    async def outcome(
+        asker: Asker, name: str, thought: ThinkingBlock, mark: str = _SIGNATURE
+    ) -> tuple[bool, Outcome]:
+        """Make the call, and tell whether its request has the mark."""
         answer = AssistantMessage(
             [thought, TextBlock("nonce_said")],
             provider=subject.name,
@@ -90,20 +94,23 @@ async def _require_thinking(subject: Subject) -> None:
         )
         context = Context([UserMessage("nonce_question"), answer, UserMessage("nonce_more")])
         made = await subject.outcome(asker, name, context)
-        return bool(made.request and _SIGNATURE.encode() in made.request.body), made
+        return bool(made.request and mark.encode() in made.request.body), made
+
+    def require_told(name: str, there: bool, made: Outcome) -> None:
+        told = made.notices or made.refusal is not None
+        body = made.request.body if made.request else b""
+        require(there or told, f"{name} does not go back, and no Notice says so", body)
 
     async with subject.asker() as asker:
+        name, unsigned = "thinking without a signature", ThinkingBlock(_THOUGHT)
+        require_told(name, *await outcome(asker, name, unsigned, _THOUGHT))
         readable, _ = await outcome(asker, "signed thinking", ThinkingBlock("Why?", _SIGNATURE))
         if not readable:
             return  # its thinking does not go back by a signature
         for redacted in (False, True):
             name = "redacted thinking" if redacted else "signed thinking without a text"
-            there, made = await outcome(
-                asker, name, ThinkingBlock("", _SIGNATURE, redacted=redacted)
-            )
-            told = made.notices or made.refusal is not None
-            body = made.request.body if made.request else b""
-            require(there or told, f"{name} does not go back, and no Notice says so", body)
+            thought = ThinkingBlock("", _SIGNATURE, redacted=redacted)
+            require_told(name, *await outcome(asker, name, thought))
 
 
 _Answered: TypeAlias = tuple[str, Model, AssistantMessage, Sequence[str]]
