@@ -36,7 +36,7 @@ _FAILURES = (
 """Failures that each API words differently."""
 
 _REFUSED_TOKEN = "refused token"
-"""A token that the API does not accept although it was just issued, so that another one would not be accepted either."""
+"""A token that the API does not accept although it was just issued."""
 
 _OPTIONS = ("stop", "tool_choice", "response_format", "thinking")
 """Options beside the tuning ones that a feature stands for."""

@@ -83,31 +83,22 @@ def _forms(answer: RecordedAnswer) -> Iterator[tuple[str, Changes]]:
             {place: [unknown, answer.answer.frames[place]]},
         )
     for name in _types(answer.frames):
-        first = {data[name]: number for number, data in reversed([*enumerate(answer.frames)])}
-        yield (
-            f"frames again with an unknown {name}",
-            {
-                number: [data, with_value(data, (name,), "swink_unknown")]
-                for number, data in enumerate(answer.frames)
-                if number in first.values()
-            },
-        )
+        own = [(n, data) for n, data in enumerate(answer.frames) if isinstance(data, dict)]
+        latest = {data[name]: n for n, data in own}.values()
+        other = {n: [d, with_value(d, (name,), "swink_unknown")] for n, d in own if n in latest}
+        yield f"frames again with an unknown {name}", other
 
 
 def _types(frames: Sequence[Any]) -> list[str]:
     """Return the names of fields that tell frames apart: all have them, with a few values."""
-    if not all(isinstance(data, dict) for data in frames):
-        return []
+    own = [data for data in frames if isinstance(data, dict)]
     found: list[str] = []
-    for name in frames[0] if frames else ():
-        values = [data.get(name) for data in frames]
-        words = [value for value in values if isinstance(value, str) and re.fullmatch(_WORD, value)]
-        if len(words) == len(values) > len(set(words)) > 1:
+    for name in own[0] if own else ():
+        values = [str(data.get(name, "")) for data in own]
+        are_words = all(re.fullmatch(r"[A-Za-z][\w.-]*", value) for value in values)
+        if are_words and len(own) > len(set(values)) > 1:
             found.append(name)
     return found
-
-
-_WORD = r"[A-Za-z][\w.-]*"
 
 
 async def _require_signatures(answer: RecordedAnswer) -> None:
@@ -182,7 +173,11 @@ async def _require_no_null(answer: RecordedAnswer, seen: set[tuple[str, ...]]) -
     texts = [
         (number, path)
         for number, path, value in answer.values()
-        if isinstance(value, str) and value.strip() and value in usual and path and path[-1] != 0
+        if path
+        and isinstance(value, str)
+        and value.strip()
+        and value in usual
+        and isinstance(path[-1], str)
     ]
     for names in dict.fromkeys(names_of(path) for _, path in texts):
         if names in seen:
@@ -194,10 +189,10 @@ async def _require_no_null(answer: RecordedAnswer, seen: set[tuple[str, ...]]) -
             if not all(is_written(answer, data) for [data] in changes.values()):
                 continue
             found = message_of(await answer.events(changes))
+            said = f"{found.text} {found.thinking}"
+            where = f"{answer.where}: where {'.'.join(names)} is {how}, the message says"
             for word in ("None", "null"):
-                is_new = word in f"{found.text} {found.thinking}" and word not in usual
-                where = f"{answer.where}: where {'.'.join(names)} is {how}"
-                require(not is_new, f"{where}, the message says {word}", answer.body(changes))
+                require(word in usual or word not in said, f"{where} {word}", answer.body(changes))
 
 
 def _new(holder: dict[str, Any]) -> Any:

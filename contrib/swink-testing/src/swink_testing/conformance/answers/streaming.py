@@ -16,13 +16,7 @@ from swink_testing.chunking import byte_by_byte, chunkings, every_cut, random_cu
 from swink_testing.conformance.check import Blocks, DoesNotApply, fail, require
 from swink_testing.conformance.lifecycle.blocking import waits
 from swink_testing.conformance.subject import PATIENCE, Subject
-from swink_testing.driver import (
-    MemoryResponse,
-    comparable,
-    comparable_events,
-    fold,
-    source_of,
-)
+from swink_testing.driver import MemoryResponse, comparable, comparable_events, fold, source_of
 
 __all__ = [
     "HOOKS",
@@ -126,10 +120,8 @@ async def _require_exchanged(subject: Subject) -> None:
         whole = comparable_events(await subject.played_events(recording))
         pieces = byte_by_byte(recording.body)
         responses = [_Pausing.of_recording(recording, pieces) for _ in range(2)]
-        for found in await asyncio.gather(
-            *(subject.played_events(recording, response) for response in responses)
-        ):
-            events = comparable_events(found)
+        calls = [subject.played_events(recording, response) for response in responses]
+        for events in map(comparable_events, await asyncio.gather(*calls)):
             where = f"recording {recording.name}, in two calls byte by byte"
             require(events == whole, f"{where}: {_difference(events, whole)}")
 

@@ -158,16 +158,15 @@ class _Session:
 
     async def _require_sent(self, name: str) -> None:
         """A setting that is a name or an address is sent, or requests are sent to it."""
+        sent: list[bool] = []
         for value in ("swink-setting", "https://swink-setting.invalid/own"):
             before = len(self._http.played)
             async with self._client() as new:
                 await self._call(new, CANARY_KEY, settings={name: value})
-            requests = [played.request for played in self._http.played[before:]]
-            if not requests or any(
-                value in f"{each.url} {dict(each.headers)} {each.body!r}" for each in requests
-            ):
-                return
-        require(False, f"{name}={value!r} is in no request")
+            for played in self._http.played[before:]:
+                request = played.request
+                sent.append(value in f"{request.url} {dict(request.headers)} {request.body!r}")
+        require(any(sent) or not sent, f"no request has the setting {name} or goes to it")
 
     async def _require_setting(self, client: Client, name: str, choices: list[Any]) -> None:
         """Each choice makes other requests than the others, whatever calls there were before."""
