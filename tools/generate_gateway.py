@@ -20,8 +20,12 @@ paths.
 Generated images are items with a `result` in Responses, inline data in Gemini, and `images` of a
 message in Chat (data URLs, in OpenRouter's format). Code that a provider ran is an item of the code
 interpreter in Responses and a part in Gemini. A refusal that OpenAI's APIs mark has the field
-`refusal` in Chat, unless the answer is streamed. Log probabilities and citations have their fields
-in Chat and Responses.
+`refusal` in Chat and the part of that type in Responses, streamed and whole. A refusal of other
+providers is text with their finish reason: `content_filter`, `refusal` in Messages, `SAFETY` in
+Gemini. Log probabilities and citations have their fields in Chat and Responses.
+
+An answer of the gateway is one answer. A request for several (`n` in Chat, `candidateCount` in
+Gemini) is refused with status 400: send a request for each answer.
 
 The tables come from `swink_gateway.protocols.table`. A property test translates answers from each
 protocol to each other one and back, and checks that nothing else is lost."""

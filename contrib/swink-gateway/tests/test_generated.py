@@ -122,17 +122,53 @@ async def test_a_block_that_a_client_sends_back_reaches_its_vendor_once(
     assert [(b.provider, b.kind, b.data) for b in sent] == [(model.partition("/")[0], name, data)]
 
 
-@pytest.mark.parametrize(
-    ("notes", "facts"),
-    [(None, {"refusal": True}), ({"item": {"refused": True}}, None)],
-    ids=["Chat's", "Responses'"],
-)
-async def test_a_refusal_has_its_field(notes: Any, facts: Any) -> None:
-    text = [swink.TextStart(0), swink.TextDelta(0, "No."), swink.TextEnd(0, metadata=notes)]
-    done = swink.Done(swink.StopReason.CONTENT_FILTER, metadata=facts)
-    async with serving(Scripted([swink.Start(), *text, done]), providers=OWN) as gateway:
-        path, body = ASKS["chat"]
-        (choice,) = (await ask(gateway, path, {"model": OPENAI, **body})).json["choices"]
-    assert choice["message"]["refusal"] == "No."
-    assert choice["message"]["content"] is None
-    assert choice["finish_reason"] == "stop"
+REFUSALS = {"Chat's": {"refusal": True}, "Responses'": {"item": {"refused": True}}}
+
+
+async def refused(client: str, notes: Any, stream: bool) -> Answer:
+    text = [swink.TextStart(0), swink.TextDelta(0, "No"), swink.TextDelta(0, ".")]
+    end = [swink.TextEnd(0, metadata=notes), swink.Done(swink.StopReason.CONTENT_FILTER)]
+    upstream = Scripted([swink.Start(), swink.Notice("refusal", "No."), *text, *end])
+    path, body = ASKS[client]
+    async with serving(upstream, providers=OWN) as gateway:
+        return await ask(gateway, path, {"model": OPENAI, "stream": stream, **body})
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("notes", REFUSALS.values(), ids=REFUSALS)
+async def test_a_refusal_has_its_field_in_chat(notes: Any, stream: bool) -> None:
+    answer = await refused("chat", notes, stream)
+    frames = answer.frames[:-1] if stream else [answer.json]
+    choices = [choice for frame in frames for choice in frame["choices"]]
+    said = [choice.get("delta", choice.get("message")) for choice in choices]
+    assert "".join(each.get("refusal") or "" for each in said) == "No."
+    assert not any(each.get("content") for each in said)
+    assert choices[-1]["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("notes", REFUSALS.values(), ids=REFUSALS)
+async def test_a_refusal_is_a_part_of_its_own_in_responses(notes: Any, stream: bool) -> None:
+    answer = await refused("responses", notes, stream)
+    response = answer.frames[-1]["response"] if stream else answer.json
+    part = {"type": "refusal", "refusal": "No."}
+    assert next(i["content"] for i in response["output"] if i["type"] == "message") == [part]
+    if not stream:
+        return
+    events = [f for f in answer.frames if "refusal" in f["type"] or "text" in f["type"]]
+    assert [(e["type"], e.get("delta", e.get("refusal"))) for e in events] == [
+        ("response.refusal.delta", "No"),
+        ("response.refusal.delta", "."),
+        ("response.refusal.done", "No."),
+    ]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_refusal_that_only_ends_the_answer_keeps_its_finish_reason(stream: bool) -> None:
+    text = [swink.TextStart(0), swink.TextDelta(0, "No."), swink.TextEnd(0)]
+    end = [swink.Notice("refusal", "bio"), swink.Done(swink.StopReason.CONTENT_FILTER)]
+    path, body = ASKS["chat"]
+    async with serving(Scripted([swink.Start(), *text, *end]), providers=OWN) as gateway:
+        answer = await ask(gateway, path, {"model": OPENAI, "stream": stream, **body})
+    frame = answer.frames[-2] if stream else answer.json
+    assert frame["choices"][0]["finish_reason"] == "content_filter"

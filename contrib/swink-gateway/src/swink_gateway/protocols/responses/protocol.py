@@ -16,7 +16,9 @@ from swink_core import (
     Error,
     Extension,
     ExtensionBlock,
+    Notice,
     Retry,
+    Start,
     StopReason,
     TextBlock,
     TextDelta,
@@ -34,10 +36,21 @@ from swink_core import (
 )
 from swink_core.providers import parse_arguments
 from swink_gateway.protocols import Asked, Facts, Known, Reply
-from swink_gateway.protocols.encoding import EventEncoder, id_of, model_of, started_anew
+from swink_gateway.protocols.encoding import (
+    REFUSAL,
+    EventEncoder,
+    id_of,
+    model_of,
+    started_anew,
+)
 from swink_gateway.protocols.frames import SSE, encode, named_frame
 from swink_gateway.protocols.openai_errors import error_data, error_reply, final_in_responses
-from swink_gateway.protocols.responses.items import Items, ending, text_part, usage_data
+from swink_gateway.protocols.responses.items import (
+    Items,
+    refusal_part,
+    text_part,
+    usage_data,
+)
 from swink_gateway.protocols.responses.open_items import DELTAS, PARTS, Open, head_of_deltas
 from swink_gateway.protocols.responses.requests import WIRE_FORMAT, read_responses
 from swink_gateway.protocols.sealing import Key
@@ -86,6 +99,7 @@ class ResponsesEncoder(EventEncoder):
         self._output: list[dict[str, Any] | None] = []
         self._keys: dict[int, Key] = {}
         self._items = Items("", "", False, {})
+        self._refuses = False
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
@@ -97,8 +111,10 @@ class ResponsesEncoder(EventEncoder):
                 self._seal(event, out, is_wordless=True)
             case TextStart(content_index=index):
                 self._keys[index] = self._items.key(None)
-                self._add(index, self._items.message(_notes(index, batch)), "text", out)
-                part = text_part("")
+                kind = "refusal" if self._refuses else "text"
+                self._add(index, self._items.message(_notes(index, batch)), kind, out)
+                part = refusal_part("") if self._refuses else text_part("")
+                self._refuses = False
                 self._say("content_part.added", out, self._open[index], content_index=0, part=part)
             case TextEnd(content_index=index):
                 self._end_text(self._open.pop(index), event, out)
@@ -122,6 +138,10 @@ class ResponsesEncoder(EventEncoder):
                 block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
                 for item in self._items.extension(block):
                     self._whole(item, out)
+            case Notice(code=code):
+                self._refuses = self._refuses or code == REFUSAL
+            case Start():
+                self._refuses = False
             case Retry() if self._begun:
                 self._fail(started_anew(event), out)
             case Done():
@@ -193,7 +213,7 @@ class ResponsesEncoder(EventEncoder):
 
     def _finish(self, done: Done, out: list[bytes]) -> None:
         self.ended = True
-        response = ending(done.stop_reason, done.metadata)
+        response = self._items.ending(done.stop_reason, done.metadata)
         usage = usage_data(done.usage, done.cost)
         self._say(response["status"], out, response={**self._ended(), **response, "usage": usage})
 
@@ -248,7 +268,9 @@ class ResponsesEncoder(EventEncoder):
         block = TextBlock(opened.said, event.metadata)
         item = self._items.said(opened.item, block)
         part = item["content"][0]
-        self._say("output_text.done", out, opened, content_index=0, text=opened.said)
+        word, index = DELTAS[opened.kind]
+        name = "refusal" if opened.kind == "refusal" else "text"
+        self._say(f"{word}.done", out, opened, **index, **{name: opened.said})
         self._say("content_part.done", out, opened, content_index=0, part=part)
         self._done(opened, item, out)
 
@@ -301,8 +323,8 @@ class ResponsesEncoder(EventEncoder):
         is_own = self._facts.wire_formats.get(provider) == WIRE_FORMAT
         items = Items(self._facts.id, provider, is_own, self._asked.tools)
         response = self._head(message.response_id or PREFIX + self._facts.id, message.model)
-        response |= ending(message.stop_reason or StopReason.STOP, message.metadata)
         response["output"] = [item for block in message.content for item in items.of(block)]
+        response |= items.ending(message.stop_reason or StopReason.STOP, message.metadata)
         response["usage"] = usage_data(message.usage, message.cost)
         return encode(response)
 
