@@ -56,11 +56,6 @@ EXPECT_BROKEN = (
 middle of an answer, or repeat such a request less often than one that an error in the stream ended.
 `make clients` plays both with each of them."""
 
-ENDED_EARLY = "the response ended before its end"
-"""The core's words for a body that breaks off. A body that is complete and lacks only what ends an
-answer has the same code, and other words: SDKs would take it for a whole answer."""
-
-
 NOTHING_YET = (TextStart(0), TextDelta(0, ""))
 """An answer that began without words. Some SDKs repeat a request whose answer did not begin."""
 
@@ -211,13 +206,13 @@ def _is_refusal(event: Any, stream: EventStream) -> bool:
 def _is_broken_off(event: Any, stream: EventStream) -> bool:
     """Tell whether the connection to the provider broke during the answer.
 
-    SDKs have a separate exception for this.
+    SDKs have a separate exception for this. A body that is complete and lacks only the end of the
+    answer has the code `cut`: SDKs would take it for a whole answer.
     """
     head = stream.call.attempt.response
     if type(event) is not Error or event.error_kind is not StreamErrorKind.NETWORK:
         return False
-    is_broken = event.code == "connection" or event.error_message == ENDED_EARLY
-    return is_broken and head is not None and head.status < 400
+    return event.code == "connection" and head is not None and head.status < 400
 
 
 def hold_little(transport: asyncio.Transport | None) -> None:
