@@ -22,6 +22,8 @@ INTERPRETER = {
     "outputs": [{"type": "logs", "logs": "1\n"}],
 }
 
+HI = {"role": "user", "content": "Hi"}
+
 GEMINI, OPENAI = "gemini/gemini-3.6-flash", "openai/gpt-5.4"
 OWN = {"gemini": {"api_key": "k"}, "openai": {"api_key": "k"}}
 
@@ -172,3 +174,25 @@ async def test_a_refusal_that_only_ends_the_answer_keeps_its_finish_reason(strea
         answer = await ask(gateway, path, {"model": OPENAI, "stream": stream, **body})
     frame = answer.frames[-2] if stream else answer.json
     assert frame["choices"][0]["finish_reason"] == "content_filter"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("client", ["messages", "responses"])
+async def test_opaque_data_after_the_last_word_is_no_empty_text(client: str, stream: bool) -> None:
+    words = [swink.TextStart(0), swink.TextDelta(0, "So."), swink.TextEnd(0)]
+    opaque = [swink.TextStart(1)], [swink.TextEnd(1, metadata={"thoughtSignature": "s"})]
+    upstream = Scripted([swink.Start(), *words], *opaque, [swink.Done(swink.StopReason.STOP)])
+    path, body = {
+        "messages": ("/v1/messages", {"max_tokens": 9, "messages": [HI]}),
+        "responses": ("/v1/responses", {"input": "Hi"}),
+    }[client]
+    async with serving(upstream, providers=OWN) as gateway:
+        answer = await ask(gateway, path, {"model": GEMINI, "stream": stream, **body})
+    if client == "responses":
+        response = answer.frames[-1]["response"] if stream else answer.json
+        blocks = [item for item in response["output"] if item["type"] == "message"]
+    elif stream:
+        blocks = [f["content_block"] for f in answer.frames if "content_block" in f]
+    else:
+        blocks = answer.json["content"]
+    assert [block["type"] for block in blocks] == ["message" if client == "responses" else "text"]

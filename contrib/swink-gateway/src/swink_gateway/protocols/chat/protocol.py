@@ -341,11 +341,11 @@ def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
         "prompt_tokens_details": _told(
             cached_tokens=usage.cache_read,
             cache_write_tokens=usage.cache_write,
-            audio_tokens=more("input_audio"),
+            audio_tokens=more("input_audio", more("prompt_tokens_details.audio_tokens")),
         ),
         "completion_tokens_details": _told(
             reasoning_tokens=usage.reasoning,
-            audio_tokens=more("output_audio"),
+            audio_tokens=more("output_audio", more("completion_tokens_details.audio_tokens")),
             **{name: more(f"completion_tokens_details.{name}") for name in PREDICTED},
         ),
         **cost_data(cost),

@@ -85,7 +85,10 @@ class ResponsesProtocol:
 
 
 class ResponsesEncoder(EventEncoder):
-    """Writes numbered events; `_output` maps indexes to complete items or `None`."""
+    """Writes numbered events; `_output` maps indexes to complete items or `None`.
+
+    `_texts` has the kinds of texts that have begun and have no words yet.
+    """
 
     content_type = SSE
 
@@ -96,6 +99,7 @@ class ResponsesEncoder(EventEncoder):
         self._number = 0
         self._response: dict[str, Any] = {}
         self._open: dict[int, Open] = {}
+        self._texts: dict[int, str] = {}
         self._output: list[dict[str, Any] | None] = []
         self._keys: dict[int, Key] = {}
         self._items = Items("", "", False, {})
@@ -103,28 +107,33 @@ class ResponsesEncoder(EventEncoder):
 
     def _write(self, event: Any, batch: Sequence[Any], out: list[bytes]) -> None:
         match event:
-            case TextDelta() | ThinkingDelta() | ToolCallDelta():
+            case TextDelta(content_index=index, delta=text):
+                if index in self._texts:
+                    self._begin_texts(batch, out)
+                self._delta(self._open[index], text, out)
+            case ThinkingDelta() | ToolCallDelta():
                 self._delta(self._open[event.content_index], event.delta, out)
-            case TextStart(content_index=index) if self._is_wordless(index, batch):
-                self._keys[index] = self._items.key(None)
-            case TextEnd(content_index=index) if index not in self._open:
-                self._seal(event, out, is_wordless=True)
             case TextStart(content_index=index):
+                self._begin_texts(batch, out)
                 self._keys[index] = self._items.key(None)
-                kind = "refusal" if self._refuses else "text"
-                self._add(index, self._items.message(_notes(index, batch)), kind, out)
-                part = refusal_part("") if self._refuses else text_part("")
+                self._texts[index] = "refusal" if self._refuses else "text"
                 self._refuses = False
-                self._say("content_part.added", out, self._open[index], content_index=0, part=part)
-            case TextEnd(content_index=index):
+            case TextEnd(content_index=index, metadata=metadata):
+                if index in self._texts and metadata and not self._items.is_own:
+                    del self._texts[index]
+                    self._seal(event, out, is_wordless=True)
+                    return
+                self._begin_texts(batch, out)
                 self._end_text(self._open.pop(index), event, out)
                 self._seal(event, out)
             case ThinkingStart(content_index=index):
+                self._begin_texts(batch, out)
                 kind = "summary" if self._items.is_own else "reasoning"
                 self._add(index, self._items.reasoning(_notes(index, batch)), kind, out)
             case ThinkingEnd(content_index=index):
                 self._end_thinking(self._open.pop(index), event, out)
             case ToolCallStart(content_index=index, id=id, name=name):
+                self._begin_texts(batch, out)
                 self._keys[index] = self._items.key(id)
                 for end in batch:
                     if isinstance(end, ToolCallEnd) and end.content_index == index:
@@ -135,6 +144,7 @@ class ResponsesEncoder(EventEncoder):
                 self._end_call(self._open.pop(index), event, out)
                 self._seal(event, out)
             case Extension():
+                self._begin_texts(batch, out)
                 block = ExtensionBlock(event.provider, event.kind, event.data, event.metadata)
                 for item in self._items.extension(block):
                     self._whole(item, out)
@@ -243,14 +253,13 @@ class ResponsesEncoder(EventEncoder):
         self._add(-1, item, "summary", out)
         self._done(self._open.pop(-1), item, out)
 
-    def _is_wordless(self, index: int, batch: Sequence[Any]) -> bool:
-        """Tell whether a text that begins here ends in the same batch, empty but with opaque data.
-
-        The data belongs to another provider, which needs it back.
-        """
-        of_text = [e for e in batch if getattr(e, "content_index", None) == index]
-        has_words = any(isinstance(e, TextDelta) for e in of_text)
-        return not self._items.is_own and not has_words and bool(_notes(index, of_text))
+    def _begin_texts(self, batch: Sequence[Any], out: list[bytes]) -> None:
+        """Begin the texts without words: one may only keep opaque data, which is sealed."""
+        waiting, self._texts = self._texts, {}
+        for index, kind in waiting.items():
+            self._add(index, self._items.message(_notes(index, batch)), kind, out)
+            part = refusal_part("") if kind == "refusal" else text_part("")
+            self._say("content_part.added", out, self._open[index], content_index=0, part=part)
 
     def _delta(self, opened: Open, text: str, out: list[bytes]) -> None:
         if not opened.text and opened.kind in PARTS:
