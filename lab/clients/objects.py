@@ -399,7 +399,7 @@ REASONS: Sequence[Reason] = (
 
 
 def reason_of(loss: Loss) -> str | None:
-    """Return why a value is lost or another one; `None` where it must not be."""
+    """Return the declared reason of a loss; `None` without one."""
     own = SDKS[loss.protocol].own
     for protocol, pattern, models, why in REASONS:
         is_meant = protocol == loss.protocol and (models == ALL or own not in loss.models)

@@ -65,7 +65,7 @@ STOPS = {
 PING = named_frame({"type": "ping"})
 
 COUNTED_APART = ("cache_creation", "inference_geo", "server_tool_use")
-"""What only the API's own services report with their token counts."""
+"""Figures that the API's own services report with their token counts."""
 
 TIERS = frozenset({"batch", "priority", "standard"})
 """The service tiers of this API; other providers name theirs otherwise."""
