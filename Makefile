@@ -191,7 +191,8 @@ judge: $(VENV)/.installed-dev
 
 mutants: $(VENV)/.installed-dev $(PEERS)/langchain-tests/.installed
 	$(PY) -m lab.mutants.faulty
-	$(PY) -m lab.mutants.packages $(PEERS)/langchain-tests/$(BIN)/python
+	$(PY) -m lab.mutants.packages lab/mutants/three_packages.toml $(PEERS)/langchain-tests/$(BIN)/python
+	$(PY) -m lab.mutants.packages lab/mutants/blind.toml
 	$(PY) -m lab.mutants.providers $(PROVIDERS)
 
 $(PEERS)/langchain-tests/.installed: lab/mutants/langchain-tests.txt $(VENV)/.checkout

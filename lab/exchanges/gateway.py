@@ -13,7 +13,7 @@ import aiohttp
 import swink
 from lab.exchanges import compare, holding
 from lab.exchanges.failures import STATUS_OF_KIND, kinds_of
-from lab.exchanges.outcome import LEAST, Outcome, attempts, break_request, is_silent, requests_since
+from lab.exchanges.outcome import Outcome, attempts, break_request, is_silent, least, requests_since
 from lab.exchanges.plan import Conversation, Plan, result_of
 from lab.exchanges.protocols import PROTOCOLS, Protocol
 from lab.exchanges.protocols.base import Built, loaded
@@ -418,5 +418,5 @@ def _of_ledger(
             yield (f"bill: an estimate of {row['cost']} beyond its reservation {row['reserved']}")
     if estimated and billed:
         outcome.ratios.append(charged / billed)
-        if charged < LEAST * billed - 1e-9:
+        if charged < sum(map(least, exchanges)) - 1e-9:
             yield (f"bill: the vendor's is {billed}, the ledger's {charged}, with estimates")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import swink
 from lab.exchanges import compare, library, runs
-from lab.exchanges.outcome import LEAST, Outcome, attempts, break_request, is_silent, requests_since
+from lab.exchanges.outcome import Outcome, attempts, break_request, is_silent, least, requests_since
 from lab.exchanges.plan import Conversation, Plan, result_of
 from lab.exchanges.talk import Entry, Seen
 from lab.vendor import Exchange, ManualClock, Vendor
@@ -134,7 +134,7 @@ def _charged(exchange: Exchange, seen: Seen, outcome: Outcome) -> Iterator[str]:
     if not bill:
         return
     outcome.ratios.append(seen.charge / bill)
-    if seen.charge < LEAST * bill:
+    if seen.charge < least(exchange, len(seen.text) + len(seen.thinking)):
         yield f"bill: {bill} for a call that was left, and the charge is {seen.charge}"
     if seen.reserved is not None and seen.charge > seen.reserved * (1 + 1e-9):
         yield f"bill: a charge of {seen.charge} beyond the reservation {seen.reserved}"

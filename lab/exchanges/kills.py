@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 
 from lab.exchanges import gateway
-from lab.exchanges.outcome import LEAST, Outcome, requests_since
+from lab.exchanges.outcome import Outcome, least, requests_since
 from lab.exchanges.plan import Conversation, Plan
 from lab.exchanges.protocols import PROTOCOLS
 from lab.vendor import ManualClock, Vendor
@@ -87,7 +87,7 @@ async def _killed(
     for row in rows:
         if row["outcome"] == "reserved" and row["cost"] != row["reserved"]:
             made.append(f"bill: {row['cost']} for an attempt whose process died: {row['reserved']}")
-    if charged < LEAST * billed - 1e-9:
+    if charged < sum(map(least, exchanges)) - 1e-9:
         made.append(f"bill: the vendor's is {billed}, the ledger's {charged}, after a kill")
     if again.failed is not None and exchanges and exchanges[-1].status == 200:
         made.append(f"kill: the same request after a new start: {again.failed}")

@@ -6,16 +6,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from lab.exchanges.plan import Conversation, Plan
 from lab.exchanges.talk import Seen
 from lab.vendor import Exchange, Vendor
 
-__all__ = ["LEAST", "Outcome", "attempts", "break_request", "is_silent", "requests_since"]
+__all__ = ["Outcome", "attempts", "break_request", "is_silent", "least", "requests_since"]
 
 
-LEAST = 0.4
-"""The least part of the vendor's bill that an estimate may be.
+_LEAST = 0.4
+"""The least part of the bill for a prompt that its estimate may be.
 
 docs/how-to/gateway-budgets.md has 0.5 for whole loads; a single short prompt may be less.
 """
@@ -53,13 +54,30 @@ async def requests_since(vendor: Vendor, account: str, since: int) -> list[Excha
     return [each for each in vendor.state.record.of(account, since) if _generates(each)]
 
 
+def least(exchange: Exchange, characters: int = 0) -> float:
+    """Return the least estimated charge for a request, in US dollars.
+
+    A charge covers the prompt, and the output that was read before the end: a vendor bills also
+    what it wrote after that. `characters` is the number that the caller saw of the output.
+    """
+    charge = exchange.charge
+    if charge is None:
+        return 0.0
+    written = sum(len(part["text"]) for part in (exchange.produced or [[]])[0])
+    part = min(characters / written, 1.0) if written else 0.0
+    return _LEAST * float(charge.prompt_cost + (charge.cost - charge.prompt_cost) * Decimal(part))
+
+
 def _generates(exchange: Exchange) -> bool:
     """Tell whether a request asks for an answer, and not about a model."""
     return exchange.method == "POST" and not exchange.path.endswith("/api/show")
 
 
 def attempts(talk: Conversation, exchanges: Sequence[Exchange], seen: Seen) -> Iterator[str]:
-    """Yield where there were more or fewer requests than the retries allow."""
+    """Yield where there were more or fewer requests than the retries allow.
+
+    A policy counts retries for each kind of failure.
+    """
     number = len(exchanges)
     failed = seen.failed
     stale = sum(
@@ -67,7 +85,8 @@ def attempts(talk: Conversation, exchanges: Sequence[Exchange], seen: Seen) -> I
         for each in exchanges[:-1]
         if each.fault is not None and each.fault["kind"] in ("cut", "reset", "kill")
     )
-    if number - min(stale, 1) > 1 + talk.retries:
+    kinds = {each.fault["kind"] if each.fault else each.status for each in exchanges[:-1]}
+    if number - min(stale, 1) > 1 + talk.retries * len(kinds):
         yield f"requests: {number}, with {talk.retries} retries"
     if is_silent(talk):
         return  # an attempt may have ended before its request was sent
@@ -75,5 +94,6 @@ def attempts(talk: Conversation, exchanges: Sequence[Exchange], seen: Seen) -> I
     if failed is not None and known and not number - 1 <= failed.attempts <= number:
         yield f"requests: {number}, and the exception says {failed.attempts} attempts"
     for each in exchanges[:-1]:
-        if each.ended == "complete" and each.fault is None:
+        is_empty = not any(part["text"] for choice in each.produced for part in choice)
+        if each.ended == "complete" and each.fault is None and not is_empty:
             yield "requests: one that was answered whole was made again"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import random
 import signal
@@ -56,11 +57,11 @@ CALLS = 5_000
 
 ENGINES = ("memory", "sqlite", "postgres", "redis")
 AT_ONCE = 24
-KILL_SECONDS = 8.0
-"""Between two workers that are killed."""
+KILL_CALLS = 400
+"""Calls between two workers that are killed."""
 
-STORE_SECONDS = 25.0
-"""Between two losses of the server of a store."""
+STORE_CALLS = 1_400
+"""Calls between two losses of the server of a store."""
 
 AWAY_SECONDS = 2.0
 """For which the server is away."""
@@ -205,10 +206,20 @@ def workers_of(served: Gateway) -> list[int]:
     return []
 
 
-async def kills(gateways: Sequence[Gateway], chance: random.Random, at: list[float]) -> None:
-    """Kill a worker now and then, and note when."""
+async def begun(calls: Sequence[Made], number: int) -> None:
+    """Wait until so many of the calls have begun: a quick machine loses as much as a slow one."""
     while True:
-        await asyncio.sleep(KILL_SECONDS)
+        if sum(made.at > 0 for made in calls) >= number:
+            return
+        await asyncio.sleep(0.05)
+
+
+async def kills(
+    calls: Sequence[Made], gateways: Sequence[Gateway], chance: random.Random, at: list[float]
+) -> None:
+    """Kill a worker each time that `KILL_CALLS` more calls have begun, and note when."""
+    for number in itertools.count(KILL_CALLS, KILL_CALLS):
+        await begun(calls, number)
         workers = workers_of(chance.choice(gateways))
         if len(workers) > 1:
             at.append(time.time())
@@ -264,10 +275,10 @@ class Postgres:
         self._server.remove()
 
 
-async def losses(server: Server, at: list[float]) -> None:
-    """Kill a server now and then, start it again, and note when."""
-    while True:
-        await asyncio.sleep(STORE_SECONDS)
+async def losses(calls: Sequence[Made], server: Server, at: list[float]) -> None:
+    """Kill a server each time that `STORE_CALLS` more calls have begun, and note when."""
+    for number in itertools.count(STORE_CALLS, STORE_CALLS):
+        await begun(calls, number)
         at.append(time.time())
         server.kill()
         try:
@@ -310,9 +321,9 @@ def run(engine: str, calls: int, seed: int, folder: Path, overcharges: Overcharg
         served = [stack.enter_context(gateway(vendor, text, *workers)) for _ in range(count)]
 
         async def all_calls() -> None:
-            killing = [asyncio.ensure_future(kills(served, chance, killed))]
+            killing = [asyncio.ensure_future(kills(made, served, chance, killed))]
             if server is not None:
-                killing.append(asyncio.ensure_future(losses(server, lost)))
+                killing.append(asyncio.ensure_future(losses(made, server, lost)))
             await drive([one.url for one in served], made)
             for task in killing:
                 task.cancel()

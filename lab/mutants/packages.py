@@ -1,7 +1,8 @@
-"""Try the sixty faults of the three example packages with the kit, and with langchain-tests.
+"""Try sixty faults of the three example packages with the kit, and with langchain-tests.
 
-    python -m lab.mutants.packages [PYTHON]
+    python -m lab.mutants.packages FILE [PYTHON]
 
+`FILE` holds the faults: `three_packages.toml`, or `blind.toml`, whose author did not know the kit.
 `PYTHON` is that of an environment with langchain-tests; without it, only the kit is run. Prints the
 table of the page, and fails where the kit finds fewer than 54, misses a fault about credentials, or
 takes more than five seconds of the processor for a package.
@@ -26,8 +27,6 @@ from lab.mutants.providers import ROOT, subject_of
 from swink_testing.conformance import PROVIDER_CHECKS, consistency_line, run_checks
 from swink_testing.mutants import edited, killed_by, would_find
 
-MUTANTS = Path(__file__).with_name("three_packages.toml")
-
 PACKAGES = {
     "swink_provider_kiln": ("kiln", "Kiln", ROOT / "examples/job_provider/src"),
     "swink_provider_tarn": ("tarn", "Tarn", ROOT / "examples/token_provider/src"),
@@ -41,13 +40,17 @@ MOST_SECONDS = 5.0
 
 
 class Row(msgspec.Struct):
-    """A fault: `was` stands in the module once, and `now` replaces it."""
+    """A fault: `was` stands in the module once, and `now` replaces it.
+
+    `says` tells what a user sees.
+    """
 
     module: str
     about: str
     name: str
     was: str
     now: str
+    says: str = ""
 
     @property
     def edit(self) -> dict[str, str]:
@@ -55,9 +58,9 @@ class Row(msgspec.Struct):
         return {"name": self.name, "module": self.module, "was": self.was, "now": self.now}
 
 
-def rows_of(module: str) -> list[Row]:
+def rows_of(file: Path, module: str) -> list[Row]:
     """Return the faults of a package."""
-    rows = msgspec.toml.decode(MUTANTS.read_bytes(), type=dict[str, list[Row]])["mutants"]
+    rows = msgspec.toml.decode(file.read_bytes(), type=dict[str, list[Row]])["mutants"]
     return [row for row in rows if row.module == module]
 
 
@@ -107,12 +110,13 @@ def found_by_langchain(python: str, module: str, rows: Sequence[Row]) -> list[st
 def main() -> int:
     """Try all faults, and print the table."""
     sys.path[:0] = [str(source) for _, _, source in PACKAGES.values()]
-    python = sys.argv[1] if len(sys.argv) > 1 else None
+    file = Path(sys.argv[1])
+    python = sys.argv[2] if len(sys.argv) > 2 else None
     made: Counter[str] = Counter()
     by_kit: Counter[str] = Counter()
     by_langchain: Counter[str] = Counter()
     for module in PACKAGES:
-        rows = rows_of(module)
+        rows = rows_of(file, module)
         for row, finder in zip(rows, found_by_kit(module, rows), strict=True):
             made[row.about] += 1
             by_kit[row.about] += finder is not None

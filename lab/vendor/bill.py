@@ -63,7 +63,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The price of one attempt in USD. `tier` is the service tier that was used."""
+    """The price of one attempt in USD; `prompt_cost` is the part of `cost` for its prompt.
+
+    `tier` is the service tier that was used.
+    """
 
     account: str
     provider: str
@@ -71,6 +74,7 @@ class Charge:
     usage: Usage
     tier: str
     cost: Decimal
+    prompt_cost: Decimal
 
     def as_json(self) -> dict[str, Any]:
         """Return the charge as JSON data; the cost is a decimal number as text."""
@@ -100,8 +104,9 @@ def charge(account: str, provider: str, model: Model, usage: Usage, tier: str) -
     if tier == "priority":
         known = (each for prefix, each in _PRIORITY if model.id.startswith(prefix))
         factor = next(known, factor)
-    cost = (prompt * input_factor + output * output_factor) * factor / _MILLION
-    return Charge(account, provider, model.id, usage, tier, cost)
+    prompt_cost = prompt * input_factor * factor / _MILLION
+    cost = prompt_cost + output * output_factor * factor / _MILLION
+    return Charge(account, provider, model.id, usage, tier, cost, prompt_cost)
 
 
 def total(charges: Iterable[Charge]) -> dict[str, Any]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import Any
 
 import aiohttp
 import pytest
-from serving import Scripted, ask, serving
+from serving import Scripted, ask, serving, until
 
 import swink_core as swink
 from swink_core import Cost, Done, Error, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
 from swink_gateway.policy.config import Source
+from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.serving.access_log import ACCESS_LOGGER, AccessLog
 
 CONFIG = Source("t", '[keys.alice]\nkey = "${A}"').config({"A": "key-of-alice"})
@@ -33,7 +35,7 @@ async def lines(
     """Return the lines of one request."""
     with caplog.at_level(logging.INFO, ACCESS_LOGGER):
         async with serving(
-            Scripted(events), config=CONFIG, access_log=AccessLog(format, lambda: 1.0)
+            Scripted(events), config=CONFIG, access_log=AccessLog(format, lambda: 1.0, lambda: 0.0)
         ) as gateway:
             await ask(
                 gateway, PATH, {**ASKED, **more.pop("body", {})}, **{"headers": ALICE, **more}
@@ -49,6 +51,7 @@ async def test_a_line_has_key_model_and_usage(
     row = json.loads(line)
     assert row.pop("call")
     assert row == {
+        "at": "1970-01-01T00:00:00.000+00:00",
         "key": "alice",
         "method": "POST",
         "path": PATH,
@@ -72,7 +75,49 @@ async def test_a_line_has_the_failure_of_a_call(caplog: pytest.LogCaptureFixture
 
 async def test_a_request_without_a_key_has_a_line(caplog: pytest.LogCaptureFixture) -> None:
     [line] = await lines(caplog, ANSWER, "text", headers={"Authorization": "Bearer wrong"})
-    assert line == f"key=- method=POST path={PATH} status=401 seconds=0.0"
+    at = "1970-01-01T00:00:00.000+00:00"
+    assert line == f"at={at} key=- method=POST path={PATH} status=401 seconds=0.0"
+
+
+async def test_a_line_has_the_reason_of_a_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    [line] = await lines(caplog, ANSWER, body={"model": "nobody/x"})
+    row = json.loads(line)
+    assert (row["status"], row["ended"]) == (404, "model_not_found")
+
+
+class SlowLedger(MemoryLedger):
+    """A ledger that settles a charge when `settling` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settling = asyncio.Event()
+
+    async def settle(self, *given: Any, **more: Any) -> None:
+        await self.settling.wait()
+        await super().settle(*given, **more)
+
+
+async def test_a_client_that_disconnects_after_the_end_has_its_status(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    body = json.dumps({**ASKED, "stream": True}).encode()
+    head = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n"
+    head += f"Authorization: {ALICE['Authorization']}\r\n\r\n"
+    ledger = SlowLedger()
+    with caplog.at_level(logging.INFO, ACCESS_LOGGER):
+        async with serving(
+            Scripted(ANSWER), config=CONFIG, ledger=ledger, access_log=AccessLog("json")
+        ) as gateway:
+            port = int(gateway.url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(head.encode() + body)
+            answer = await reader.readuntil(b"0\r\n\r\n")
+            writer.close()
+            await until(lambda: bool(caplog.records))
+            ledger.settling.set()
+    assert answer.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+    [row] = [json.loads(one.getMessage()) for one in caplog.records]
+    assert (row["status"], row["ended"]) == (200, "stop")
 
 
 async def test_each_turn_over_a_websocket_has_a_line(caplog: pytest.LogCaptureFixture) -> None:
@@ -92,7 +137,7 @@ async def test_each_turn_over_a_websocket_has_a_line(caplog: pytest.LogCaptureFi
     rows = [json.loads(one.getMessage()) for one in caplog.records if one.name == ACCESS_LOGGER]
     turns = [row for row in rows if row["method"] == "WEBSOCKET"]
     assert [(row["key"], row["status"], row.get("ended")) for row in turns] == [
-        ("alice", 200, "stop"), ("alice", 200, "stop"), ("alice", 400, None),
+        ("alice", 200, "stop"), ("alice", 200, "stop"), ("alice", 400, "invalid_request"),
     ]  # fmt: skip
     assert (turns[0]["path"], turns[0]["output"], turns[0]["dollars"]) == ("/v1/responses", 5, 0.25)
     assert [(row["method"], row["status"]) for row in rows if row not in turns] == [("GET", 101)]

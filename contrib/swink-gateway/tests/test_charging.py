@@ -19,6 +19,7 @@ from swink_gateway.policy.charging import most_of
 from swink_gateway.policy.config import Source
 from swink_gateway.policy.limits import MemoryLedger, Refusal, Ticket
 from swink_gateway.protocols import Asked
+from swink_gateway.protocols.failures import Refused
 from swink_gateway.serving.calls import ACTIVE
 from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
@@ -261,6 +262,37 @@ async def test_a_key_reserves_the_catalogs_cost_of_a_call(prompt: int) -> None:
                 with_cases += bool(info.prices.cases)
     assert wrong == []
     assert rows > with_cases > 0
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"best_of": 5}, {"service_tier": "priority"}, {"prediction": {"content": "a b " * 5000}}],
+    ids=str,
+)
+async def test_fields_that_pass_unchanged_raise_the_reservation(field: dict[str, Any]) -> None:
+    context, options = swink.Context.of("Hi"), {"max_tokens": 100}
+    async with swink.Client() as client:
+        chain = [(client.target("openai/gpt-6.1-sol").model, dict[str, Any]())]
+        plain = most_of(client, chain, Asked(MODEL, context, options)).cost
+        for asked in (
+            Asked(MODEL, context, options, own=field),
+            Asked(MODEL, context, {**options, "extra": field}),
+            Asked(MODEL, context, options, extra=field),
+        ):
+            cost = most_of(client, chain, asked).cost
+            assert cost is not None
+            assert plain is not None
+            assert cost > 1.5 * plain
+
+
+@pytest.mark.parametrize("most", [0, -1, 10**21, 10**400])
+async def test_an_impossible_max_tokens_of_a_key_with_a_budget_is_refused(most: int) -> None:
+    asked = Asked(MODEL, swink.Context.of("Hi"), {"max_tokens": most})
+    async with swink.Client() as client:
+        chain = [(client.target("openai/gpt-6.1-sol").model, dict[str, Any]())]
+        with pytest.raises(Refused, match="tokens") as refused:
+            most_of(client, chain, asked)
+    assert refused.value.status == 400
 
 
 async def test_a_fallback_that_the_budget_refuses_has_the_status_of_the_limit() -> None:

@@ -134,6 +134,15 @@ def test_compose_runs_the_gateway_read_only_within_its_memory_and_time() -> None
     assert gateway["build"]["dockerfile"] == "Containerfile"
 
 
+def test_the_image_has_a_folder_of_its_user_for_the_volume_of_the_ledger() -> None:
+    said = dict(instructions())
+    owner, _, group = said["USER"].partition(":")
+    volumes = [one.split(":") for one in services()["gateway"]["volumes"]]
+    [folder] = [target for source, target, *mode in volumes if "ro" not in mode]
+    assert f"install -d -o {owner} -g {group} {folder}" in said["RUN"]
+    assert unit()["StateDirectory"] == Path(folder).name
+
+
 def test_a_redis_with_the_options_of_compose_keeps_all_that_it_is_told(tmp_path: Path) -> None:
     _, *options = services()["redis"]["command"]
     with RedisServer(tmp_path, options=options) as server:

@@ -140,6 +140,12 @@ async def test_keys_whose_use_is_counted_are_refused(limit: str, status: int) ->
             answer = await ask(gateway, "/v1/embeddings", body, headers=headers)
         statuses.append(answer.status)
     assert statuses == [200, status]
+    if status == 403:
+        error = answer.json["error"]
+        assert (error["code"], error["message"].partition("\n")[0]) == (
+            "unsupported",
+            "the key 'limited' has a budget or a rate, and embeddings are not counted",
+        )
 
 
 GUARDED = """

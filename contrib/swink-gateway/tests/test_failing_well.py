@@ -21,11 +21,11 @@ from test_seed_scenarios import OWN, THINKING
 import swink_core as swink
 from swink_core import StreamErrorKind as Kind
 from swink_gateway.policy.config import Source
-from swink_gateway.policy.cooldowns import Cooldowns
+from swink_gateway.policy.cooldowns import Cooldowns, ImpatientTimeouts
 from swink_gateway.policy.limits import MemoryLedger
 from swink_gateway.protocols import Asked, Facts
 from swink_gateway.protocols.native.protocol import NativeProtocol
-from swink_gateway.serving.limits import Limits
+from swink_gateway.serving.limits import Limits, timeouts_within
 from swink_gateway.serving.relay import Line, relayed
 from swink_gateway.serving.server import Gateway
 from swink_recorder.loopback import Exchange, LoopbackServer
@@ -628,6 +628,21 @@ async def test_a_circuit_admits_one_probe_after_a_cooldown_and_closes_with_an_an
     await gate.enter(target)  # type: ignore[arg-type]  # the same
 
 
+@pytest.mark.parametrize(("seconds", "is_open"), [(5.0, False), (60.0, True)])
+async def test_the_time_limits_of_impatient_clients_open_no_circuit(
+    seconds: float, is_open: bool
+) -> None:
+    gate, target = Cooldowns(MemoryLedger(ManualClock())), Aim("a")
+    late = swink.Error(error_message="late", error_kind=Kind.TIMEOUT)
+    for _ in range(swink.RetryPolicy().circuit_threshold):
+        target = Aim("a")
+        target.options = swink.StreamOptions(timeouts=timeouts_within(seconds, is_whole=False))
+        await gate.enter(target)  # type: ignore[arg-type]  # it is all that the gate looks at
+        gate.leave(target, late, None)  # type: ignore[arg-type]  # the same
+    with pytest.raises(swink.ProviderFailure) if is_open else nullcontext():
+        await gate.enter(target)  # type: ignore[arg-type]  # the same
+
+
 OF_CLIENTS: dict[str, tuple[dict[str, str], float | None]] = {
     "nothing": ({}, None),
     "OpenAI's and Anthropic's SDKs": ({"X-Stainless-Timeout": "300"}, 285.0),
@@ -654,6 +669,8 @@ async def test_a_call_ends_before_its_clients_time_limit(name: str) -> None:
             else:
                 assert limits.total == limit
                 assert limits.first_event == usual.first_event
+            is_short = limit is not None and limit < (30 if stream else 300)
+            assert isinstance(limits, ImpatientTimeouts) is is_short
 
 
 @pytest.mark.parametrize("stream", [False, True])

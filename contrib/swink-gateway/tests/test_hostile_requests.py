@@ -13,6 +13,7 @@ import gzip
 import json
 import logging
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from math import inf
@@ -264,6 +265,20 @@ async def test_the_nesting_of_a_request_is_limited(name: str) -> None:
                     await read_body(protocol, data, path, {})
 
 
+async def test_the_memory_of_sealed_data_is_limited() -> None:
+    dense = "swink1." + urlsafe_b64encode(b'["openai",{"a":[' + b"[]," * 100_000 + b"1]}]").decode()
+    thought = {"type": "thinking", "thinking": "Hm", "signature": dense}
+    said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [thought]}]
+    protocol, path, body = REQUESTS["messages"]
+    for turns, fits in ((1, True), (4, False)):
+        data = encoded({**body, "messages": said * turns + said[:1]})
+        if fits:
+            await read_body(protocol, data, path, {})
+        else:
+            with pytest.raises(Refused, match="too large"):
+                await read_body(protocol, data, path, {})
+
+
 @EACH
 async def test_a_models_name_is_short_and_printable(name: str) -> None:
     protocol, path, body = REQUESTS[name]
@@ -343,7 +358,8 @@ async def test_no_secret_of_the_gateway_reaches_a_client(
     caplog.set_level(logging.DEBUG)
     own = {"openai": given_to("openai")}
     echoed = own["openai"]["api_key"] + own["openai"]["headers"]["Cookie"]
-    refused = MemoryResponse.of_json({"error": {"message": f"bad key {echoed}"}}, status)
+    limits = {"x-ratelimit-limit-requests": echoed}
+    refused = MemoryResponse.of_json({"error": {"message": f"bad key {echoed}"}}, status, limits)
     body = {**REQUESTS[name][2], "model": "openai/gpt-4.1-mini"}
     path = PATHS[name].replace(MODEL, "openai/gpt-4.1-mini")
     async with serving(http=MemoryHTTPClient(refused), providers=own) as gateway:

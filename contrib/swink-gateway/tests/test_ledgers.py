@@ -565,6 +565,15 @@ async def test_a_call_that_begins_without_redis_is_settled_with_it_and_vice_vers
     await ledger.aclose()
 
 
+async def test_a_refusal_without_redis_is_no_spent_budget(clock: ManualClock) -> None:
+    ledger = RedisLedger("redis://127.0.0.1:9", clock)
+    refused = await ledger.admit("new", Allowance(dollars_a_day=5.0), 0, 0.1)
+    assert isinstance(refused, Refusal)
+    assert refused.what.endswith("while Redis cannot be reached")
+    assert (refused.retry_after, refused.spent) == (5.0, False)
+    await ledger.aclose()
+
+
 async def test_a_new_key_exceeds_no_limit_without_redis(tmp_path: Path, clock: ManualClock) -> None:
     allowances = {
         "rate": Allowance(requests=100), "tokens": Allowance(tokens=1e6),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from serving import ONCE, Answer, Scripted, ask
+from serving import ONCE, Answer, Scripted, ask, serving
 
 import swink_core as swink
 from swink_core import Done, Start, StopReason, TextDelta, TextEnd, TextStart, Usage
@@ -143,13 +143,23 @@ async def test_a_budget_used_up_by_the_first_attempt_ends_the_chain(stream: bool
     async with gateway_of(ledger, [Start(), broken], ANSWER, file=file) as gateway:
         refused = await say(gateway, "best", BOB, stream)
         assert refused.status in (429, 503)
-        assert b"has taken what it may: 2 US dollars a day" in refused.body
+        assert b"has reached its limit: 2 US dollars a day" in refused.body
         [row] = await ledger.entries(Query())
         assert row.cost == pytest.approx(2.000002)
         [spent] = await ledger.spending(["bob"])
         assert spent.streams == 0
         after = await say(gateway, "best", BOB, stream)
         assert (after.status, after.json["error"]["code"]) == (429, "insufficient_quota")
+
+
+async def test_the_prices_of_the_file_apply_to_echo() -> None:
+    file = '[keys.bob]\nkey = "${B}"\ndollars_per_day = 1\n[prices."echo/*"]\n'
+    config = Source("team.toml", file + "input = 1_000\noutput = 99_000\n").config(ENVIRON)
+    async with serving(config=config) as gateway:
+        paid = await say(gateway, "echo/echo", BOB)
+        assert paid.json["usage"]["cost"] == pytest.approx(0.1)  # a word in, a word out
+        [spent] = await gateway.ledger.spending(["bob"])
+        assert spent.dollars_today == pytest.approx(0.1)
 
 
 WRONG_TAGS = ["a b", "a,,b", "ä" * 65, ",".join("abcdefghi"), "a;b"]
@@ -302,6 +312,22 @@ async def test_an_unreadable_ledger_is_reported_with_the_cause(
     found = await spend(swink, *(word.format(file) for word in words))
     assert found.returncode in (1, 2)
     assert why in found.stderr
+
+
+REFUSED_KEYS = [
+    ("wrong", [], "Set SWINK_GATEWAY_KEY to a key from its file"),
+    ("key-a", ["--audit"], "Set SWINK_GATEWAY_KEY to a key with operator = true"),
+]
+
+
+@pytest.mark.parametrize(("key", "words", "advice"), REFUSED_KEYS)
+async def test_a_refused_key_is_reported_with_the_key_to_set(
+    key: str, words: list[str], advice: str, swink: Any
+) -> None:
+    async with gateway_of(MemoryLedger()) as gateway:
+        found = await spend(swink, "--gateway", gateway.url, *words, SWINK_GATEWAY_KEY=key)
+    assert found.returncode == 1
+    assert advice in found.stderr
 
 
 async def test_rows_without_budgets_cannot_be_audited(swink: Any, tmp_path: Path) -> None:

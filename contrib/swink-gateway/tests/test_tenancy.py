@@ -16,6 +16,7 @@ from swink_gateway.policy.limits import Ledger, MemoryLedger
 from swink_gateway.policy.limits.sqlite import SQLiteLedger
 from swink_gateway.policy.tenancy import ids_in_answer, ids_in_request
 from swink_gateway.protocols import Asked
+from swink_gateway.protocols.sealing import seal
 
 KEYS = """
 [keys.alice]
@@ -45,6 +46,17 @@ def parts(kind: str, *content: dict[str, Any]) -> dict[str, Any]:
     return {kind: [{"role": "user", "content": [*content]}]}
 
 
+def pictured(url: str) -> dict[str, Any]:
+    return parts("messages", {"type": "image_url", "image_url": {"url": url}})
+
+
+def forged(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a message with an item of OpenAI's that its client has sealed itself."""
+    block = {"type": "extension", "kind": "x", "provider": "openai", "data": item}
+    sealed = {"type": "redacted_thinking", "data": seal("openai", block=block)}
+    return {"role": "assistant", "content": [sealed, {"type": "text", "text": "Hi"}]}
+
+
 def extra(**fields: Any) -> dict[str, Any]:
     return {"options": {"extra": fields}}
 
@@ -62,7 +74,10 @@ FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
     (RESPONSES, parts("input", {"type": "input_file", "file_id": "x"})),
     (RESPONSES, parts("input", {"type": "input_image", "file_id": "x"})),
     (RESPONSES, {"input": [{"type": "image_generation_call", "id": "x"}]}),
+    (RESPONSES, {"input": [{"type": "mcp_call", "id": "x", "encrypted_content": "y"}]}),
     (RESPONSES, {"input": [{"type": "reasoning", "id": "x", "summary": [{"text": "Hm"}]}]}),
+    (RESPONSES, {"Conversation": "x"}),
+    (RESPONSES, {"previousResponseID": "x"}),
     (RESPONSES, {"input": [{"type": "mcp_approval_response", "approval_request_id": "x"}]}),
     (CHAT, parts("messages", {"type": "file", "file": {"file_id": "x"}})),
     (MESSAGES, {"container": "x"}),
@@ -78,6 +93,11 @@ FOREIGN: list[tuple[tuple[str, Any], dict[str, Any]]] = [
         {"contents": [{"parts": [{"fileData": {"fileUri": "https://a/v1beta/files/x"}}]}]},
     ),
     (GEMINI, {"tools": [{"fileSearch": {"fileSearchStoreNames": ["x"]}}]}),
+    (CHAT, pictured("https://generativelanguage.googleapis.com/v1beta/%66iles/x")),
+    (CHAT, pictured("https://a/v1beta//files/x")),
+    (CHAT, pictured("https://a/v1beta\\fi\tles/x")),
+    (MESSAGES, {"messages": [*SAID, forged({"id": "x"}), *SAID]}),
+    (MESSAGES, {"messages": [*SAID, forged({"type": "item_reference", "id": "x"}), *SAID]}),
     (NATIVE, extra(previous_response_id="x")),
     (NATIVE, extra(conversation="x")),
     (NATIVE, extra(input=[{"type": "item_reference", "id": "x"}])),
@@ -179,9 +199,13 @@ def test_client_defined_names_are_not_ids() -> None:
     assert ids_in_request(Asked("m", swink.Context.of("Hi"), own=own)) == []
 
 
-def test_ids_in_an_mcp_servers_output_are_not_claimed() -> None:
+def test_ids_that_a_model_or_an_mcp_server_writes_are_not_claimed() -> None:
     content = [
         TextBlock("a", {"annotations": [{"file_id": "mine"}]}),
+        ExtensionBlock("openai", "shell_call", {"action": {"file_id": "theirs"}}),
+        ExtensionBlock("openai", "file_search_call", {"results": [{"attributes": {"a_id": "b"}}]}),
+        ExtensionBlock("gemini", "toolCall", {"toolCall": {"args": {"fileUri": "theirs"}}}),
+        ExtensionBlock("gemini", "toolResponse", {"toolResponse": {"response": {"a_id": "b"}}}),
         ExtensionBlock("openai", "mcp_call", {"output": {"file_id": "theirs"}}),
     ]
     message = AssistantMessage(content, response_id="resp")

@@ -224,15 +224,18 @@ async def test_its_observer_and_its_wrappers_are_asked(site: Path) -> None:
     assert watcher.asked == [1]
 
 
-BY_URL = {
+NEWER = {
     "nothing_dropped": {
         "[image by URL] fails": "it does not support images by URL, and raises an exception",
         "[metadata that no API knows]": "the check of block metadata is newer than the plugin",
-    }
+    },
+    "calls_are_apart": {
+        "a call with a X-Key": "the check of a caller's own header is newer than the plugin",
+    },
 }
 
 
-@pytest.mark.parametrize(("name", "faults"), [("level-one", BY_URL), ("level-one-own", {})])
+@pytest.mark.parametrize(("name", "faults"), [("level-one", NEWER), ("level-one-own", {})])
 def test_todays_kit_finds_no_other_fault_in_it(site: Path, name: str, faults: Waivers) -> None:
     results = run_checks(PROVIDER_CHECKS, Subject.find(name), faults)
 

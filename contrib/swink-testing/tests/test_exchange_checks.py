@@ -44,6 +44,20 @@ FAULTS = [
         "credentials",
     ),
     (
+        "a margin larger than a token's life",
+        "given.expires_in)",
+        "given.expires_in - 300)",
+        "credentials",
+    ),
+    (
+        "the environment's key before the call's",
+        "return Key(self.api_key(options) or '')",
+        "import os\n\n"
+        "        return Key(os.environ.get('JOBS_API_KEY') or self.api_key(options) or '')",
+        "calls_are_apart",
+    ),
+    ("a grant that shows its key", "key: str = field(repr=False)", "key: str", "no_secret_leaks"),
+    (
         "no scheme",
         "    def parser(self",
         "    def sign(self, request, credential, options):\n"
@@ -57,6 +71,43 @@ FAULTS = [
     ("another field", "'system': context", "'instructions': context", "recorded_requests"),
     ("POST instead of GET", "job.stream, method='GET'", "job.stream", "recorded_requests"),
     ("the cancel is never sent", "x.on_abandon(", "str(", "cancelling_closes"),
+    (
+        "the cancel is stated after the first piece",
+        "        x.on_abandon(HTTPRequest(job.cancel))\n"
+        "        async for data in x.stream(HTTPRequest(job.stream, method='GET')):\n",
+        "        async for data in x.stream(HTTPRequest(job.stream, method='GET')):\n"
+        "            x.on_abandon(HTTPRequest(job.cancel))\n",
+        "cancelling_closes",
+    ),
+    (
+        "a refused request is repeated",
+        "job = await x.read(x.request(), Job)",
+        "try:\n"
+        "            job = await x.read(x.request(), Job)\n"
+        "        except Exception:\n"
+        "            job = await x.read(x.request(), Job)",
+        "other_legs",
+    ),
+    (
+        "the options of the latest call",
+        "job = await x.read(x.request(), Job)",
+        "self.latest = x.options\n"
+        "        job = await x.read(x.request(), Job)\n"
+        "        x.options = self.latest",
+        "calls_are_apart",
+    ),
+    (
+        "one job at a time",
+        "job = await x.read(x.request(), Job)",
+        "while self.__dict__.get('busy'):\n"
+        "            await x.sleep(0.5)\n"
+        "        self.busy = True\n"
+        "        try:\n"
+        "            job = await x.read(x.request(), Job)\n"
+        "        finally:\n"
+        "            self.busy = False",
+        "calls_are_apart",
+    ),
     (
         "a failed stream says nothing",
         "    async def exchange(self, x",
@@ -115,6 +166,33 @@ def test_a_fault_of_a_further_request_is_found(name: str, was: str, now: str, ch
         result = run_check(row, subject())
 
     assert result.is_fault, result.detail
+
+
+def test_a_token_that_follows_a_response_to_another_server_is_found() -> None:
+    mutant = edited(
+        "kept headers", PACKAGE, "HTTPRequest(job.counts, ", "HTTPRequest(**signed(job), "
+    )
+    helper = (
+        "SIGNED = {}\n\n\n"
+        "def signed(job):\n"
+        "    return {'url': job.counts, 'headers': dict(SIGNED)}\n\n\n"
+        "class Jobs("
+    )
+    signing = (
+        "    def sign(self, request, credential, options):\n"
+        "        SIGNED['Authorization'] = f'Bearer {credential.value}'\n"
+        "        request.headers.update(SIGNED)\n\n"
+        "    def parser(self"
+    )
+    source = mutant.source.replace("class Jobs(", helper, 1).replace(
+        "    def parser(self", signing, 1
+    )
+    [row] = [row for row in PROVIDER_CHECKS if row.name == "credentials"]
+    with type(mutant)(mutant.name, mutant.module, source).installed():
+        result = run_check(row, subject())
+
+    assert "http://elsewhere.invalid" in result.detail
+    assert "is sent with the key" in result.detail
 
 
 def test_a_check_that_reaches_another_machine_fails_by_name() -> None:

@@ -86,8 +86,10 @@ def compose(
     return [*out.events, done]
 
 
-def cost(script: Script) -> Cost:
-    """Return the cost of an answer in US dollars: 0, unless the script gives another."""
+def cost(script: Script) -> Cost | None:
+    """Return the cost of an answer in US dollars; `None`: computed by the prices of the model."""
+    if script.cost is None:
+        return None
     return Cost(input=0.0, output=script.cost, total=script.cost)
 
 

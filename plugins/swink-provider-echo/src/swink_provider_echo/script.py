@@ -54,11 +54,11 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     with `arguments` as JSON data or as raw text, until a tool's result has come. `calls` are made
     each time, in parallel, after the `reply` if there is one.
 
-    **How it ends.** `stop` ends with that reason. `usage` replaces the counted words, and `cost`
-    is in US dollars. `fail` fails with that kind, or as the kind that `fail_status` means, after
-    `fail_after` deltas, in the first `fail_attempts` attempts (`None`: in all), with
-    `fail_message`, asking for `retry_after` seconds. `cut_after` ends the stream after so many
-    deltas, incomplete. `stall_after` falls silent after so many.
+    **How it ends.** `stop` ends with that reason. `usage` replaces the counted words, and `cost` is
+    in US dollars (`None`: by the prices of the model, which are 0). `fail` fails with that kind, or
+    as the kind that `fail_status` means, after `fail_after` deltas, in the first `fail_attempts`
+    attempts (`None`: in all), with `fail_message`, asking for `retry_after` seconds. `cut_after`
+    ends the stream after so many deltas, incomplete. `stall_after` falls silent after so many.
 
     **When.** `delta` is the characters of a delta (`None`: one word), `delay` the seconds before
     each, `first_delay` those before the answer begins, by the client's clock.
@@ -79,7 +79,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     json: bool = False
     silent: bool = False
     usage: dict[_Counted, _Count] | None = None
-    cost: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    cost: Annotated[float, msgspec.Meta(ge=0)] | None = None
     fail: StreamErrorKind | None = None
     fail_status: _Status | None = None
     fail_message: str | None = None

@@ -32,6 +32,8 @@ DEFAULT_GATEWAY = "http://127.0.0.1:8117"
 KEY_ENV = "SWINK_GATEWAY_KEY"
 """Environment variable with the key to send to a gateway."""
 
+UNAUTHORIZED, FORBIDDEN = 401, 403
+
 EXIT_FOUND = 1
 """The exit code of an audit that found differences."""
 
@@ -173,19 +175,30 @@ async def _answer(gateway: str | None, what: str, asked: Sequence[tuple[str, str
             session.get(url, params=asked) as response,
         ):
             if response.status != 200:
-                raise _none(url, f"HTTP {response.status} {response.reason}")
+                raise _none(
+                    url, f"HTTP {response.status} {response.reason}", _advice(response.status, what)
+                )
             return await response.json()
     except (ClientError, OSError, TimeoutError, ValueError) as error:
-        raise _none(url, str(error) or type(error).__name__) from error
+        raise _none(
+            url, str(error) or type(error).__name__, "Start swink gateway there, or read the ledger"
+        ) from error
 
 
-def _none(url: str, why: str) -> swink.SwinkError:
+def _advice(status: int, what: str) -> str:
+    if status == FORBIDDEN and what == "audit":
+        return f"Set {KEY_ENV} to a key with operator = true, or read the ledger"
+    if status in (UNAUTHORIZED, FORBIDDEN):
+        return f"Set {KEY_ENV} to a key from its file, or read the ledger"
+    return "Read the log of the gateway, or read the ledger"
+
+
+def _none(url: str, why: str, advice: str) -> swink.SwinkError:
     shown = url.rpartition("@")[2].partition("?")[0]
     return swink.SwinkError(
         f"cannot read the spending from the gateway at {shown} ({why})",
-        title="No ledger",
-        resolution=f"Start swink gateway there and set {KEY_ENV} to a key of its file, or read the "
-        "ledger with --config or --ledger.",
+        title="No spending report",
+        resolution=f"{advice} with --config or --ledger.",
     )
 
 

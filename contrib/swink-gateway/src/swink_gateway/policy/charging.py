@@ -66,6 +66,9 @@ AGAIN_SECONDS = 5.0
 _SETTLING: set[asyncio.Task[None]] = set()
 """Tasks that store charges late; the event loop alone would not keep them."""
 
+MOST_TOKENS = 2**53
+"""The limit for the reservation of a call in tokens; the stores count in 64 bits."""
+
 _PRICED = ("max_tokens", "response_format", "extra", "cache")
 
 
@@ -261,24 +264,37 @@ async def charged(
 
 
 def most_of(client: Client, chain: Chain, asked: Asked) -> Charge:
-    """Return the reservation for the first attempt of a call, by the dearest model."""
-    charges = [
-        reservation(
-            model.info,
-            client.catalog.provider(model.provider),
-            asked.context,
-            _options({**asked.options, **own}),
-        )
-        for model, own in chain
-    ]
+    """Return the reservation for the first attempt of a call, by the dearest model.
+
+    Fields that pass unchanged to a provider count: they may be long, or change the price. Raises
+    Refused for a call of more tokens than a store can hold.
+    """
+    passed = {**(asked.options.get("extra") or {}), **asked.own, **asked.extra}
+    try:
+        charges = [
+            reservation(
+                model.info,
+                client.catalog.provider(model.provider),
+                asked.context,
+                _options({**asked.options, **own, "extra": {**passed, **(own.get("extra") or {})}}),
+            )
+            for model, own in chain
+        ]
+    except OverflowError:
+        charges = []
+    if not charges or max(each.tokens for each in charges) > MOST_TOKENS:
+        raise Refused(of_bad_request("the request is for too many tokens"), BAD_REQUEST)
     costs = [each.cost for each in charges if each.cost is not None]
     return Charge(max(each.tokens for each in charges), max(costs, default=None), True)
 
 
 def _options(given: Mapping[str, Any]) -> StreamOptions:
-    """Return the options that a reservation depends on."""
+    """Return the options that a reservation depends on. Raises Refused for an invalid value."""
     found = {name: given[name] for name in _PRICED if given.get(name) is not None}
-    return StreamOptions(**found)
+    try:
+        return StreamOptions(**found)
+    except (TypeError, ValueError) as error:
+        raise Refused(of_bad_request(str(error)), BAD_REQUEST) from error
 
 
 def _lacks_price(model: Model) -> bool:
@@ -340,6 +356,6 @@ def _outcome(terminal: Done | Error) -> str:
 
 def _failure(owner: str, refusal: Refusal) -> Error:
     kind = StreamErrorKind.QUOTA_EXHAUSTED if refusal.spent else StreamErrorKind.THROTTLED
-    error = Error(error_message=f"the key {owner!r} has taken what it may: {refusal.what}")
+    error = Error(error_message=f"the key {owner!r} has reached its limit: {refusal.what}")
     error.error_kind, error.retry_after = kind, refusal.retry_after
     return error

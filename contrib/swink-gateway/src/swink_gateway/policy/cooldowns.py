@@ -10,7 +10,8 @@ process that shares the ledger.
 
 A circuit opens when as many calls in a row as the policy's `circuit_threshold` have failed; the
 attempts of one call count once. It stays open for exactly the time that the provider gave, or else
-for `circuit_cooldown`. Failures that are a request's own, and empty answers, do not count.
+for `circuit_cooldown`. Failures that are a request's own, empty answers, and the passing of a time
+limit that an impatient client stated, do not count.
 """
 
 from __future__ import annotations
@@ -23,12 +24,21 @@ from weakref import WeakSet
 
 from attrs import define
 
-from swink_core import Done, Error, Failure, ProviderFailure, ResponseHead, StreamErrorKind, Target
+from swink_core import (
+    Done,
+    Error,
+    Failure,
+    ProviderFailure,
+    ResponseHead,
+    StreamErrorKind,
+    Target,
+    Timeouts,
+)
 from swink_core.providers import Clock, LoopClock, health_of
 from swink_gateway.policy.limits import Circuit, FailedAttempt, Ledger, MemoryLedger
 from swink_gateway.protocols.failures import for_clients
 
-__all__ = ["Cooldowns", "OpenCircuit"]
+__all__ = ["Cooldowns", "ImpatientTimeouts", "OpenCircuit"]
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +50,11 @@ SAME_END = timedelta(seconds=1)
 
 remaining time.
 """
+
+
+@define(frozen=True, kw_only=True)
+class ImpatientTimeouts(Timeouts):
+    """Time limits of a client that are so short that a healthy provider may not keep them."""
 
 
 @define(frozen=True)
@@ -104,7 +119,9 @@ class Cooldowns:
             if key in self._failing:
                 self._failing.discard(key)
                 self._write(key, self._ledger.succeeded(key))
-        elif healthy is False and isinstance(terminal, Error):
+        elif (
+            healthy is False and isinstance(terminal, Error) and not _is_impatient(target, terminal)
+        ):
             self._failing.add(key)
             wait = terminal.retry_after
             failed = FailedAttempt(
@@ -162,6 +179,12 @@ class Cooldowns:
     def _written(self, key: str, task: asyncio.Task[None]) -> None:
         if self._writing.get(key) is task:
             del self._writing[key]
+
+
+def _is_impatient(target: Target, terminal: Error) -> bool:
+    """Tell whether an attempt ended at a client's short time limit: other clients have others."""
+    is_late = terminal.error_kind is StreamErrorKind.TIMEOUT
+    return is_late and isinstance(target.options.timeouts, ImpatientTimeouts)
 
 
 def _kind(circuit: Circuit) -> StreamErrorKind:

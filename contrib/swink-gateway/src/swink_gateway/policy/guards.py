@@ -52,7 +52,15 @@ PluginGuard = Callable[[dict[str, Any]], dict[str, Any]]
 _OPAQUE = frozenset({"encrypted_content", "model", "role", "signature", "thoughtSignature", "type"})
 """Fields whose values a vendor gave or fixed: a changed one would be refused."""
 
-_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]")
+_INVISIBLE = re.compile(
+    r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\xad\u034f\u061c\u17b4\u17b5\u180b-\u180f"
+    r"\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffb\U0001bca0-\U0001bca3"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Control characters, and characters that Unicode defines as ignorable."""
+
+_BLANK = re.compile(r"[\s\u115f\u1160\u2800]+")
+"""White space, and letters without ink."""
 
 
 @define(frozen=True)
@@ -70,6 +78,8 @@ class Guard:
         """Make a guard as the file describes it. Raises ValueError."""
         if not (of.redact or of.block or of.max_prompt_tokens or of.plugin):
             raise ValueError("redact, block, max_prompt_tokens or plugin was expected")
+        if not all(map(_plain, of.block)):
+            raise ValueError("block has a word without visible characters")
         patterns = [re.compile(pattern) for pattern in of.redact]
         words = _words(of.block) if of.block else None
         return cls(name, of, patterns, words, _plugin_of(of) if of.plugin else None)
@@ -81,7 +91,7 @@ class Guard:
             return
         tokens = prompt_of(target.info, call.context, target.options).tokens
         if tokens > most:
-            why = f"the prompt has about {tokens:,.0f} tokens; at most {most:,} are let out"
+            why = f"the prompt has about {tokens:,.0f} tokens (limit: {most:,})"
             raise self.refusal(why, StreamErrorKind.CONTEXT_WINDOW_EXCEEDED)
 
     def checked(self, body: dict[str, Any]) -> tuple[dict[str, Any], str]:
@@ -209,7 +219,7 @@ class _Redaction:
 
 def _words(words: Iterable[str]) -> re.Pattern[str]:
     found = "|".join(re.escape(_plain(word)) for word in words)
-    return re.compile(rf"(?<!\w)(?:{found})(?!\w)")
+    return re.compile(rf"(?<![^\W_])(?:{found})(?![^\W_])")
 
 
 def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
@@ -218,8 +228,9 @@ def _place_of(pattern: re.Pattern[str], body: Any) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Return a text without the differences that readers do not see."""
-    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold()
+    """Return a text without the differences that readers do not see, such as line breaks."""
+    visible = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
+    return _BLANK.sub(" ", visible).casefold().strip()
 
 
 def _texts(data: Any, place: str = "") -> Iterator[tuple[str, str]]:

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
+from urllib.parse import unquote
 
 from attrs import evolve
 
@@ -37,10 +39,13 @@ __all__ = ["MOST_IDS", "Names", "check_ids", "ids_in_answer", "ids_in_request", 
 MOST_IDS = 1000
 """The most ids in one request; each of them is looked up."""
 
-_ID_NAME = re.compile(r".*(_ids?|[a-z]Ids?)")
+_ID_NAME = re.compile(r".*((?i:_ids?)|[a-z](Id|ID)s?)")
 """Endings of the names of fields that hold an id."""
 
-_FILE_ADDRESS = re.compile(r"/v1[a-z0-9]*/files/", re.IGNORECASE)
+_ID_FIELDS = frozenset(name.casefold() for name in ID_FIELDS)
+"""The names of the protocols' tables; some servers read names in any case."""
+
+_FILE_ADDRESS = re.compile(r"//generativelanguage\.googleapis\.com|/v1[a-z0-9]*/+files/")
 """A part of the URL of every file at Google (https://ai.google.dev/api/files)."""
 
 _OTHER_IDS = frozenset({
@@ -57,8 +62,16 @@ _CLIENTS_OWN = frozenset({
 })  # fmt: skip
 """Fields with content that the client makes up."""
 
+_MADE_UP = _CLIENTS_OWN | {
+    "action", "args", "attributes", "executed_tools", "operation", "response",
+}  # fmt: skip
+"""Fields of an answer with content that its client, the model or a tool's server makes up."""
+
 _KEPT_ITEMS = frozenset({"compaction", "item_reference", "reasoning"})
 """Types of items that a vendor finds by their `id`, besides calls of the vendor's own tools."""
+
+_SEALED_ITEMS = frozenset({"compaction", "reasoning"})
+"""Types of items that `encrypted_content` contains in full."""
 
 _WRITTEN_CALLS = frozenset({"custom_tool_call", "function_call", "tool_call"})
 """Types of calls that a request contains in full."""
@@ -89,9 +102,9 @@ def ids_in_request(asked: Asked) -> list[tuple[str, str]]:
             source = getattr(block, "source", None)
             if isinstance(source, FileIdSource):
                 found.append(("messages.file_id", source.id))
-            elif isinstance(source, UrlSource) and _FILE_ADDRESS.search(source.url):
+            elif isinstance(source, UrlSource) and _is_file_address(source.url):
                 found.append(("messages.url", source.url))
-            found += ((f"messages.{at}", id) for at, id in _ids(_own_data(block)))
+            found += ((f"messages.{at}", id) for at, id in _block_ids(block, _CLIENTS_OWN))
     for tool in asked.context.tools:
         found += ((f"tools.{at}", id) for at, id in _ids(tool.metadata))
     return found
@@ -102,8 +115,8 @@ def ids_in_answer(message: AssistantMessage, continues: bool) -> set[str]:
     found = {message.response_id} if continues and message.response_id else set[str]()
     for block in message.content:
         if not (isinstance(block, ExtensionBlock) and "mcp" in block.kind):
-            found |= {id for _, id in _ids(_own_data(block))}  # not of `mcp`: others write it
-    return found | {id for _, id in _ids(message.metadata)}
+            found |= {id for _, id in _block_ids(block, _MADE_UP)}  # not of `mcp`: others write it
+    return found | {id for _, id in _ids(message.metadata, unread=_MADE_UP)}
 
 
 def check_ids(
@@ -120,44 +133,57 @@ def check_ids(
             raise Refused(of_bad_request(why), 404)
 
 
-def _own_data(block: Any) -> list[Any]:
-    return [getattr(block, name, None) for name in ("data", "metadata")]
+def _is_file_address(url: str) -> bool:
+    """Tell whether a vendor may take a URL for that of a file that it stores."""
+    plain = unicodedata.normalize("NFKC", unquote(url)).casefold()
+    return _FILE_ADDRESS.search("".join(plain.split()).replace("\\", "/")) is not None
 
 
-def _ids(data: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the ids in data, with their places."""
+def _block_ids(block: Any, unread: Set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the ids in a block's vendor data, with their places."""
+    data, metadata = (getattr(block, name, None) for name in ("data", "metadata"))
+    if isinstance(data, Mapping) and data.get("type") is None and isinstance(data.get("id"), str):
+        yield "id", data["id"]  # an item without a type refers to another one
+    yield from _ids([data, metadata], unread=unread)
+
+
+def _ids(data: Any, place: str = "", unread: Set[str] = _CLIENTS_OWN) -> Iterator[tuple[str, str]]:
+    """Yield the ids in data, with their places, but not in fields with a name of `unread`."""
     if isinstance(data, list | tuple):
         for value in data:
-            yield from _ids(value, place)
+            yield from _ids(value, place, unread)
     elif isinstance(data, Mapping):
         kind = data.get("type")
         for name, value in data.items():
             at = f"{place}.{name}" if place else name
             if (
-                name in ID_FIELDS
+                name.casefold() in _ID_FIELDS
                 or (_ID_NAME.fullmatch(name) and name not in _OTHER_IDS)
                 or (name == "id" and _is_kept(kind, data))
             ):
-                yield from _values(value, at)
-            elif not (name in _CLIENTS_OWN or (name == "input" and _is_tool_use(kind))):
-                yield from _ids(value, at)
+                yield from _values(value, at, unread)
+            elif not (name in unread or (name == "input" and _is_tool_use(kind))):
+                yield from _ids(value, at, unread)
 
 
-def _values(value: Any, place: str) -> Iterator[tuple[str, str]]:
+def _values(value: Any, place: str, unread: Set[str]) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
         yield place, value
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from _values(one, place)
+            yield from _values(one, place, unread)
     elif isinstance(value, Mapping):
         for name in ("id", "uri"):
             if isinstance(id := value.get(name), str):
                 yield f"{place}.{name}", id
-        yield from _ids({n: one for n, one in value.items() if n not in ("id", "uri")}, place)
+        rest = {n: one for n, one in value.items() if n not in ("id", "uri")}
+        yield from _ids(rest, place, unread)
 
 
 def _is_kept(kind: Any, item: Mapping[str, Any]) -> bool:
-    if not isinstance(kind, str) or kind in _WRITTEN_CALLS or item.get("encrypted_content"):
+    if not isinstance(kind, str) or kind in _WRITTEN_CALLS:
+        return False
+    if kind in _SEALED_ITEMS and item.get("encrypted_content"):
         return False
     return kind in _KEPT_ITEMS or kind.endswith("_call")
 

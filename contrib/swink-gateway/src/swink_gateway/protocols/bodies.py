@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from swink_gateway.protocols import Asked, BadRequest, ClientProtocol
 
 __all__ = [
     "COPIES", "MOST_BLOCKS", "MOST_BODY_BYTES", "MOST_DEPTH", "MOST_ELEMENTS", "asked_of",
-    "json_of", "least_memory", "memory_of",
+    "check_sealed", "json_of", "least_memory", "memory_of",
 ]  # fmt: skip
 
 MOST_BODY_BYTES = 32 * 1024 * 1024
@@ -39,6 +40,15 @@ MOST_BLOCKS = 10_000
 """The limit for messages, blocks and tools, which are all processed before a provider is called."""
 
 
+MOST_SEALED_BYTES = 32 * 1024 * 1024
+"""The limit for the memory of the data in a request that the gateway has sealed.
+
+What a body takes is estimated before it is parsed, and so without what is sealed in it.
+"""
+
+_sealed: ContextVar[list[int]] = ContextVar("sealed")
+"""The memory in bytes that sealed data of the request takes that is being read."""
+
 _MEMORY = ((b"{", 180), (b"[", 64), (b'"', 28), (b",", 34))
 """The bytes that an object, a list, a quote and a value take in CPython besides their text.
 
@@ -56,8 +66,12 @@ def least_memory(size: int) -> int:
 
 def memory_of(body: bytes) -> int:
     """Estimate the memory in bytes that a body takes until it is answered, before it is parsed."""
-    text = _width(body) * len(body)
-    return COPIES * len(body) + text + sum(body.count(of) * size for of, size in _MEMORY)
+    return COPIES * len(body) + _width(body) * len(body) + _memory_of_values(body)
+
+
+def _memory_of_values(text: bytes) -> int:
+    """Estimate the memory in bytes that the values of JSON take besides their text."""
+    return sum(text.count(of) * size for of, size in _MEMORY)
 
 
 def _width(body: bytes) -> int:
@@ -65,6 +79,14 @@ def _width(body: bytes) -> int:
     if body.isascii() and b"\\u" not in body:
         return 1
     return 4 if any(part in body for part in _WIDE) else 2
+
+
+def check_sealed(text: bytes) -> None:
+    """Refuse sealed JSON with which a request has more than its limit. Raises BadRequest."""
+    taken = _sealed.get([0])
+    taken[0] += len(text) + _memory_of_values(text)
+    if taken[0] > MOST_SEALED_BYTES:
+        raise BadRequest("the data that the gateway has sealed in the answers is too large")
 
 
 def json_of(body: bytes) -> Any:
@@ -95,6 +117,7 @@ def asked_of(
     protocol: ClientProtocol, data: Any, path: Mapping[str, str], headers: Mapping[str, str]
 ) -> Asked:
     """Parse the JSON data of a request within the limits. Raises BadRequest."""
+    _sealed.set([0])
     asked = protocol.read(data, path, headers)
     if len(asked.model) > MOST_NAME:
         raise BadRequest(f"the name of the model has more than {MOST_NAME} characters")

@@ -60,8 +60,8 @@ KEY_HERE = (", or pass api_key=…", " where the gateway runs")
 
 
 OTHER_MODELS = (
-    "GET /v1/models lists the available models; the operator can add a name with "
-    "swink gateway --route NAME=MODEL."
+    "GET /v1/models lists the models that you may use; the operator can add others: with "
+    "--route NAME=MODEL, or in the routes and keys of the --config file."
 )
 """Advice for clients on a model that does not exist."""
 

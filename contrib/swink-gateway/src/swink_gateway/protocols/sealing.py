@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from swink_core import Block, CodecError, TextBlock, ToolCallBlock, load
+from swink_gateway.protocols.bodies import check_sealed
 
 __all__ = [
     "Key", "Numbers", "Sealed", "opened", "seal", "seal_beside", "unsealed", "with_sealed",
@@ -41,11 +42,19 @@ def seal(provider: str, **data: Any) -> str:
 
 
 def unsealed(text: str | None) -> Sealed | None:
-    """Return the data that `seal` was given; `None` for any other string."""
+    """Return the data that `seal` was given; `None` for any other string.
+
+    Raises BadRequest for data that would take too much memory, which no provider sent.
+    """
     if text is None or not text.startswith(_MARK):
         return None
     try:
-        return msgspec.json.decode(urlsafe_b64decode(text[len(_MARK) :]), type=Sealed)
+        data = urlsafe_b64decode(text[len(_MARK) :])
+    except ValueError:
+        return None
+    check_sealed(data)
+    try:
+        return msgspec.json.decode(data, type=Sealed)
     except (ValueError, msgspec.DecodeError):
         return None
 

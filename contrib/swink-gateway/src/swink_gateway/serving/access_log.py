@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 from aiohttp import web
@@ -19,7 +20,16 @@ from attrs import define
 
 from swink_core import EventStream, StopReason
 
-__all__ = ["ACCESS_LOGGER", "FORMATS", "STREAM", "WEBSOCKET", "AccessLog", "LogLine"]
+__all__ = [
+    "ACCESS_LOGGER",
+    "FORMATS",
+    "REFUSED",
+    "SENT",
+    "STREAM",
+    "WEBSOCKET",
+    "AccessLog",
+    "LogLine",
+]
 
 ACCESS_LOGGER = "swink_gateway.access"
 
@@ -31,6 +41,15 @@ WEBSOCKET = "WEBSOCKET"
 STREAM = web.RequestKey("stream", EventStream)
 """The request key for the call that was made for it, if any."""
 
+SENT = web.RequestKey("sent", int)
+"""The request key for the status of a streamed answer whose end was sent.
+
+The client may disconnect then, which cancels the handler before it returns the response.
+"""
+
+REFUSED = web.RequestKey("refused", str)
+"""The request key for the kind of failure with which the gateway refused a request."""
+
 FORMATS = ("text", "json")
 
 CLIENT_LEFT = "client left"
@@ -38,36 +57,44 @@ CLIENT_LEFT = "client left"
 
 @define
 class LogLine:
-    """The values of a line; `status` is `None` if the client left before an answer."""
+    """The values of a line.
+
+    `status` is `None` if the client left before the answer ended. `refused` is the kind of
+    failure of a request that the gateway refused before a call.
+    """
 
     owner: str | None = None
     status: int | None = None
     stream: EventStream | None = None
+    refused: str | None = None
 
 
 @define(frozen=True)
 class AccessLog:
-    """Writes log lines in one format; `clock` measures seconds."""
+    """Writes log lines in one format; `clock` measures seconds, and `now` is the time of day."""
 
     format: str = "text"
     clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
 
     @contextmanager
     def line(self, request: web.Request, method: str) -> Iterator[LogLine]:
         """Write the line of a request, or of a turn over a WebSocket, at the end of the block."""
-        began, line = self.clock(), LogLine()
+        began, at, line = self.clock(), self.now(), LogLine()
         try:
             yield line
         finally:
-            self._write(request.path, method, line, self.clock() - began)
+            self._write(request.path, method, line, at, self.clock() - began)
 
-    def _write(self, path: str, method: str, line: LogLine, seconds: float) -> None:
+    def _write(self, path: str, method: str, line: LogLine, at: float, seconds: float) -> None:
         row = {
+            "at": datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds"),
             "key": line.owner,
             "method": method,
             "path": path,
             "status": line.status,
             "seconds": round(seconds, 3),
+            **({"ended": line.refused} if line.refused else {}),
             **_of_call(line.stream),
         }
         if line.status is None:

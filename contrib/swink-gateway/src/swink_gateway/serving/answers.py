@@ -129,4 +129,5 @@ class OneAnswer:
             headers[DROPPED] = ", ".join(self._asked.dropped)
         if self._notices:
             headers[NOTICES] = "; ".join(self._notices)
-        return {name: header_text(value) for name, value in headers.items()}
+        hide = stream.call.redact
+        return {name: header_text(hide(value)) for name, value in headers.items()}

@@ -47,7 +47,7 @@ from swink_gateway.protocols import Asked, ClientProtocol, Facts
 from swink_gateway.protocols.bodies import least_memory
 from swink_gateway.protocols.failures import Refused, of_bad_request, of_exception, status_of
 from swink_gateway.protocols.frames import JSON
-from swink_gateway.serving.access_log import STREAM, AccessLog
+from swink_gateway.serving.access_log import REFUSED, STREAM, AccessLog
 from swink_gateway.serving.answers import OneAnswer, respond
 from swink_gateway.serving.bodies import read_body, receive_body, size_of
 from swink_gateway.serving.descriptors import affordable_streams
@@ -177,6 +177,8 @@ class Calls:
                     return await go_on(request, asked)
                 return await self.answer_to(request, protocol, asked)
         except Refused as refusal:
+            if (kind := refusal.error.error_kind) is not None:
+                request[REFUSED] = str(kind)
             return respond(protocol.failure(refusal.error, refusal.status))
 
     @contextmanager

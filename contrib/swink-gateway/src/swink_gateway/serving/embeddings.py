@@ -141,13 +141,13 @@ class Embeddings:
         key = routing.config.keys.get(owner)
         if key is not None and _is_metered(key):
             why = f"the key {owner!r} has a budget or a rate, and embeddings are not counted"
-            raise _failure(StreamErrorKind.AUTH, why, 403)
+            raise _failure(StreamErrorKind.UNSUPPORTED, why, 403)
         unknown = {field: value for field, value in body.items() if field not in _FIELDS}
         asked = Asked(name, Context([]), own=unknown)
         with refusing():
             if routing.guards(asked, owner):
                 why = "guards check this request, and they cannot check embeddings"
-                raise _failure(StreamErrorKind.AUTH, why, 403)
+                raise _failure(StreamErrorKind.UNSUPPORTED, why, 403)
             if key is not None:
                 await self._calls.check_ids(Asked(name, Context([]), own={**body}), key, owner)
             chain, _ = routing.routed(asked, owner)

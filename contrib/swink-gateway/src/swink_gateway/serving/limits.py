@@ -10,6 +10,7 @@ from attrs import Factory, define, evolve, field
 
 from swink_core import Timeouts
 from swink_core.providers import Clock, LoopClock
+from swink_gateway.policy.cooldowns import ImpatientTimeouts
 
 __all__ = [
     "MEMORY_BYTES",
@@ -60,6 +61,10 @@ EARLIER = 0.95
 """The fraction of a client's time limit after which the gateway ends a call with a status."""
 
 
+SHORT_SILENCE_SECONDS = 30.0
+"""A shorter silence of a stream does not show that its provider fails."""
+
+
 def stated_patience(headers: Mapping[str, str]) -> float | None:
     """Return the time limit of a client in seconds; `None` if it sends none."""
     for name in PATIENCE_HEADERS:
@@ -77,7 +82,10 @@ def timeouts_within(patience: float, is_whole: bool) -> Timeouts:
     A client without streaming waits for the complete answer. Keep-alives keep a streaming client
     waiting, so the gateway ends the call after the provider has been silent for that long.
     """
-    usual, most = Timeouts(), EARLIER * patience
+    usual: Timeouts = Timeouts()
+    most = EARLIER * patience
+    if most < (usual.first_event or most if is_whole else SHORT_SILENCE_SECONDS):
+        usual = ImpatientTimeouts()
     if is_whole:
         return evolve(usual, total=most)
     return evolve(

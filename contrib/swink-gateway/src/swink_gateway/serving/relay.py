@@ -22,6 +22,7 @@ from swink_core import Done, Error, EventStream, StreamErrorKind, TextDelta, Tex
 from swink_gateway.protocols import Encoder
 from swink_gateway.protocols.encoding import cut_short
 from swink_gateway.protocols.failures import EMPTY
+from swink_gateway.serving.access_log import SENT
 from swink_gateway.serving.backpressure import read_ahead
 from swink_gateway.serving.keepalive import SILENT_SECONDS, KeepAlive
 from swink_gateway.serving.limits import Limits
@@ -173,6 +174,7 @@ class StreamRelay(Line):
         writer, transport = self._request.writer, self._request.transport
         if last:
             await self._wait(lambda: response.write_eof(data), transport, len(data))
+            self._request[SENT] = response.status
             return
         await writer.write(data, drain=False)  # type: ignore[call-arg]  # aiohttp's class has it
         if transport is not None and transport.get_write_buffer_size() > MOST_UNREAD_BYTES:

@@ -109,7 +109,9 @@ class ResponsesRoutes:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """Open a WebSocket; refuse other requests."""
-        socket = web.WebSocketResponse(max_msg_size=self._most_bytes, heartbeat=HEARTBEAT_SECONDS)
+        socket = web.WebSocketResponse(
+            compress=False, max_msg_size=self._most_bytes, heartbeat=HEARTBEAT_SECONDS
+        )
         if not socket.can_prepare(request).ok:
             return web.json_response(
                 {
@@ -282,6 +284,8 @@ class _Connection:
                 log_line.status = DONE
         except Refused as refusal:
             log_line.status = refusal.status
+            if (kind := refusal.error.error_kind) is not None:
+                log_line.refused = str(kind)
             await self._refuse(refusal, lane)
         except ConnectionResetError:
             raise

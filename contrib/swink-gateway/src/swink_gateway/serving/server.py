@@ -28,7 +28,7 @@ from swink_gateway.protocols import ClientProtocol
 from swink_gateway.protocols.bodies import MOST_BODY_BYTES
 from swink_gateway.protocols.table import PROTOCOLS, Endpoint
 from swink_gateway.serving.accepting import SharedSite
-from swink_gateway.serving.access_log import STREAM, AccessLog
+from swink_gateway.serving.access_log import REFUSED, SENT, STREAM, AccessLog
 from swink_gateway.serving.calls import OWNER, UNAVAILABLE, Calls
 from swink_gateway.serving.connections import Connections
 from swink_gateway.serving.limits import Limits
@@ -263,6 +263,9 @@ class Gateway:
                     return response
                 finally:
                     line.owner, line.stream = request.get(OWNER), request.get(STREAM)
+                    line.refused = request.get(REFUSED)
+                    if line.status is None:
+                        line.status = request.get(SENT)
 
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):

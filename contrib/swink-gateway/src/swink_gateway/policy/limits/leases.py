@@ -28,6 +28,11 @@ NOTHING: Numbers = (0.0,) * 5
 
 _NO_BOUND: Numbers = (math.inf,) * 5
 
+LEASED = "the part that this process may admit while Redis cannot be reached"
+
+AGAIN_SECONDS = 5.0
+"""The time after which a refused client may try again, because Redis may be back."""
+
 
 class Leases:
     """The leases of this process, by key.
@@ -79,9 +84,10 @@ class Leases:
         if key not in self.local.accounts:
             self.local.accounts[key] = self._supposed(key, share)
         ticket = await self.local.admit(key, share, tokens, dollars, begins=begins)
-        if isinstance(ticket, Ticket):
-            self.streams[key] += begins
-            self.debts.add(key, ticket.at, int(begins), tokens, dollars)
+        if isinstance(ticket, Refusal):  # the key may have more than this process holds
+            return Refusal(LEASED, min(ticket.retry_after, AGAIN_SECONDS), spent=False)
+        self.streams[key] += begins
+        self.debts.add(key, ticket.at, int(begins), tokens, dollars)
         return ticket
 
     async def settle(self, ticket: Ticket, tokens: int, dollars: float | None, ends: bool) -> None:

@@ -153,6 +153,8 @@ async def _require(
     for played in http.played:
         is_closed = getattr(played.response, "closed", True)
         require(is_closed, f"{where}: the answer to {shown(played.request)} is left open")
+    times = [played.leg for played in http.played].count(number)
+    require(times == 1, f"{where}, it is sent {times} times, although retries are off")
     terminal = events[-1]
     if number > len(recording.before):
         found, expected = comparable(fold(events)), comparable(fold(whole))

@@ -22,8 +22,11 @@ __all__ = ["check_cancelling_closes"]
 def check_cancelling_closes(subject: Subject) -> None:
     """Abandoning a stream ends it with Error(aborted) and closes its connection at once."""
     if subject.speaks_http:
-        recordings = subject.answers()
-        asyncio.run(_cancel_over_http(subject, recordings[0]))
+        recording = subject.answers()[0]
+        ends = frame_ends(recording.body, type(subject.provider).decoder)
+        part = recording.body[: ends[len(ends) // 3]] if len(ends) > 3 else b""
+        for begun in dict.fromkeys((part, b"")):
+            asyncio.run(_cancel_over_http(subject, recording, begun))
     elif subject.can_be_called:
         asyncio.run(_cancel_in_process(subject))
     else:
@@ -45,9 +48,8 @@ class _Stalling(MemoryResponse):
         raise StopAsyncIteration
 
 
-async def _cancel_over_http(subject: Subject, recording: Recording) -> None:
-    ends = frame_ends(recording.body, type(subject.provider).decoder)
-    part = recording.body[: ends[len(ends) // 3]] if len(ends) > 3 else b""
+async def _cancel_over_http(subject: Subject, recording: Recording, part: bytes) -> None:
+    """Leave a stream that has given this part of an answer and stalls."""
     answer = _Stalling(recording, part)
     http = subject.http(answer, recording=recording)
     async with subject.client(http) as client:
@@ -68,20 +70,29 @@ async def _cancel_over_http(subject: Subject, recording: Recording) -> None:
     for played in http.played:
         closed = getattr(played.response, "closed", True)
         require(closed, f"the answer to {shown(played.request)} is left open")
-    _require_abandoned(subject, http, answer)
+    _require_abandoned(subject, http, answer, bool(part))
 
 
-def _require_abandoned(subject: Subject, http: PlayedClient, answer: MemoryResponse) -> None:
-    """Work that a recorded call left behind is ended by the recorded request."""
+def _require_abandoned(
+    subject: Subject, http: PlayedClient, answer: MemoryResponse, has_begun: bool
+) -> None:
+    """Work that a recorded call left behind is ended by the recorded request.
+
+    Where the answer has not begun, only an earlier request can have named that work.
+    """
     given = [each.response is answer for each in http.played].index(True)
     after = [each.request.method for each in http.played[given + 1 :]]
     for recording in subject.recordings:
         for leg in recording.legs:
-            if leg.kind == "abandon":
+            if leg.kind == "abandon" and (has_begun or _creates(recording)):
                 method, path = leg.request.method, leg.request.path
                 what = f"a stream that is left does not send {method} {path}"
                 require(method in after, f"{what}, unlike recording {recording.name}")
                 return
+
+
+def _creates(recording: Recording) -> bool:
+    return any(leg.kind == "whole" for leg in recording.before)
 
 
 async def _left_at(subject: Subject, types: Collection[type]) -> StopReason | None:

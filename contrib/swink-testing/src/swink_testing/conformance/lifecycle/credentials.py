@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from swink_core import Client, Error, Host, StreamErrorKind
+from swink_core.vocabulary.grammar import CONTENT
+from swink_recorder.recording import Recording
 from swink_testing.clock import ManualClock
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.played import (
@@ -22,16 +24,21 @@ from swink_testing.quiet import quiet
 
 __all__ = ["check_credentials"]
 
-LIFE = 3600.0
-"""Seconds that the tokens of the check are good."""
+LIFE = 60.0
+"""Seconds that the tokens of the check are good: few, so that a margin of minutes is noticed."""
 
 _OTHERS = ("sk-swink-of-another-user-77c1", "sk-swink-of-a-third-user-03d9")
 
 _REFUSED_KEY = "sk-swink-of-nobody-5e20"
 
+_ELSEWHERE = "http://elsewhere.invalid"
+
 
 def check_credentials(subject: Subject) -> None:
-    """Keys and tokens serve their own calls; tokens are renewed when expired or rejected."""
+    """Keys and tokens serve their own calls; tokens are renewed when expired or rejected.
+
+    They are sent to no other server that a response names.
+    """
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
     tokens = token_legs(subject.recordings)
@@ -47,6 +54,47 @@ def check_credentials(subject: Subject) -> None:
     work = session.run(tokens[0].number) if tokens else session.run_keys()
     with quiet():
         asyncio.run(work)
+        for each in subject.recordings:
+            for answers_elsewhere, is_left in _elsewhere(each):
+                asyncio.run(_require_kept_at_home(subject, each, answers_elsewhere, is_left))
+
+
+def _elsewhere(recording: Recording) -> Iterator[tuple[dict[int, Any], bool]]:
+    """Yield responses that name another origin for a later request of a recording's call.
+
+    With each, tell whether the call has to be left for that request to be sent.
+    """
+    for number, leg in enumerate(recording.legs):
+        path = leg.request.path
+        for earlier, source in enumerate(recording.legs[:number]):
+            body = source.body
+            for place in (path, *(f"{origin}{path}" for origin in recording.origins)):
+                body = body.replace(f'"{place}"'.encode(), f'"{_ELSEWHERE}{path}"'.encode())
+            if path and body != source.body:
+                response = MemoryResponse([body], source.status, source.headers)
+                yield {earlier: response}, leg.kind == "abandon"
+
+
+async def _require_kept_at_home(
+    subject: Subject, recording: Recording, answers: dict[int, Any], is_left: bool
+) -> None:
+    """Keys and tokens are sent to no server that a response names, except the first one."""
+    answer = lambda: MemoryResponse.of_recording(recording)  # noqa: E731
+    http = subject.http(answer, recording=recording, faults=answers)
+    http.is_open = True
+    model, options = subject.model_of(recording), subject.call_options()
+    async with (
+        subject.client(http, clock=ManualClock(jump=True)) as client,
+        client.stream(model, "Hello", **options) as stream,
+    ):
+        async for event in stream:
+            if is_left and type(event) in CONTENT:
+                break
+    for played in http.played:
+        request = played.request
+        sent = f"{sent_by(request)} {request.body.decode('latin-1')}"
+        is_kept = not request.url.startswith(_ELSEWHERE) or CANARY_KEY not in sent
+        require(is_kept, f"{shown(request)}, which a response names, is sent with the key")
 
 
 class _Session:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from swink_core import Client
 from swink_testing.conformance.check import DoesNotApply, require
+from swink_testing.conformance.lifecycle.interleaving import require_apart_while_waiting
 from swink_testing.conformance.played import sent_by
 from swink_testing.conformance.subject import CANARY_KEY, NOWHERE, Subject
 from swink_testing.driver import MemoryResponse
@@ -25,7 +26,10 @@ _ENVIRONMENT_KEY = "sk-swink-of-the-environment-9d2e"
 
 
 def check_calls_are_apart(subject: Subject) -> None:
-    """Each call has its own base URL, key and headers, whatever other calls had."""
+    """Each call has its own base URL, key and headers, whatever other calls had.
+
+    A call that waits for a response is not affected by one that is made meanwhile.
+    """
     if not subject.speaks_http:
         raise DoesNotApply("it does not speak HTTP")
 
@@ -58,10 +62,13 @@ def check_calls_are_apart(subject: Subject) -> None:
             require(CANARY_KEY not in sent[1], "the key of one call goes out with another")
             require(CANARY_KEY in sent[2], "the key of one call goes out with another")
 
+        if subject.info is not None and subject.info.auth == "key":
+            require(CANARY_KEY in sent[0], "the environment's key is sent instead of the call's")
         if CANARY_KEY in sent[0]:
             await _require_apart_at_once(subject)
+        await require_apart_while_waiting(subject)
         for name, value in first.headers.items():
-            if CANARY_KEY in value and name.lower() in subject.provider.credential_headers:
+            if CANARY_KEY in value:
                 await _require_held(subject, name, value.replace(CANARY_KEY, _HELD))
 
         path = other.url.removeprefix("http://another.invalid/v1").partition("?")[0]

@@ -15,6 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 from swink_core import StreamError, dump
+from swink_core.providers import HTTPProvider
 from swink_recorder.legs import RecordedRequest
 from swink_recorder.recording import Recording
 from swink_recorder.scrub import scrub_headers, scrub_url
@@ -89,8 +90,12 @@ async def _shown(
             raised = f"{error}\n{error!r}\n{vars(error)}\n{_trace(error)}"
         else:
             raised = ""
+    credential: Any = None
+    if http.requests and isinstance(subject.provider, HTTPProvider):
+        credential = subject.provider.credential(http.requests[0], stream.call.options)
     return {
         "the repr of the provider": repr(subject.provider),
+        "the repr of the credential": "" if isinstance(credential, str) else repr(credential),
         "the repr of the call": repr(stream.call) + repr(stream.call.options),
         "the repr of a request": repr(http.requests),
         "an event": repr(events) + str(dump(events)),
