@@ -37,6 +37,8 @@ KEY = "key-of-the-client"
 
 HI = [{"role": "user", "content": "Hi"}]
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+CLOSED = {**PARAMETERS, "additionalProperties": False}
+NAMED = {"name": "place", "strict": True, "schema": CLOSED}
 FUNCTION = {"name": "weather", "description": "The weather.", "parameters": PARAMETERS}
 
 MODELS = {
@@ -85,18 +87,13 @@ Request = dict[str, Any]
 
 
 def _chat(model: str, needs: str) -> Request | None:
-    schema = {
-        "name": "place",
-        "strict": True,
-        "schema": {**PARAMETERS, "additionalProperties": False},
-    }
     more: dict[str, Request] = {
         "": {},
         "refusals": {},
         "tools": {"tools": [{"type": "function", "function": FUNCTION}]},
         "limit": {"max_completion_tokens": 3},
         "stop": {"stop": ["END"]},
-        "schema": {"response_format": {"type": "json_schema", "json_schema": schema}},
+        "schema": {"response_format": {"type": "json_schema", "json_schema": NAMED}},
         "logprobs": {"logprobs": True},
     }
     return None if needs not in more else {"model": model, "messages": HI, **more[needs]}
@@ -117,18 +114,13 @@ async def chat(base: str, request: Request, stream: bool) -> Any:
 
 
 def _responses(model: str, needs: str) -> Request | None:
-    schema = {
-        "name": "place",
-        "strict": True,
-        "schema": {**PARAMETERS, "additionalProperties": False},
-    }
     more: dict[str, Request] = {
         "": {},
         "refusals": {},
         "thinking": {"reasoning": {"effort": "low", "summary": "auto"}},
         "tools": {"tools": [{"type": "function", "strict": False, **FUNCTION}]},
         "limit": {"max_output_tokens": 16},
-        "schema": {"text": {"format": {"type": "json_schema", **schema}}},
+        "schema": {"text": {"format": {"type": "json_schema", **NAMED}}},
     }
     return None if needs not in more else {"model": model, "input": "Hi", **more[needs]}
 
@@ -151,14 +143,13 @@ def _openai(base: str) -> Any:
 
 def _messages(model: str, needs: str) -> Request | None:
     tool = {"name": "weather", "description": "The weather.", "input_schema": PARAMETERS}
-    schema = {**PARAMETERS, "additionalProperties": False}
     more: dict[str, Request] = {
         "": {},
         "thinking": {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 4000},
         "tools": {"tools": [tool]},
         "limit": {"max_tokens": 3},
         "stop": {"stop_sequences": ["END"]},
-        "schema": {"output_config": {"format": {"type": "json_schema", "schema": schema}}},
+        "schema": {"output_config": {"format": {"type": "json_schema", "schema": CLOSED}}},
     }
     plain = {"model": model, "messages": HI, "max_tokens": 900}
     return None if needs not in more else {**plain, **more[needs]}
