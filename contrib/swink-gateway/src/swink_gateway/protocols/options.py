@@ -13,7 +13,7 @@ EFFORTS = {
     "none": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
     "xhigh": "extra_high", "max": "extra_high",
 }  # fmt: skip
-"""Our levels of thinking, by the vendors' names."""
+"""swink's levels of thinking, by the vendors' names."""
 
 SOUNDS = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 
@@ -32,7 +32,7 @@ def response_format(form: Fields) -> dict[str, Any] | str:
     """Return the schema of a structured output, including its name and description."""
     schema = form.take("schema", dict)
     named = {"title": form.text("name"), "description": form.text("description")}
-    form.flag("strict")  # request strict mode for a schema that allows it
+    form.flag("strict")  # strict mode is requested for every schema that allows it
     if schema is None:
         return "json"
     return {**schema, **{key: text for key, text in named.items() if text}}

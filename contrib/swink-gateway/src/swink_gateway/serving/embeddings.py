@@ -1,8 +1,9 @@
-"""Pass embeddings on to a vendor that speaks the client's protocol.
+"""Pass embedding requests on to a vendor that uses the client's protocol.
 
-The body goes to the first model of a name, with the vendor's id for the model and the gateway's
-credentials; the vendor's answer comes back unchanged. Nothing is counted, checked by guards or
-repeated, so keys with a budget or a rate, and requests that a guard has to check, are refused.
+The body is sent to the first model of a name, with the vendor's id for the model and the gateway's
+credentials; the vendor's response is returned unchanged. Embeddings are not counted, not checked by
+guards and not retried. Therefore requests of keys with a budget or a rate limit, and requests that
+a guard would have to check, are refused.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ __all__ = ["PATHS", "Embeddings"]
 log = logging.getLogger(__name__)
 
 SECONDS = 120.0
-"""For which a vendor may take to answer."""
+"""How many seconds a vendor may take to respond."""
 
 MOST_BYTES = 256 * 1024 * 1024
-"""Of a vendor's answer: 2,048 texts of 3,072 numbers have about 150 MB."""
+"""The size limit of a vendor's response: 2,048 texts of 3,072 numbers take about 150 MB."""
 
 _AUTH = (401, 403, 407)
 
@@ -50,14 +51,19 @@ _FIELDS = frozenset(
         "outputDimensionality", "prompt", "requests", "taskType", "title", "truncate", "user",
     )
 )  # fmt: skip
-"""The fields of requests for embeddings at OpenAI, Google and Ollama; keys with limited models may
-set no other."""
+"""The request fields of embeddings at OpenAI, Google and Ollama.
+
+Keys with limited models may set no others.
+"""
 
 
 @define(frozen=True)
 class _Form:
-    """A protocol's embeddings: the wire formats of vendors that have them, and how the address of
-    their answers becomes that of embeddings."""
+    """The embeddings of a protocol.
+
+    It has the wire formats of vendors that support them, and the change of the URL for answers to
+    the URL for embeddings.
+    """
 
     path: str
     protocol: ClientProtocol
@@ -89,7 +95,7 @@ _FORMS = (
 
 
 PATHS = tuple(form.path for form in _FORMS)
-"""The paths of embeddings, as aiohttp writes them."""
+"""The paths of embeddings, in aiohttp's notation."""
 
 
 class Embeddings:
@@ -133,7 +139,7 @@ class Embeddings:
             raise _failure(StreamErrorKind.TIMEOUT, why) from late
 
     async def _target(self, form: _Form, name: str, body: Mapping[str, Any], owner: str) -> Target:
-        """Return the first model of a name.
+        """Return the target for the first model of a name.
 
         Raises Refused for a model of another protocol, and for a request that the key may not make.
         """
@@ -161,7 +167,7 @@ class Embeddings:
     def _request(
         self, form: _Form, target: Target, body: Mapping[str, Any], found: Mapping[str, str]
     ) -> HTTPRequest:
-        """Make the request to a vendor, with the gateway's credentials. Raises Refused."""
+        """Return the request for a vendor, with the gateway's credentials. Raises Refused."""
         model, options = target.model, target.options
         provider = _provider(self._calls.client, model.provider)
         try:
@@ -186,7 +192,7 @@ def _is_metered(key: Key) -> bool:
 
 
 def _provider(client: Client, name: str) -> HTTPProvider:
-    """Return the plugin of a provider. Raises Refused for one that sends no HTTP requests."""
+    """Return the plugin of a provider. Raises Refused for a provider that does not use HTTP."""
     provider: Any = client.host.bind(name).provider
     if not isinstance(provider, HTTPProvider):
         raise _unserved(name, name)
@@ -194,7 +200,7 @@ def _provider(client: Client, name: str) -> HTTPProvider:
 
 
 def _named(body: Mapping[str, Any], id: str) -> dict[str, Any]:
-    """Name the vendor's model in a body wherever the client names one."""
+    """Insert the vendor's id of the model into a body wherever the client names the model."""
     named = {**body, "model": id} if "model" in body else {**body}
     if str(body.get("model", "")).startswith("models/"):
         named["model"] = f"models/{id}"
@@ -206,7 +212,7 @@ def _named(body: Mapping[str, Any], id: str) -> dict[str, Any]:
 
 
 async def _passed_on(response: HTTPResponse) -> web.Response:
-    """Return a vendor's whole response. Raises Refused where it refuses the gateway's key."""
+    """Return a vendor's whole response. Raises Refused if it refuses the gateway's credentials."""
     if response.status in _AUTH:
         response.close()
         why = "the model's provider does not accept the gateway's own credentials"

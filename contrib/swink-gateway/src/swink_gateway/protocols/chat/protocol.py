@@ -80,7 +80,7 @@ IMAGES = "images"
 ALIVE = b": alive\n\n"
 
 PREDICTED = ("accepted_prediction_tokens", "rejected_prediction_tokens")
-"""Token counts that only the API's own services have."""
+"""Token counts that only OpenAI's own services report."""
 
 FACTS = ("service_tier", "system_fingerprint")
 """Facts about an answer that the API has fields for."""
@@ -106,7 +106,7 @@ class ChatProtocol:
 
 
 class ChatEncoder(EventEncoder):
-    """Writes chunks; the first one has the role."""
+    """Encodes an answer as chunks; the first one contains the role."""
 
     content_type = SSE
 
@@ -138,7 +138,7 @@ class ChatEncoder(EventEncoder):
             case ThinkingDelta(delta=text):
                 self._delta(b'{"reasoning_content":%b}' % encode(text), out)
             case ToolCallDelta(content_index=index, delta=text) if index in self._texts:
-                self._texts[index].append(text)  # JSON that the client does not expect
+                self._texts[index].append(text)  # the client does not expect this JSON
             case ToolCallDelta(content_index=index, delta=text):
                 call = {"index": self._calls[index], "function": {"arguments": text}}
                 self._delta(encode({"tool_calls": [call]}), out)
@@ -239,7 +239,7 @@ class ChatEncoder(EventEncoder):
         return called
 
     def _media(self, said: Extension | ExtensionBlock, images: int) -> dict[str, Any]:
-        """Return generated audio, which the API has a field for, or an image in OpenRouter's.
+        """Return generated audio, for which the API has a field, or an image in OpenRouter's field.
 
         `images` is the number of images before it.
         """
@@ -315,12 +315,12 @@ def _sources(said: Mapping[str, Any], text: str, length: int, is_own: bool) -> l
 
 
 def _free_text(arguments: Mapping[str, Any] | None, raw: str | None) -> str:
-    """Return the text argument of a free-text call, also of a truncated one."""
+    """Return the text argument of a free-text call, even if the call is truncated."""
     return str((arguments or {}).get("input", raw or ""))
 
 
 def _beside(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the opaque data of a call that has a field here (Google's, in this format)."""
+    """Return the opaque data of a call for which this format has a field (only Google's)."""
     extra = (metadata or {}).get("extra_content")
     return {"extra_content": extra} if isinstance(extra, dict) else {}
 

@@ -61,7 +61,7 @@ def read_chat(body: Any) -> Asked:
     asked.stream = bool(said.flag("stream"))
     if (how := said.object("stream_options")) is not None:
         asked.said["usage"] = bool(how.flag("include_usage"))
-        how.flag("include_obfuscation")  # the gateway adds none
+        how.flag("include_obfuscation")  # the gateway never adds it
     fields: dict[str, Any] = {}
     asked.options = _options(said, fields)
     asked.own = {**said.rest(), **fields, **({"tools": own} if own else {})}
@@ -70,7 +70,7 @@ def read_chat(body: Any) -> Asked:
 
 
 def _options(said: Fields, own: dict[str, Any]) -> dict[str, Any]:
-    """Return options of the call; `own` takes the fields that stand for none."""
+    """Return the options of the call; `own` receives the fields that no option represents."""
     most, least = (said.whole_number(n) for n in ("max_completion_tokens", "max_tokens"))
     stop = said.take("stop", (str, list))
     effort = said.text("reasoning_effort")

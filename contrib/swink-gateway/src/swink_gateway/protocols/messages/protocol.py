@@ -1,12 +1,12 @@
 """Anthropic's Messages: https://platform.claude.com/docs/en/build-with-claude/streaming.
 
 An answer is a list of blocks, each started, continued and stopped under its own index. Opaque
-provider data of a block goes into the only opaque field: unchanged if the provider uses this
+provider data of a block is sent in the only opaque field: unchanged if the provider uses this
 protocol, otherwise sealed (see `sealing`). Thinking that the client did not request is sealed as
 well; the API's newer models also leave it out. Opaque data outside of thinking, such as the
 signature of a call, is sealed into a block of redacted thinking, before the call if it is known in
-time. Data of a text is sealed after it, but only if another block follows: for a single answer,
-Claude Code prints the last block, which must be the text.
+time. Data of a text is sealed after it, but only if another block follows: in its non-interactive
+mode, Claude Code prints the last block, which must be the text.
 """
 
 from __future__ import annotations
@@ -93,10 +93,11 @@ class MessagesProtocol:
 
 
 class MessagesEncoder(EventEncoder):
-    """Writes named events. `_places` maps the indices of swink's open blocks to those sent.
+    """Encodes an answer as named events.
 
-    A block of thinking begins with its first words, or with its end, which shows its type. If the
-    client did not request `thoughts`, the words are collected until then and sealed.
+    A thinking block is started when its first text arrives, or else at its end, when its type is
+    known. If the client did not request `thoughts`, the text is collected until then and sealed.
+    `_places` maps the indices of swink's open blocks to those sent.
     """
 
     content_type = SSE
@@ -306,13 +307,13 @@ def _delta(place: int, said: bytes) -> bytes:
 
 
 def _end_of(index: int, batch: Sequence[Any]) -> ToolCallEnd | None:
-    """Return the end of a call, if it came in the same batch as its beginning."""
+    """Return the end of a call, if it arrived in the same batch as its beginning."""
     ends = (e for e in batch if isinstance(e, ToolCallEnd) and e.content_index == index)
     return next(ends, None)
 
 
 def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the end of an answer; metadata of the answer has fields of the same names here."""
+    """Return the end of an answer, including metadata for which this protocol has a field."""
     said = metadata or {}
     stop: dict[str, Any] = {"stop_reason": STOPS[reason], "stop_sequence": None}
     if reason is StopReason.STOP and isinstance(said.get("stop_sequence"), str):
@@ -324,7 +325,7 @@ def ending(reason: StopReason, metadata: Mapping[str, Any] | None) -> dict[str, 
 def usage_data(usage: Usage | None, cost: Cost | None) -> dict[str, Any]:
     """Return the token usage of an answer; `cost` is in US dollars.
 
-    The API's own counts are required.
+    The API requires the fields of the counts that Anthropic reports.
     """
     usage = usage or Usage()
     read, write = usage.cache_read, usage.cache_write

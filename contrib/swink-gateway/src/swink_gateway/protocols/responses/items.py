@@ -1,8 +1,8 @@
 """Convert blocks to output items of the Responses API, in progress and complete.
 
 https://developers.openai.com/api/reference/resources/responses: messages, reasoning, calls. Opaque
-data of another provider is sealed into `encrypted_content` of reasoning, the only opaque field. The
-text of thinking is sealed as well, since clients may leave it out.
+data of another provider is encoded ("sealed") into `encrypted_content` of reasoning, the only
+opaque field. The text of thinking is sealed as well, because clients may leave it out.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FACTS = ("service_tier", "metadata")
 
 
 Notes: TypeAlias = Mapping[str, Any] | None
-"""Metadata of a block, as far as it is known when its item begins."""
+"""The metadata of a block that is known when the item begins."""
 
 
 class Items:
@@ -128,10 +128,10 @@ class Items:
     def beside(
         self, key: Key, metadata: Notes, *, is_wordless: bool = False
     ) -> dict[str, Any] | None:
-        """Return an item that keeps another provider's opaque data for a call or a text.
+        """Return an item that contains another provider's opaque data for a call or a text.
 
-        `is_wordless`: the item replaces an empty text. A message without text would look like the
-        last answer in clients.
+        `is_wordless` means that the item replaces an empty text. Clients would take a message
+        without text for the last answer.
         """
         if self.is_own or not metadata:
             return None
@@ -139,8 +139,11 @@ class Items:
         return {**self.reasoning(), "encrypted_content": held}
 
     def extension(self, block: ExtensionBlock) -> list[dict[str, Any]]:
-        """Return the items of an extension: what clients can read of another provider's, and what
-        that wants back."""
+        """Return the items of an extension block.
+
+        They are the content of another provider that clients can read, and the data that this
+        provider needs back.
+        """
         if self.is_own and isinstance(block.data, dict):
             return [block.data]
         held = seal(block.provider, block=dump(block))
@@ -204,7 +207,7 @@ class Items:
 
 
 def is_made(id: Any) -> bool:
-    """Tell whether an item's id is generated."""
+    """Return True if an item's id is generated."""
     return isinstance(id, str) and id.partition("_")[2].startswith(MADE)
 
 

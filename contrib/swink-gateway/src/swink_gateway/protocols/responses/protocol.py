@@ -167,7 +167,7 @@ class ResponsesEncoder(EventEncoder):
     def alive(self, known: Known) -> bytes:
         """Return a keep-alive event: Codex and SDKs wait for events, and ignore comments.
 
-        An answer that has not begun is announced under a generated id, which it keeps.
+        If the answer has not begun, its first event is sent with a generated id, which it keeps.
         """
         out: list[bytes] = []
         if not self._response:
@@ -211,7 +211,7 @@ class ResponsesEncoder(EventEncoder):
         }
 
     def nothing(self) -> list[dict[str, Any]]:
-        """Return the events of an answer without a provider's call."""
+        """Return the events of an answer that is given without a provider."""
         response = self._head(PREFIX + self._facts.id, self._asked.model)
         usage = usage_data(Usage(), None)
         begun = {**response, "status": "in_progress"}
@@ -267,7 +267,7 @@ class ResponsesEncoder(EventEncoder):
             self._say(part, out, opened, **index, part={"type": begun, "text": ""})
         opened.text.append(text)
         if opened.kind == "input":
-            return  # the client does not expect its JSON text
+            return  # the client does not expect JSON text
         if not opened.head:
             opened.head = head_of_deltas(opened)
         number, self._number = self._number, self._number + 1
@@ -309,7 +309,7 @@ class ResponsesEncoder(EventEncoder):
     def _seal(
         self, end: TextEnd | ToolCallEnd, out: list[bytes], *, is_wordless: bool = False
     ) -> None:
-        """Write another provider's opaque data for a text or a call, once."""
+        """Send the opaque data that another provider attached to a text or a call; only once."""
         key = self._keys.pop(end.content_index, None)
         if key is None:
             return
@@ -339,7 +339,7 @@ class ResponsesEncoder(EventEncoder):
 
 
 def _notes(index: int, batch: Sequence[Any]) -> Mapping[str, Any] | None:
-    """Return the metadata at the end of a block, if it came in the same batch as the beginning."""
+    """Return the metadata at the end of a block, if it arrived in the batch of the beginning."""
     ends = (e for e in batch if isinstance(e, _ENDS) and e.content_index == index)
     return next((end.metadata for end in ends), None)
 
