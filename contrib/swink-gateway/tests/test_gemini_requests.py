@@ -36,7 +36,7 @@ from swink_gateway.protocols import Asked, BadRequest
 from swink_gateway.protocols.gemini.protocol import GeminiProtocol
 from swink_gateway.protocols.gemini.schemas import json_schema
 from swink_gateway.protocols.sealing import seal
-from swink_testing.strategies import contexts
+from swink_test_helpers.strategies import contexts
 
 GEMINI = GeminiProtocol()
 WIRE = GEMINI.wire_format

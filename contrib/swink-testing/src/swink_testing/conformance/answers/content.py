@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import product
@@ -31,26 +31,33 @@ from swink_core import (
     Usage,
     dump,
 )
-from swink_recorder.recording import Recording
 from swink_testing.chaos_answers import Answer
-from swink_testing.conformance.answers.edited_answers import data_of
-from swink_testing.conformance.answers.joined_frames import Path, at, with_value
+from swink_testing.conformance.answers.pieces import (
+    is_once,
+    require_calls,
+    require_pieces,
+    require_together,
+)
+from swink_testing.conformance.answers.recorded_answers import (
+    LONGEST,
+    Changes,
+    Path,
+    RecordedAnswer,
+    at,
+    data_of,
+    message_of,
+    with_value,
+)
 from swink_testing.conformance.check import DoesNotApply, require
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import MemoryResponse, comparable, fold
+from swink_testing.driver import MemoryResponse
 
 __all__ = ["IGNORED_FILE", "check_answers_are_read"]
 
 IGNORED_FILE = "ignored_fields.toml"
 """The file of a package that names fields of answers which no message has, each with a reason."""
 
-LONGEST = 20_000
-"""Bytes of a recording; a longer one has hardly more kinds of fields."""
-
 _NUMBER = 40_000_003
-
-_Read: TypeAlias = Callable[[Mapping[int, Any]], Awaitable[list[Event]]]
-"""Reads an answer in which the data of some parts is replaced."""
 
 _PLAIN = re.compile(
     r"(^|_)(id|ids|type|object|role|index|model|version|fingerprint|tier|event|status|format)$"
@@ -88,86 +95,72 @@ class _Leaf:
 
 
 @define
-class _Answer:
-    """An answer whose parts can be replaced: frames, or the bodies of further answers."""
+class _PlayedAnswer(RecordedAnswer):
+    """An answer of a call with several requests, all of which are answered as recorded."""
 
-    where: str
-    name: str
-    """The recording's name."""
-    parts: Sequence[Any]
-    read: _Read
-    wire_format: str
-    addresses: str
-    """The addresses of all requests, in which texts of earlier answers may be."""
-    whole: list[Event] = field(factory=list)
+    async def events(self, changes: Changes) -> list[Event]:
+        body = MemoryResponse.of_recording(self.recording, [self.body(changes)])
+        return await self.subject.played_events(self.recording, body)
+
+
+@define
+class _OtherAnswers(RecordedAnswer):
+    """The answers to the other requests of a call; `frames` has the data of each."""
+
+    @property
+    def where(self) -> str:
+        return f"recording {self.recording.name}, other requests"
+
+    async def events(self, changes: Changes) -> list[Event]:
+        def answered(number: int) -> Any:
+            leg = self.recording.legs[number]
+            return lambda: MemoryResponse.of_json(changes[number][0], leg.status, leg.headers)
+
+        faults = {number: answered(number) for number in changes}
+        answer = MemoryResponse.of_recording(self.recording)
+        return await self.subject.played_events(self.recording, answer, faults=faults)
 
 
 def check_answers_are_read(subject: Subject) -> None:
-    """Each text and number of an answer is in its message, in order, or ignored with a reason."""
-    if not subject.parses:
-        raise DoesNotApply("it has no parser: no bytes can be put through it")
+    """Each text and number of an answer is in its message, in order, or ignored with a reason.
+
+    No text is lost, whatever it is, wherever it is, and however often it comes.
+    """
+    subject.require_parser()
     ignored = subject.shipped(IGNORED_FILE, partial(msgspec.toml.decode, type=_Ignored)) or {}
-    read = list(_answers(subject))
-    if not read:
-        raise DoesNotApply("no recorded answer has frames of JSON that can be written")
-    asyncio.run(_Reader(ignored).read(read))
+
+    async def read() -> None:
+        found = [answer async for answer in _answers(subject)]
+        if not found:
+            raise DoesNotApply("no recorded answer has frames of JSON that can be written")
+        await _Reader(subject, ignored).read(found)
+
+    asyncio.run(read())
 
 
 _Ignored: TypeAlias = dict[str, dict[str, str]]
 
 
-def _answers(subject: Subject) -> Iterator[_Answer]:
-    legs = [leg for recording in subject.recordings for leg in recording.legs]
-    addresses = " ".join(leg.request.path for leg in legs)
+async def _answers(subject: Subject) -> AsyncIterator[RecordedAnswer]:
     for recording in subject.whole_calls:
         if recording.status != 200 or recording.message is None:
             continue
         answer = Answer.of_recording(recording, type(subject.provider).decoder)
-        where = f"recording {recording.name}"
-        of = recording.wire_format, addresses
+        is_alone = not subject.speaks_http or len(recording.legs) == 1
+        found: list[RecordedAnswer] = []
         if answer.is_data and len(recording.body) <= LONGEST:
-            frames = [next(data_of(answer, frame), frame) for frame in answer.frames]
-            read = partial(_read_frames, subject, recording, answer, frames)
-            yield _Answer(where, recording.name, frames, read, *of)
-        if not subject.speaks_http or len(recording.legs) == 1:
-            continue
-        place = len(recording.before)
-        others = [
-            leg.body if number == place or leg.kind in ("token", "abandon") else _json(leg.body)
-            for number, leg in enumerate(recording.legs)
-        ]
-        played = partial(_read_legs, subject, recording)
-        yield _Answer(f"{where}, other requests", recording.name, others, played, *of)
-
-
-async def _read_frames(
-    subject: Subject,
-    recording: Recording,
-    answer: Answer,
-    frames: Sequence[Any],
-    changed: Mapping[int, Any],
-) -> list[Event]:
-    pieces = [
-        answer.frame(json.dumps(changed[number]).encode()) if number in changed else frame
-        for number, frame in enumerate(answer.frames)
-    ]
-    rest = recording.body[answer.ends[-1] :] if answer.ends else recording.body
-    if not subject.speaks_http or len(recording.legs) == 1:
-        return await subject.parse(recording, [b"".join(pieces), rest])
-    body = [b"".join(pieces) + rest]
-    return await subject.played_events(recording, MemoryResponse.of_recording(recording, body))
-
-
-async def _read_legs(
-    subject: Subject, recording: Recording, changed: Mapping[int, Any]
-) -> list[Event]:
-    def answered(number: int) -> Any:
-        leg = recording.legs[number]
-        return lambda: MemoryResponse.of_json(changed[number], leg.status, leg.headers)
-
-    faults = {number: answered(number) for number in changed}
-    answer = MemoryResponse.of_recording(recording)
-    return await subject.played_events(recording, answer, faults=faults)
+            made = RecordedAnswer if is_alone else _PlayedAnswer
+            found.append(made(recording, answer, data_of(answer), (), subject))
+        if not is_alone:
+            place = len(recording.before)
+            others = [
+                leg.body if number == place or leg.kind in ("token", "abandon") else _json(leg.body)
+                for number, leg in enumerate(recording.legs)
+            ]
+            found.append(_OtherAnswers(recording, answer, others, (), subject))
+        for each in found:
+            each.whole = await each.events({})
+            yield each
 
 
 def _json(body: bytes) -> Any:
@@ -180,16 +173,17 @@ def _json(body: bytes) -> Any:
 class _Reader:
     """Reads answers with marks in them, one of each kind of field alone and then all together."""
 
-    def __init__(self, ignored: _Ignored) -> None:
+    def __init__(self, subject: Subject, ignored: _Ignored) -> None:
+        legs = [leg for recording in subject.recordings for leg in recording.legs]
+        self._addresses = " ".join(leg.request.path for leg in legs)
         self._ignored = ignored
-        self._places: dict[tuple[str, str], str | None] = {}
+        self._places: dict[_Kind, str | None] = {}
         self._lost: dict[str, str] = {}
-        self._silent: dict[tuple[str, str], str] = {}
+        self._silent: dict[_Kind, str] = {}
 
-    async def read(self, answers: Sequence[_Answer]) -> None:
+    async def read(self, answers: Sequence[RecordedAnswer]) -> None:
         """Read all answers, and report each kind of field that is lost everywhere."""
         for answer in answers:
-            answer.whole = await answer.read({})
             counts = [leaf for leaf in _leaves(answer) if _kind_of(leaf)]
             for leaf in _leaves(answer):
                 await self._try(answer, leaf, counts)
@@ -197,11 +191,43 @@ class _Reader:
             require(False, f"{why}; say why in {IGNORED_FILE} if it is right to ignore {name!r}")
         for kind, why in self._silent.items():
             require(self._places.get(kind) != _REASON, why)
+        seen: set[_Kind] = set()
         for answer in answers:
             await self._require_order(answer)
+            is_complete = answer.message.stop_reason is not _FAILED
+            if is_complete and not isinstance(answer, _OtherAnswers):
+                await self._require_pieces(answer, seen)
 
-    async def _try(self, answer: _Answer, leaf: _Leaf, counts: Sequence[_Leaf]) -> None:
-        kind = (answer.wire_format, leaf.name)
+    async def _require_pieces(self, answer: RecordedAnswer, seen: set[_Kind]) -> None:
+        """Texts that are easily lost are kept, at a place of each kind."""
+        places: dict[tuple[int, Path], _Kind] = {}
+        for leaf in self._content(answer):
+            depth = leaf.path.index(_JSON) if _JSON in leaf.path else len(leaf.path)
+            if leaf.value.strip():
+                kind = (answer.recording.wire_format, leaf.name.partition(f".{_JSON}")[0])
+                places[leaf.part, leaf.path[:depth]] = kind
+        tried: list[_Kind] = []
+        for place, kind in places.items():
+            tried.append(kind)
+            if kind not in seen and tried.count(kind) <= _TRIES and await is_once(answer, *place):
+                seen.add(kind)
+                await require_pieces(answer, *place)
+        if places:
+            await require_together(answer, *list(places)[-1])
+        await require_calls(answer)
+
+    def _content(self, answer: RecordedAnswer) -> list[_Leaf]:
+        """Return the texts of an answer that are in blocks of the message."""
+        return [
+            leaf
+            for leaf in _leaves(answer)
+            if self._places.get((answer.recording.wire_format, leaf.name)) in _CONTENT
+            and isinstance(leaf.value, str)
+            and leaf.value
+        ]
+
+    async def _try(self, answer: RecordedAnswer, leaf: _Leaf, counts: Sequence[_Leaf]) -> None:
+        kind = (answer.recording.wire_format, leaf.name)
         known = self._places.get(kind)
         if self._is_ignored(answer, leaf):
             return
@@ -212,12 +238,12 @@ class _Reader:
             require(False, f"{answer.where}: {fault}")
         shown = json.dumps(leaf.value, ensure_ascii=False)[:80]
         if place is None:
-            reason = fold(answer.whole).stop_reason
+            reason = answer.message.stop_reason
             why = f"{leaf.name} ({shown}): any other value is {reason} too, without a Notice"
             self._silent.setdefault(kind, f"{answer.where}: {why}")
         if place is None and (known or _is_plain(leaf) or _is_repeated(answer, leaf)):
             place = known or "plain"
-        if place is None and len(shown) > 3 and str(leaf.value) in answer.addresses:
+        if place is None and len(shown) > 3 and str(leaf.value) in self._addresses:
             place = "address"  # of a further request, which `recorded_requests` holds
         if place is None:
             why = f"{answer.where}: {leaf.name} ({shown}) is nowhere in the message"
@@ -226,30 +252,24 @@ class _Reader:
             self._lost.pop(leaf.name, None)
         self._places[kind] = place
 
-    def _is_ignored(self, answer: _Answer, leaf: _Leaf) -> bool:
-        rows = self._ignored.get(answer.wire_format, {})
-        names = leaf.name, f"{answer.name}/{leaf.name}"
+    def _is_ignored(self, answer: RecordedAnswer, leaf: _Leaf) -> bool:
+        rows = self._ignored.get(answer.recording.wire_format, {})
+        names = leaf.name, f"{answer.recording.name}/{leaf.name}"
         return any(
             name == row or name.startswith((f"{row}.", f"{row}[")) for name in names for row in rows
         )
 
-    async def _require_order(self, answer: _Answer) -> None:
+    async def _require_order(self, answer: RecordedAnswer) -> None:
         """All texts are in their blocks, once each and in the order of the answer."""
-        said = [
-            leaf
-            for leaf in _leaves(answer)
-            if self._places.get((answer.wire_format, leaf.name)) in _CONTENT
-            and isinstance(leaf.value, str)
-            and leaf.value
-        ]
+        said = self._content(answer)
         if not said:
             return
         marks = {leaf: f"swkm{number:05}k" for number, leaf in enumerate(said)}
-        changed: dict[int, Any] = {}
+        changed: dict[int, list[Any]] = {}
         for leaf, mark in marks.items():
-            data = changed.get(leaf.part, answer.parts[leaf.part])
-            changed[leaf.part] = _replaced(data, leaf.path, mark)
-        blocks = [_said(block) for block in fold(await answer.read(changed)).content]
+            [data] = changed.get(leaf.part, [answer.frames[leaf.part]])
+            changed[leaf.part] = [_replaced(data, leaf.path, mark)]
+        blocks = [_said(block) for block in message_of(await answer.events(changed)).content]
         found = [re.findall(r"swkm(\d{5})k", text) for text in blocks]
         flat = [number for each in found for number in each]
         for number, leaf in enumerate(said):
@@ -259,7 +279,7 @@ class _Reader:
         for numbers, text in zip(found, blocks, strict=True):
             require(numbers == sorted(numbers), f"{answer.where}: texts are out of order: {text}")
 
-    async def _require_once(self, answer: _Answer, leaf: _Leaf, times: int) -> None:
+    async def _require_once(self, answer: RecordedAnswer, leaf: _Leaf, times: int) -> None:
         """Hold one text alone, where those around it may have changed its meaning."""
         if _notices(answer.whole) or self._is_ignored(answer, leaf):
             return  # the recording's notices.json says that a part is left out
@@ -273,9 +293,17 @@ _REASON = "reason"
 
 _CONTENT = ("text", "thinking", "arguments")
 
+_FAILED = StopReason.ERROR
+
+_TRIES = 3
+"""Places of one kind that are tried to find one whose text is in the message once."""
+
+_Kind: TypeAlias = tuple[str, str]
+"""The wire format and the name of a field."""
+
 
 async def _place_of(
-    answer: _Answer, leaf: _Leaf, counts: Sequence[_Leaf]
+    answer: RecordedAnswer, leaf: _Leaf, counts: Sequence[_Leaf]
 ) -> tuple[str | None, str | None]:
     """Return where a mark is in the message, and what is wrong with that.
 
@@ -284,12 +312,12 @@ async def _place_of(
     mark: Any = _NUMBER if not isinstance(leaf.value, str) else "swkm99999k"
     if isinstance(leaf.value, float):
         mark = float(_NUMBER)
-    data = _replaced(answer.parts[leaf.part], leaf.path, mark)
+    data = _replaced(answer.frames[leaf.part], leaf.path, mark)
     try:
-        events = await answer.read({leaf.part: data})
-    except Exception:  # a parser that cannot read it has noticed it; `unknown_frames` says more
+        events = await answer.events({leaf.part: [data]})
+    except Exception:  # a parser that cannot read it has noticed it; `other_forms` says more
         return "effect", None
-    found, before = fold(events), fold(answer.whole)
+    found, before = message_of(events), answer.message
     kind = _kind_of(leaf)
     if kind is not None:
         return _counted(answer, leaf, kind, found, before, counts)
@@ -300,7 +328,7 @@ async def _place_of(
     reasons = found.stop_reason, before.stop_reason
     if StopReason.ERROR not in reasons and reasons[0] is not reasons[1]:
         return _REASON, None
-    same = _comparable(found) == _comparable(before) and _notices(events) == _notices(answer.whole)
+    same = repr(found) == repr(before) and _notices(events) == _notices(answer.whole)
     return (None if same else "effect"), None
 
 
@@ -317,7 +345,7 @@ def _misplaced(leaf: _Leaf, place: str) -> str | None:
 
 
 def _counted(
-    answer: _Answer,
+    answer: RecordedAnswer,
     leaf: _Leaf,
     kind: str,
     found: AssistantMessage,
@@ -328,7 +356,7 @@ def _counted(
     was, is_ = _usage(before), _usage(found)
     changed = [name for name, value in is_.items() if value != was.get(name)]
     if not changed:
-        is_other = _comparable(found) != _comparable(before)
+        is_other = repr(found) != repr(before)
         return ("effect" if is_other else None), None
     what = f"{leaf.name} ({leaf.value})"
     other = {"input": "output", "output": "input"}.get(kind)
@@ -370,8 +398,8 @@ def _kind_of(leaf: _Leaf) -> str | None:
     return next((kind for kind, pattern in _KINDS if pattern.search(name)), None)
 
 
-def _leaves(answer: _Answer) -> Iterator[_Leaf]:
-    for number, data in enumerate(answer.parts):
+def _leaves(answer: RecordedAnswer) -> Iterator[_Leaf]:
+    for number, data in enumerate(answer.frames):
         if isinstance(data, bytes):
             continue
         named = data.get("type") if isinstance(data, dict) else None
@@ -422,11 +450,11 @@ def _is_plain(leaf: _Leaf) -> bool:
     return bool(_PLAIN.search(name)) and not (is_error and name not in ("type", "status", "index"))
 
 
-def _is_repeated(answer: _Answer, leaf: _Leaf) -> bool:
+def _is_repeated(answer: RecordedAnswer, leaf: _Leaf) -> bool:
     """Tell whether a text says again what other fields have said."""
     if not isinstance(leaf.value, str):
         return False
-    whole = json.dumps(dump(fold(answer.whole)), ensure_ascii=False)
+    whole = json.dumps(dump(answer.message), ensure_ascii=False)
     return json.dumps(leaf.value, ensure_ascii=False)[1:-1] in whole
 
 
@@ -457,7 +485,3 @@ def _said(block: Any) -> str:
 
 def _notices(events: Sequence[Event]) -> str:
     return " ".join(f"{e.code} {e.detail}" for e in events if isinstance(e, Notice))
-
-
-def _comparable(message: AssistantMessage) -> str:
-    return repr(comparable(message))

@@ -15,9 +15,9 @@ from swink_core.providers.conversion import normalise
 from swink_core.streaming.builder import MessageBuilder
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import RULES, Automaton
-from swink_testing import strategies as sw
+from swink_test_helpers import strategies as sw
+from swink_test_helpers.event_strategies import event_streams
 from swink_testing.driver import fold
-from swink_testing.event_strategies import event_streams
 
 
 def through_json(data: Any) -> Any:

@@ -1,6 +1,6 @@
 """Every standard fault before every provider that is installed."""
 
-from swink_testing.fault_matrix import FaultMatrix
+from swink_test_helpers.fault_matrix import FaultMatrix
 
 
 class TestEveryProvider(FaultMatrix):

@@ -6,8 +6,8 @@
 The provider's own recordings are what a chaos server spoils. Needs `swink-testing[pytest]`.
 """
 
-from swink_testing.fault_matrix.call import Outcome, call
-from swink_testing.fault_matrix.subject import FaultSubject, subjects
-from swink_testing.fault_matrix.suite import FaultMatrix
+from swink_test_helpers.fault_matrix.call import Outcome, call
+from swink_test_helpers.fault_matrix.subject import FaultSubject, subjects
+from swink_test_helpers.fault_matrix.suite import FaultMatrix
 
 __all__ = ["FaultMatrix", "FaultSubject", "Outcome", "call", "subjects"]

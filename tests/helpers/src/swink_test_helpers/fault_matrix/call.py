@@ -15,13 +15,13 @@ from swink_core.failures.kinds import KINDS
 from swink_core.providers import AiohttpClient, Attempt
 from swink_core.vocabulary.grammar import CONTENT
 from swink_recorder.loopback import Exchange
+from swink_test_helpers.fault_matrix.subject import FaultSubject
 from swink_testing.calls import client_with
 from swink_testing.chaos import Answer, ChaosServer, Fault
 from swink_testing.clock import DatedClock, ManualClock, TurnClock
 from swink_testing.conformance.answers.streaming import broken_rule
 from swink_testing.conformance.subject import CANARY_KEY
 from swink_testing.driver import comparable, fold
-from swink_testing.fault_matrix.subject import FaultSubject
 
 __all__ = ["STUCK_SECONDS", "Outcome", "asks_another_api", "assert_kept", "call", "requests_for"]
 

@@ -16,7 +16,7 @@ from swink_core import (
 )
 from swink_core.vocabulary import events as ev
 from swink_core.vocabulary.grammar import RULES, Automaton, Rule
-from swink_testing.strategies import (
+from swink_test_helpers.strategies import (
     _cost_or_none,
     _deltas,
     _json,

@@ -13,6 +13,22 @@ import pytest
 import swink_core as swink
 from swink_core import Done
 from swink_core import StreamErrorKind as Kind
+from swink_test_helpers.fault_matrix.call import (
+    STUCK_SECONDS,
+    asks_another_api,
+    assert_kept,
+    call,
+    requests_for,
+)
+from swink_test_helpers.fault_matrix.expected import (
+    KNOWN,
+    MALFORMED,
+    NOTICES,
+    SAYS_NOTHING,
+    STALLS,
+    retries_of,
+)
+from swink_test_helpers.fault_matrix.subject import FaultSubject, offsets, subjects
 from swink_testing.chaos import (
     HUGE_FRAME,
     Broken,
@@ -25,27 +41,9 @@ from swink_testing.chaos import (
 )
 from swink_testing.clock import ManualClock
 from swink_testing.conformance.check import DoesNotApply
-from swink_testing.conformance.failures.further_requests import check_other_legs
+from swink_testing.conformance.failures.further_requests import check_further_requests
 from swink_testing.conformance.subject import Subject
-from swink_testing.expected_faults import (
-    AFTER_THE_END,
-    FAILS,
-    FULL_STREAM,
-    HALFWAY,
-    KNOWN,
-    MALFORMED,
-    NOTICES,
-    SAYS_NOTHING,
-    STALLS,
-)
-from swink_testing.fault_matrix.call import (
-    STUCK_SECONDS,
-    asks_another_api,
-    assert_kept,
-    call,
-    requests_for,
-)
-from swink_testing.fault_matrix.subject import FaultSubject, offsets, subjects
+from swink_testing.expected_faults import AFTER_THE_END, FAILS, FULL_STREAM, HALFWAY
 
 __all__ = ["FaultMatrix"]
 
@@ -77,12 +75,8 @@ def faults_of(subject: FaultSubject) -> dict[str, Fault]:
 class FaultMatrix:
     """The behaviour of a provider when its server fails, as tests.
 
-    Subclass it and name the provider:
-
-        class TestAcmeFaults(FaultMatrix):
-            provider = "acme"
-
-    `None` is every provider that is installed, speaks HTTP and has a recording to spoil.
+    `provider` is the name of one; `None` is every provider that is installed, speaks HTTP and has a
+    recording to spoil.
     """
 
     provider: ClassVar[str | None] = None
@@ -117,7 +111,7 @@ class FaultMatrix:
         fault = faults_of(subject).get(name)
         if fault is None:
             pytest.skip("this wire format's frames are not server-sent events")
-        kind, retries = FAILS[name]
+        kind, retries = FAILS[name], retries_of(name)
         outcome = await call(subject, [fault])
         assert outcome.kind == kind
         others = name == "status-404" and asks_another_api(subject)
@@ -267,7 +261,7 @@ class FaultMatrix:
     ) -> None:
         for status in (400, 401, 404, 429, 500, 529):
             outcome = await call(subject, [Instead(status, body)], retry=swink.RetryPolicy.none())
-            assert outcome.kind == FAILS[f"status-{status}"][0], status
+            assert outcome.kind == FAILS[f"status-{status}"], status
 
     # -- the other requests of a call --------------------------------------------------------------
 
@@ -275,7 +269,7 @@ class FaultMatrix:
         """Each request for a token, a job or a result is refused, cut, broken off, delayed without
         end, and repeated after a failure. The faults are played in memory."""
         try:
-            check_other_legs(Subject.find(subject.provider.name))
+            check_further_requests(Subject.find(subject.provider.name))
         except DoesNotApply as reason:
             pytest.skip(str(reason))
 

@@ -1,18 +1,16 @@
-"""Unknown frames and fields, and recorded answers that are sent back."""
+"""Answers that are sent back with the next turn: recorded ones, and signed thinking."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, TypeAlias
 
 from swink_core import (
     AssistantMessage,
     Block,
     Context,
-    Error,
     Message,
     Model,
     ProviderFailure,
@@ -27,98 +25,26 @@ from swink_core import (
     UserMessage,
     replace,
 )
+from swink_judge.matrix.asker import Asker, Outcome
 from swink_judge.opening_answers import BY_API, beginning
 from swink_judge.request_readers import strings_of
-from swink_testing.chaos_answers import Answer
-from swink_testing.conformance.answers.edited_answers import Place, answers, data_of, edited
 from swink_testing.conformance.check import DoesNotApply, fail, require
 from swink_testing.conformance.subject import Subject
-from swink_testing.driver import comparable, fold
+from swink_testing.driver import fold
 
-__all__ = [
-    "check_answers_go_back",
-    "check_unknown_fields",
-    "check_unknown_frames",
-]
+__all__ = ["check_answers_go_back"]
 
-_UNKNOWN = json.dumps({"type": "swink_unknown", "swink_unknown": {"a": [1, "b", None]}}).encode()
+_SIGNATURE = "c2lnbmF0dXJl"
 
 _WITH_DIALECTS = ("none", "openai-chat", "swink")
 """Wire formats of which one provider wants back what another refuses."""
 
 
-def check_unknown_frames(subject: Subject) -> None:
-    """A frame of an unknown type changes nothing."""
-
-    async def compare() -> None:
-        for recording, answer in answers(subject):
-            whole = comparable(fold(await subject.parse(recording)))
-            frames, unknown = answer.frames, answer.frame(_UNKNOWN, "swink_unknown")
-            for place in sorted({0, 1, len(frames) // 2, len(frames) - 1}):
-                body = b"".join([*frames[:place], unknown, *frames[place:]])
-                found = comparable(fold(await subject.parse(recording, [body])))
-                where = f"recording {recording.name}, a frame of an unknown type after {place}"
-                if found.stop_reason is StopReason.ERROR:
-                    fail(f"{where} fails: {found.error_message}")
-                require(found == whole, f"{where} changes the message")
-
-    asyncio.run(compare())
-
-
-def check_unknown_fields(subject: Subject) -> None:
-    """An unknown field in a known frame causes no error."""
-
-    async def read() -> None:
-        seen: set[tuple[str, ...]] = set()
-        for recording, answer in answers(subject):
-            for path in [path for path in _objects(answer) if path not in seen]:
-                seen.add(path)
-                body = edited(answer, partial(_object_at, path), _add)
-                assert body is not None  # the path is of this answer
-                last = (await subject.parse(recording, [body]))[-1]
-                if isinstance(last, Error):
-                    where = f"recording {recording.name}: with a new field in {'.'.join(path)}"
-                    fail(f"{where}, it fails: {last.error_message}", body)
-
-    asyncio.run(read())
-
-
-def _objects(answer: Answer) -> list[tuple[str, ...]]:
-    found = [
-        path
-        for frame in answer.frames
-        for data in data_of(answer, frame)
-        for path, _ in _walk(data, ())
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _walk(data: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Yield the objects in JSON data, with the names that lead to each."""
-    if isinstance(data, dict):
-        yield path, data
-        for name, value in data.items():
-            yield from _walk(value, (*path, name))
-    elif isinstance(data, list):
-        for value in data:
-            yield from _walk(value, path)
-
-
-def _object_at(wanted: tuple[str, ...], data: Any) -> Iterator[Place]:
-    for path, holder in _walk(data, ()):
-        if path == wanted:
-            yield holder, "swink_unknown"
-
-
-def _add(holder: dict[str, Any], name: str) -> None:
-    numbers = all(isinstance(value, int | float) for value in holder.values())
-    holder[name] = 1 if holder and numbers else {"a": [1, "b", None]}
-
-
 def check_answers_go_back(subject: Subject) -> None:
     """The texts, calls and signatures of a recorded answer are sent with the next turn.
 
-    So does what the wire format is known to want back, such as its reasoning.
+    So does what the wire format is known to want back, such as its reasoning, and signed thinking
+    without text if signed thinking with text is sent.
     """
     hook = subject.binding.hook.convert_messages
     if not hook.get_hookimpls():
@@ -147,6 +73,37 @@ def check_answers_go_back(subject: Subject) -> None:
             forms = (said, json.dumps(said)[1:-1])
             is_there = any(form in texts for form in forms)
             require(is_there, f"{where} loses {said!r:.100}", payload, said)
+    if subject.speaks_http:
+        asyncio.run(_require_thinking(subject))
+
+
+async def _require_thinking(subject: Subject) -> None:
+    """Signed thinking without text is sent back, if signed thinking with text is."""
+
+    async def outcome(asker: Asker, name: str, thought: ThinkingBlock) -> tuple[bool, Outcome]:
+        """Make the call, and tell whether its request has the signature."""
+        answer = AssistantMessage(
+            [thought, TextBlock("nonce_said")],
+            provider=subject.name,
+            model=subject.model.id,
+            stop_reason=StopReason.STOP,
+        )
+        context = Context([UserMessage("nonce_question"), answer, UserMessage("nonce_more")])
+        made = await subject.outcome(asker, name, context)
+        return bool(made.request and _SIGNATURE.encode() in made.request.body), made
+
+    async with subject.asker() as asker:
+        readable, _ = await outcome(asker, "signed thinking", ThinkingBlock("Why?", _SIGNATURE))
+        if not readable:
+            return  # its thinking does not go back by a signature
+        for redacted in (False, True):
+            name = "redacted thinking" if redacted else "signed thinking without a text"
+            there, made = await outcome(
+                asker, name, ThinkingBlock("", _SIGNATURE, redacted=redacted)
+            )
+            told = made.notices or made.refusal is not None
+            body = made.request.body if made.request else b""
+            require(there or told, f"{name} does not go back, and no Notice says so", body)
 
 
 _Answered: TypeAlias = tuple[str, Model, AssistantMessage, Sequence[str]]
