@@ -246,7 +246,9 @@ clients: $(VENV)/.installed-dev $(CLIENTS)/npm/.installed $(CLIENTS)/aider/.inst
 		$(PY) -m pytest -q -n 2 contrib/swink-gateway/tests/test_crowd.py contrib/swink-gateway/tests/test_hostile_requests.py
 	$(CLIENTS)/sdks/$(BIN)/python -m lab.clients.sdks $(CLIENTS_ARGS)
 	$(CLIENTS)/older/$(BIN)/python -m lab.clients.sdks $(CLIENTS_ARGS)
+	$(PY) -m lab.clients.objects $(filter --write,$(CLIENTS_ARGS))
 	$(PY) -m lab.clients.drive $(if $(ALL),,--quick) $(CLIENTS_ARGS)
+	$(if $(ALL),$(PY) -m lab.clients.turns $(CLIENTS_ARGS))
 	$(if $(SUITES),$(PY) -m lab.clients.suites $(SUITES) $(filter --write,$(CLIENTS_ARGS)))
 
 $(CLIENTS)/npm/.installed: lab/clients/package.json

@@ -408,8 +408,8 @@ AT_FIRST = [
 ]
 # the same, where the body breaks
 LATER = [
-    (hang_up_later, Kind.NETWORK, {"connection", "cut"}),
-    (end_too_early, Kind.NETWORK, {"cut"}),
+    (hang_up_later, Kind.NETWORK, {"connection"}),
+    (end_too_early, Kind.NETWORK, {"connection"}),
     (break_compression, Kind.PROTOCOL, {"encoding"}),
 ]
 

@@ -343,14 +343,13 @@ def test_unknown_fields_are_reported_and_nothing_is_refused() -> None:
         ],
         cachedContent="cachedContents/1",
         safetySettings=[{"category": "C"}],
-        generationConfig={"candidateCount": 3, "speechConfig": {}, "responseModalities": ["TEXT"]},
+        generationConfig={"speechConfig": {}, "responseModalities": ["TEXT"]},
         labels={"a": "b"},
         unheardOf=True,
     )
     assert asked.dropped == [
         "contents[0].x",
         "contents[0].parts[0].mood",
-        "generationConfig.candidateCount",
     ]
     assert asked.own == {
         "cachedContent": "cachedContents/1",
@@ -370,6 +369,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"contents": [{"role": "king"}]}, "contents[0].role is 'king', an unknown role"),
     ({"contents": [{"parts": [{"inlineData": {}}]}]}, "inlineData.mimeType is missing"),
     ({"generationConfig": {"temperature": "hot"}}, "generationConfig.temperature is a string"),
+    ({"generationConfig": {"candidateCount": 3}}, "generationConfig.candidateCount is 3: the"),
 ]
 
 
