@@ -81,7 +81,9 @@ def checked(swink: Any, tmp_path: Path) -> Any:
             {"swink.providers": {name: f"{package}:LinesProvider"}},
             {
                 f"{package}/__init__.py": source,
-                f"{package}/models.toml": catalogue(name).replace('"tools"', "").replace("http:", "https:"),
+                f"{package}/models.toml": catalogue(name)
+                .replace('"tools"', "")
+                .replace("http:", "https:"),
             },
         )
         folder = site / package / "recordings" / "hello"

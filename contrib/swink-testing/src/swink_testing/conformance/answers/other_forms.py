@@ -94,8 +94,8 @@ def _types(frames: Sequence[Any]) -> list[str]:
     own = [data for data in frames if isinstance(data, dict)]
     found: list[str] = []
     for name in own[0] if own else ():
-        values = [str(data.get(name, "")) for data in own]
-        are_words = all(re.fullmatch(r"[A-Za-z][\w.-]*", value) for value in values)
+        values = [data.get(name) for data in own]
+        are_words = all(isinstance(v, str) and re.fullmatch(r"[A-Za-z][\w.-]*", v) for v in values)
         if are_words and len(own) > len(set(values)) > 1:
             found.append(name)
     return found
