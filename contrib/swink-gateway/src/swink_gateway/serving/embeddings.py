@@ -1,8 +1,9 @@
 """Pass embeddings on to a vendor that speaks the client's protocol.
 
 The body goes to the first model of a name, with the vendor's id for the model and the gateway's
-credentials; the vendor's answer comes back unchanged. Nothing is counted, checked by guards or
-repeated, so keys with a budget or a rate, and requests that a guard has to check, are refused.
+credentials; the vendor's answer comes back unchanged, except that credentials are removed from
+errors. Nothing is counted, checked by guards or repeated, so keys with a budget or a rate, and
+requests that a guard has to check, are refused.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from typing import Any
 from aiohttp import web
 from attrs import define
 
-from swink_core import Client, Context, Error, ProviderFailure, StreamErrorKind, Target
-from swink_core.providers import Grant, HTTPProvider, HTTPRequest, HTTPResponse
+from swink_core import Call, Client, Context, Error, ProviderFailure, StreamErrorKind, Target
+from swink_core.providers import Attempt, Grant, HTTPProvider, HTTPRequest, HTTPResponse
 from swink_gateway.policy.config import Key
 from swink_gateway.protocols import Asked, ClientProtocol
 from swink_gateway.protocols.bodies import json_of
 from swink_gateway.protocols.chat.protocol import ChatProtocol
-from swink_gateway.protocols.failures import Refused, passed_on, status_of
+from swink_gateway.protocols.failures import Refused, header_text, passed_on, status_of
 from swink_gateway.protocols.fields import Fields
 from swink_gateway.protocols.frames import JSON
 from swink_gateway.protocols.gemini.protocol import GeminiProtocol
@@ -41,6 +42,9 @@ SECONDS = 120.0
 
 MOST_BYTES = 256 * 1024 * 1024
 """Of a vendor's answer: 2,048 texts of 3,072 numbers have about 150 MB."""
+
+MOST_ERROR_BYTES = 64 * 1024
+"""Of a vendor's error."""
 
 _AUTH = (401, 403, 407)
 
@@ -124,7 +128,7 @@ class Embeddings:
         try:
             async with asyncio.timeout(SECONDS):
                 response = await self._calls.client.http.send(sent, target.options.timeouts.connect)
-                return await _passed_on(response)
+                return await _passed_on(response, self._redact(target, sent))
         except ProviderFailure as failed:
             log.warning("%s: embeddings failed: %s", target.model, failed)
             raise _failure(StreamErrorKind.NETWORK, "the model's provider failed") from failed
@@ -157,6 +161,13 @@ class Embeddings:
         if info is None or not info.wire_format.startswith(form.wire_format):
             raise _unserved(name, model.provider)
         return target
+
+    def _redact(self, target: Target, sent: HTTPRequest) -> Callable[[str], str]:
+        """Return the function that removes the credentials of a request from a text."""
+        call = Call(Attempt(target), Context([]), clock=self._calls.limits.clock)
+        call.turn_to(call.attempt)
+        call.hide(sent.headers, sent.url)
+        return call.redact
 
     def _request(
         self, form: _Form, target: Target, body: Mapping[str, Any], found: Mapping[str, str]
@@ -205,23 +216,35 @@ def _named(body: Mapping[str, Any], id: str) -> dict[str, Any]:
     return named
 
 
-async def _passed_on(response: HTTPResponse) -> web.Response:
-    """Return a vendor's whole response. Raises Refused where it refuses the gateway's key."""
+async def _passed_on(response: HTTPResponse, redact: Callable[[str], str]) -> web.Response:
+    """Return a vendor's whole response, and an error without the credentials that it repeats.
+
+    Raises Refused where the vendor refuses the gateway's key.
+    """
     if response.status in _AUTH:
         response.close()
         why = "the model's provider does not accept the gateway's own credentials"
         raise _failure(StreamErrorKind.AUTH, why)
+    is_error = response.status >= 400
+    most = MOST_ERROR_BYTES if is_error else MOST_BYTES
     body = bytearray()
     async for piece in response:
         body += piece
-        if len(body) > MOST_BYTES:
+        if len(body) > most:
             response.close()
             raise _failure(StreamErrorKind.OUTPUT_TOO_LARGE, "the answer is too large")
     headers = passed_on(response)
     if (wait := response.headers.get("Retry-After")) is not None:
         headers["Retry-After"] = wait
+    said = bytes(body)
+    if is_error:
+        text = said.decode("utf-8", "surrogateescape")
+        said = redact(text).encode("utf-8", "surrogateescape")
     return web.Response(
-        body=bytes(body), status=response.status, headers=headers, content_type=JSON
+        body=said,
+        status=response.status,
+        headers={name: header_text(redact(value)) for name, value in headers.items()},
+        content_type=JSON,
     )
 
 
