@@ -186,10 +186,10 @@ class Exchange:
         self._payload = payload
 
     async def convert(self) -> None:
-        """Convert the conversation now, in a thread if it is large."""
+        """Convert the conversation now, in a thread if it is large or guards look at it."""
         if self._payload is not _NOT_CONVERTED:
             return
-        if self.call.size > MOST_ENCODED_AT_ONCE:
+        if self.call.guards or self.call.size > MOST_ENCODED_AT_ONCE:
             self._payload = await asyncio.to_thread(self.call.convert)
         else:
             self._payload = self.call.convert()

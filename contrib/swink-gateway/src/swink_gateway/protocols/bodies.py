@@ -33,6 +33,18 @@ MOST_ELEMENTS = 500_000
 MOST_DEPTH = 100
 """The limit for nested objects and lists, because recursive functions process them."""
 
+MOST_CONTAINERS = 100_000
+"""The limit for the objects and lists in a body, all of which are processed in the event loop."""
+
+MOST_VALUES = 500_000
+"""The limit for the values in the objects and lists of a body."""
+
+MOST_DIGITS = 640
+"""The limit for the digits of an integer, because the time to parse one is quadratic.
+
+It is the lowest that `sys.set_int_max_str_digits` accepts.
+"""
+
 MOST_NAME = 500
 """The limit for the characters of a model's name, which is repeated in answers, logs and errors."""
 
@@ -97,20 +109,27 @@ def json_of(body: bytes) -> Any:
         data = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise BadRequest(f"the body is not valid JSON: {error}") from error
-    if _is_deeper(data, MOST_DEPTH):
-        raise BadRequest(f"the body is nested too deeply: more than {MOST_DEPTH} levels")
+    _check_size(data)
     return data
 
 
-def _is_deeper(data: Any, most: int) -> bool:
-    """Tell whether data has more than `most` levels, without recursion."""
+def _check_size(data: Any) -> None:
+    """Refuse data with too many levels or values, without recursion. Raises BadRequest."""
     level = [data] if isinstance(data, dict | list) else []
-    for _ in range(most):
+    containers = 0
+    values = 0
+    for _ in range(MOST_DEPTH):
+        containers += len(level)
+        if containers > MOST_CONTAINERS:
+            raise BadRequest(f"the body has more than {MOST_CONTAINERS} objects and lists")
+        values += sum(map(len, level))
+        if values > MOST_VALUES:
+            raise BadRequest(f"the body has more than {MOST_VALUES} values")
         inner = [v for one in level for v in (one.values() if isinstance(one, dict) else one)]
         level = [value for value in inner if isinstance(value, dict | list)]
         if not level:
-            return False
-    return True
+            return
+    raise BadRequest(f"the body is nested too deeply: more than {MOST_DEPTH} levels")
 
 
 def asked_of(

@@ -35,6 +35,7 @@ from swink_core import (
 )
 from swink_core.providers import prompt_of
 from swink_gateway.policy.charging import KeyCharge, Payer, charged, stated_tags
+from swink_gateway.policy.client_data import ClientDataGate
 from swink_gateway.policy.config import Key
 from swink_gateway.policy.guards import CallGuards
 from swink_gateway.policy.limits import Entry, Ledger, StoreUnavailable
@@ -89,6 +90,9 @@ STORE_SECONDS = 5.0
 """The Retry-After in seconds if the limits of a key cannot be checked."""
 
 UNAVAILABLE = 503
+
+MUCH_MEMORY_BYTES = 1024 * 1024
+"""The memory of a request from which it is searched for ids in a thread."""
 
 
 @contextmanager
@@ -295,10 +299,11 @@ class Calls:
             with refusing():
                 stream, facts = self._stream(protocol, chain, request, owner)
             asked.dropped, asked.notices = request.dropped, request.notices
+            stream.call.gates = (ClientDataGate(stream.call.context),)
             guarding = CallGuards(owner, stream.call, guards) if guards else None
             if guarding is not None:
                 stream.call.guards = (guarding,)
-                stream.call.gates = (guarding,)
+                stream.call.gates = (*stream.call.gates, guarding)
             if charge is not None:
                 charge.call = stream.call.id
                 charge.guards = guarding
@@ -311,7 +316,11 @@ class Calls:
 
     async def check_ids(self, asked: Asked, key: Key, owner: str) -> None:
         """Refuse a request with ids that belong to another key. Raises Refused."""
-        if named := ids_in_request(asked):
+        if asked.memory > MUCH_MEMORY_BYTES:
+            named = await asyncio.to_thread(ids_in_request, asked)
+        else:
+            named = ids_in_request(asked)
+        if named:
             owned = await self.ledger.owned(owner, {id for _, id in named})
             check_ids(named, owned, key.vendor_ids)
 

@@ -310,7 +310,7 @@ def _add_text(native: list[dict[str, Any]], block: TextBlock, keep_id: bool) -> 
     elif isinstance(metadata.get("annotations"), list):
         part["annotations"] = metadata["annotations"]
     last = native[-1] if native else {}
-    if last.get("id") == item["id"]:
+    if last.get("id") == item["id"] and last.get("type") == "message":
         last["content"].append(part)
         return
     said = {"type": "message", "role": "assistant", **item, "status": "completed"}
