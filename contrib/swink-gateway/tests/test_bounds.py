@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -18,11 +19,13 @@ from test_keepalive import BEGUN, ENDED, HI, Thinking
 from test_seed_scenarios import CHAT, Flood, open_slowly
 
 import swink_core as swink
-from swink_gateway.protocols.bodies import COPIES, least_memory, memory_of
+from swink_gateway.protocols.bodies import COPIES, MOST_BODY_BYTES, least_memory, memory_of
 from swink_gateway.serving.backpressure import MOST_QUEUED, Outbox, read_ahead
 from swink_gateway.serving.calls import ACTIVE, PEAK, REJECTED, REQUESTS
 from swink_gateway.serving.limits import Limits
 from swink_gateway.serving.relay import ABORTED, BACKPRESSURE
+from swink_gateway.serving.socket_meter import SocketMeter
+from swink_testing.clock import ManualClock
 
 PATH = "/v1/chat/completions"
 
@@ -178,27 +181,41 @@ async def test_memory_is_held_for_a_message_before_it_is_received() -> None:
             answer = await reader.read(1 << 16)
             assert b'"status":503' in answer
             assert b"active requests take too much memory" in answer
-            second.write(b" " * LARGE + frame(b"", opcode=8))
+            second.write(frame(b" " * LARGE, opcode=0) + frame(b"", opcode=8))
             await reader.read()
             assert gateway._calls._memory == least_memory(LARGE)
         await until(lambda: gateway._calls._memory == 0)
 
 
-@pytest.mark.parametrize("step", [1, 7, 1 << 20])
-async def test_a_large_message_in_parts_is_answered_and_its_memory_is_released(step: int) -> None:
-    said = {"type": "response.create", "model": "echo/echo", "input": "Hi", "metadata": {"a": "b"}}
-    text = json.dumps(said).encode() + b" " * 70_000
-    parts = frame(text[:100], final=False) + frame(b"ping", opcode=9)
-    parts += frame(b"ignored", opcode=2)[:0] + frame(text[100:], opcode=0)
-    async with serving() as gateway:
-        async with upgraded(gateway.url) as (reader, writer):
-            writer.transport.get_extra_info("socket").setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-            for at in range(0, 130, step):
-                writer.write(parts[at : at + step])
-                await asyncio.sleep(0)
-            writer.write(parts[max(130, step) :] if step > 130 else parts[at + step :])
-            await reader.readuntil(b"response.completed")
-        await until(lambda: gateway._calls._memory == 0)
+class Received(asyncio.Protocol):
+    """A protocol that keeps what it receives."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 1000, 1 << 20])
+async def test_frames_are_read_however_the_network_splits_them(step: int) -> None:
+    text = b" " * 70_000
+    sent = frame(text[:50_000], final=False) + frame(b"ping", opcode=9) + frame(b"", opcode=10)
+    sent += frame(text[50_000:], opcode=0) + frame(b"{}") + frame(b"", opcode=2) + frame(text)
+    held: list[tuple[int, int]] = []
+
+    def reserve(before: int, after: int) -> int:
+        held.append((before, after))
+        return after
+
+    inner = Received()
+    meter = SocketMeter(inner, Limits(clock=ManualClock()), MOST_BODY_BYTES, reserve)
+    for at in range(0, len(sent), step):
+        meter.data_received(sent[at : at + step])
+    assert inner.data == sent
+    first, whole = least_memory(50_000), least_memory(70_000)
+    assert held == [(0, first), (first, whole), (0, whole)]
+    assert [meter.take() for _ in range(5)] == [whole, 0, 0, whole, 0]
 
 
 async def test_a_message_that_does_not_arrive_ends_its_connection() -> None:

@@ -295,7 +295,11 @@ def test_redaction_sees_what_readers_see(text: str, sent: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [r'{"a": "\u0070roject zephyr"}', r'{"a": "project\nzephyr"}', r'"{\"a\": \"\\u0070roject zephyr\"}"'],
+    [
+        r'{"a": "\u0070roject zephyr"}',
+        r'{"a": "project\nzephyr"}',
+        r'"{\"a\": \"\\u0070roject zephyr\"}"',
+    ],
 )
 def test_escapes_do_not_hide_a_blocked_word(arguments: str) -> None:
     guard = guards.Guard.made("names", config().guards["names"])

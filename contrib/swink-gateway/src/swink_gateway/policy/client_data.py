@@ -1,7 +1,7 @@
-"""Failures that data of the client causes, which a provider's plugin has made for an earlier answer.
+"""Conversions that fail because of data that the client sends.
 
-The gateway seals such data, and clients send it back. A client can send any other data in its
-place, on which the plugin fails. That is an invalid request, and no fault of the plugin.
+The gateway seals data of a provider's plugin in answers, and clients send it back. A client can
+send any other data in its place, and the plugin may raise. That is an invalid request.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class ClientDataGate:
             terminal.error_kind = StreamErrorKind.INVALID_REQUEST
             terminal.title = "The request is invalid"
             terminal.error_message = (
-                "the conversation has data that the model's provider did not make: send the data of "
-                "earlier answers back unchanged, or leave it out"
+                "the conversation has data that the model's provider did not make: send data of "
+                "earlier answers unchanged, or leave it out"
             )
             terminal.resolution = ""
 

@@ -64,7 +64,7 @@ _INVISIBLE = re.compile(
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})")
 """An escaped character in a text that is itself JSON."""
 
-_ESCAPES = tuple((f"\\{letter}", " ") for letter in "bfnrt") + (('\\"', '"'), ("\\/", "/"))
+_ESCAPES = (*((f"\\{letter}", " ") for letter in "bfnrt"), ('\\"', '"'), ("\\/", "/"))
 """The other escapes of JSON besides that of a backslash, and what readers see."""
 
 MOST_UNESCAPED = 3
@@ -277,7 +277,7 @@ _WITHOUT_TEXTS = (bool, int, float, NoneType)
 
 
 def _other_forms(text: str) -> Iterator[str]:
-    """Yield a text as readers see it, and as it is without the escapes of JSON, if they differ."""
+    """Yield the visible text, and the texts without the escapes of JSON, if they differ."""
     if not (text.isascii() and text.isprintable()):
         visible = _visible(text)
         if visible != text:
