@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from copy import copy
 from functools import partial
@@ -78,10 +78,16 @@ MOST_OF_SOCKETS = 10_000
 
 
 class ResponsesRoutes:
-    """Serves `/v1/responses`; `most_bytes` is the size limit of a frame."""
+    """Serves `/v1/responses`; `most_bytes` is the size limit of a frame.
 
-    def __init__(self, calls: Calls, most_bytes: int) -> None:
+    `owner_of` returns the owner of the key of a request; `None` if the key is invalid now.
+    """
+
+    def __init__(
+        self, calls: Calls, most_bytes: int, owner_of: Callable[[web.Request], str | None]
+    ) -> None:
         self._calls = calls
+        self._owner_of = owner_of
         self._most_bytes = most_bytes
         self._protocol = ResponsesProtocol()
         self._kept = ConversationStore()
@@ -136,6 +142,7 @@ class ResponsesRoutes:
         await socket.prepare(request)
         line = _SocketLine(socket, request, self._calls)
         connection = _Connection(line, self._of_sockets, self._most_bytes, request)
+        connection.is_allowed = lambda: self._owner_of(request) == request[OWNER]
         answering = asyncio.ensure_future(connection.answer())
         try:
             async with time_limit(self._calls.limits.clock, SOCKET_SECONDS) as end:
@@ -246,6 +253,7 @@ class _Connection:
         self._kept = kept
         self._most_bytes = most_bytes
         self._waiting: asyncio.Queue[_Turn] = asyncio.Queue(MOST_WAITING)
+        self.is_allowed: Callable[[], bool] = lambda: True
 
     async def take(self, data: bytes, memory: int) -> None:
         """Queue a request that holds `memory` bytes; reading continues, so a close is noticed."""
@@ -305,6 +313,8 @@ class _Connection:
 
     async def _answer_logged(self, turn: _Turn, lane: str | None, log_line: LogLine) -> None:
         try:
+            if not self.is_allowed():
+                raise Refused(_revoked(), 401)
             with self._calls.place(0):
                 asked = await within(partial(self._read, turn.body), turn.size)
                 asked.memory = turn.memory
@@ -368,6 +378,13 @@ def _error_of(refusal: Refused) -> dict[str, Any]:
     said = error_data(refusal.error)
     said["code"] = refusal.code or said["code"]
     return said
+
+
+def _revoked() -> Error:
+    return Error(
+        error_message="the API key of the connection is no longer valid",
+        error_kind=StreamErrorKind.AUTH,
+    )
 
 
 def _lane(body: Any) -> str | None:

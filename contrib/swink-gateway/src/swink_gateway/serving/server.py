@@ -211,7 +211,7 @@ class Gateway:
     def _add(self, endpoint: Endpoint, app: web.Application) -> None:
         protocol = endpoint.make(self._settings)
         if endpoint.continues:
-            responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES)
+            responses = ResponsesRoutes(self._calls, MOST_BODY_BYTES, self._owner)
             app.router.add_post(endpoint.path, responses.post)
             app.router.add_get(endpoint.path, responses.get, allow_head=False)
             responses.stored.add_to(app, endpoint.path)
@@ -267,10 +267,14 @@ class Gateway:
                     if line.status is None:
                         line.status = request.get(SENT)
 
+    def _owner(self, request: web.Request) -> str | None:
+        """Return the owner of the key of a request; `None` if the key is invalid now."""
+        return self.guard.owner(request.headers, request.query)
+
     async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self.guard.is_from_here(request.headers):
             return refusal(403, NOT_FROM_HERE)
-        owner = self.guard.owner(request.headers, request.query)
+        owner = self._owner(request)
         if owner is None and request.path not in _PUBLIC:
             return refused_key(request.path, NO_KEY)
         request[OWNER] = owner or ""
