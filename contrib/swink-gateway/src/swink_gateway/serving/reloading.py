@@ -16,7 +16,7 @@ from pathlib import Path
 
 from swink_core import Client, SwinkError
 from swink_core.providers import Clock, LoopClock
-from swink_gateway.policy.config import Config, Source
+from swink_gateway.policy.config import Config, ConfigError, Source
 from swink_gateway.policy.routing import usable
 
 __all__ = ["LOOK_SECONDS", "Reloader"]
@@ -80,7 +80,7 @@ class Reloader:
         """Load the file and put its configuration to use."""
         self._read = self._seen = self._stat()
         try:
-            source = Source.of(self._file)
+            source = self._source()
             self._use(usable(self._client, source, self._environ))
         except SwinkError as error:
             self.failures += 1
@@ -107,9 +107,18 @@ class Reloader:
     def _says(self, text: str) -> bool:
         """Tell whether the file has this text."""
         try:
-            return Source.of(self._file).text == text
+            return self._source().text == text
         except SwinkError:
             return False
+
+    def _source(self) -> Source:
+        """Read the file, but no named pipe, which would block. Raises ConfigError."""
+        if self._file.is_fifo():
+            raise ConfigError(
+                f"{self._file}: a named pipe cannot be reloaded",
+                resolution="Pass a readable TOML file.",
+            )
+        return Source.of(self._file)
 
     def _stat(self) -> tuple[int, ...]:
         try:
